@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
+import { formatDuration } from '#dashboard/parts/format.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
 import { parseDeliveryFilters } from '#dashboard/screens/webhooks/filters.ts'
 import {
   explainDeactivation,
   findLastAttempt,
   findLastFailure,
-  formatDuration,
   mergeRows,
   toFailureWords,
   toMissedStart,

@@ -11,6 +11,7 @@ import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
@@ -22,7 +23,6 @@ import {
   CONTACT_STATES,
   CONTACT_STATUS_NAMES,
   type ContactSearch,
-  formatCount,
   parseContactSearch,
   toContactQuery,
 } from './audience/contact-search.ts'

@@ -6,6 +6,7 @@ import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { ApiError, get } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
 import { Mailbox } from '../parts/mailbox.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -118,7 +119,7 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
       ['Accepted', <Time key="accepted" iso={email.created_at} isExact />],
       ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} isExact />],
       ['Tags', email.tags.join(', ')],
-      ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatSize(size)})`).join(', ')],
+      ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatBytes(size)})`).join(', ')],
       ['Message-ID', email.message_id],
       ['Id', email.id],
       ['Repeats', toOriginalLink(email)],
@@ -127,13 +128,6 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
     ]}
   />
 )
-
-const formatSize = (bytes: number): string =>
-  bytes < 1024
-    ? `${bytes} B`
-    : bytes < 1024 ** 2
-      ? `${(bytes / 1024).toFixed(1)} KiB`
-      : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
 
 /** A link to the email that this one repeats. */
 function toOriginalLink(email: EmailDetail) {

@@ -18,6 +18,7 @@ import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
 import { Page } from '../parts/page.tsx'
@@ -34,7 +35,7 @@ import { formatRoute } from './inbound/route-words.ts'
 import { Section, toTitle } from './inbound/section.tsx'
 import { Source } from './inbound/source.tsx'
 import { INBOUND_TABS, type InboundTab } from './inbound/tabs.ts'
-import { findClaimedAddress, formatSize, toVisible } from './inbound/visible.ts'
+import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/$id')
 
@@ -203,7 +204,7 @@ function EmailFacts({ email }: EmailProps) {
             </Anchor>
           ),
         ],
-        ['Size', formatSize(email.size_bytes)],
+        ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
         ['Id', email.id],
       ]}

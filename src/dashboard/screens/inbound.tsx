@@ -6,6 +6,7 @@ import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatBytes } from '../parts/format.ts'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -17,7 +18,7 @@ import { ListPages, type ListState } from './inbound/list-pages.tsx'
 import { useLiveRows } from './inbound/live-rows.ts'
 import { InboundNav, InboundStatus, NewRows } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
-import { findDisplayName, formatSize, toVisible } from './inbound/visible.ts'
+import { findDisplayName, toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound')
 
@@ -198,7 +199,7 @@ function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: s
       </Anchor>
       <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
         To <bdi>{toVisible(first)}</bdi>
-        {more.length > 0 && ` and ${more.length} more`}; {formatSize(size)}
+        {more.length > 0 && ` and ${more.length} more`}; {formatBytes(size)}
         {attachments.length > 0 &&
           (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
       </Text>

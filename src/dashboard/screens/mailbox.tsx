@@ -13,6 +13,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
+import { formatBytes } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
@@ -23,7 +24,7 @@ import { useRefreshSoon } from './emails/live-list.ts'
 import { useLiveRows } from './inbound/live-rows.ts'
 import { NewRows } from './inbound/marks.tsx'
 import { Section } from './inbound/section.tsx'
-import { formatSize, toVisible } from './inbound/visible.ts'
+import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id')
 
@@ -82,7 +83,7 @@ function MailboxFacts({ mailbox }: MailboxProps) {
           ['Messages', `${mailbox.message_count.toLocaleString()} received`],
           [
             'Unread',
-            `${mailbox.unread_count.toLocaleString()} that no program has acknowledged (${formatSize(mailbox.unread_bytes)})`,
+            `${mailbox.unread_count.toLocaleString()} that no program has acknowledged (${formatBytes(mailbox.unread_bytes)})`,
           ],
           [
             'Automatic replies',

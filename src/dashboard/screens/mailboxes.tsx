@@ -13,13 +13,13 @@ import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { findFieldError } from '../parts/field-error.ts'
+import { formatBytes } from '../parts/format.ts'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useRefreshSoon } from './emails/live-list.ts'
 import { InboundNav } from './inbound/marks.tsx'
-import { formatSize } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes')
 
@@ -49,7 +49,7 @@ const COLUMNS: readonly Column<MailboxRecord>[] = [
     header: 'Unread',
     width: '8rem',
     cell: ({ unread_count: count, unread_bytes: bytes }) =>
-      count === 0 ? '0' : `${count.toLocaleString()} (${formatSize(bytes)})`,
+      count === 0 ? '0' : `${count.toLocaleString()} (${formatBytes(bytes)})`,
   },
   { header: 'Created', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]

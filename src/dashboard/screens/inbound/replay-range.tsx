@@ -9,6 +9,7 @@ import { routePath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { isDeactivated } from './route-words.ts'
 
 const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime())
@@ -29,8 +30,6 @@ const useCount = (id: string, range: Range | undefined) =>
     enabled: range !== undefined,
     retry: false,
   })
-
-const toCount = (count: number): string => (count === 1 ? '1 message' : `${count.toLocaleString()} messages`)
 
 export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const [isOpen, setIsOpen] = useState(false)
@@ -121,7 +120,7 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
               <Text>
                 {counted.data.deliveries === 0
                   ? 'There is no such mail of this route in that time.'
-                  : `${toCount(counted.data.deliveries)} will be posted.`}
+                  : `${formatCount(counted.data.deliveries, 'message')} will be posted.`}
               </Text>
             )}
           </div>

@@ -3,6 +3,7 @@ import { Anchor, Button, Code, Group, NativeSelect, Stack, Text } from '@mantine
 import { Link, useNavigate } from '@tanstack/react-router'
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../../parts/states.tsx'
@@ -10,7 +11,6 @@ import { Time } from '../../parts/time.tsx'
 import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters } from './filters.ts'
 import { useLiveDeliveries } from './live-deliveries.ts'
 import { DeliveryStatus } from './marks.tsx'
-import { formatDuration } from './state.ts'
 
 interface DeliveriesProps {
   readonly webhook: WebhookRecord

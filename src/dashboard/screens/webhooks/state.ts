@@ -96,10 +96,6 @@ function toFailures({
 const toLastSuccess = ({ last_success_at: at }: Pick<WebhookRecord, 'last_success_at'>): SentencePart[] =>
   at === null ? ['No attempt has succeeded yet. '] : ['The last success was at ', { at }, '. ']
 
-/** `12 ms`, `3.4 s`; null: unknown. */
-export const formatDuration = (ms: number | null): string =>
-  ms === null ? '–' : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`
-
 /** JSON on several lines; the text itself when it is not JSON. */
 export function toPrettyJson(text: string): string {
   try {
