@@ -5,7 +5,7 @@ import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
 import { useEffect, useMemo } from 'react'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
-import { ApiError, get } from '../api/client.ts'
+import { ApiError, get, type PageOf } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
 import { useDomains } from '../api/domains.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -15,7 +15,7 @@ import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
-import { countRecipients, type EmailPage, useLiveList } from './emails/live-list.ts'
+import { countRecipients, useLiveList } from './emails/live-list.ts'
 import { toShownStatus } from './emails/shown-status.ts'
 
 const route = getRouteApi('/emails')
@@ -226,7 +226,7 @@ function useStreams(): ReadonlyMap<string, string> {
 }
 
 interface PagesProps {
-  readonly page: EmailPage
+  readonly page: PageOf<EmailRow>
   readonly isFirst: boolean
   readonly hasNewer: boolean
   onOlder(cursor: string): void

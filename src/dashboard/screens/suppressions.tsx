@@ -3,9 +3,10 @@ import { Alert, Anchor, Button, Code, Group, NativeSelect, Stack, Text, TextInpu
 import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
+import type { PageOf } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { EXPORT_URL, type SuppressionPage, useSuppressions } from '../api/suppressions.ts'
+import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
@@ -298,7 +299,7 @@ const Address = ({ address }: { readonly address: string }) =>
   )
 
 interface PagesProps {
-  readonly page: SuppressionPage
+  readonly page: PageOf<SuppressionRecord>
   readonly isFirst: boolean
   onOlder(cursor: string): void
   onNewer(): void

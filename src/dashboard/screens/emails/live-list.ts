@@ -6,14 +6,8 @@ import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react
 import { useCallback, useEffect, useRef, useState } from 'react'
 import type { FeedEvent } from '#features/core/events/model.ts'
 import type { EmailRow } from '#features/sending/emails/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues } from '../../api/client.ts'
+import { get, type PageOf, type QueryValues } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
-
-export interface EmailPage {
-  readonly data: readonly EmailRow[]
-  readonly pagination: Pagination
-}
 
 /** The first request after an event; a burst causes one request in each longer interval. */
 const FIRST_REFRESH_MS = 400
@@ -39,15 +33,15 @@ export function useRefreshSoon(refresh: () => unknown, intervalMs = REFRESH_INTE
 
 interface Shown {
   readonly key: string
-  readonly page: EmailPage
+  readonly page: PageOf<EmailRow>
   /** Whether it was read since the screen was opened, so that it is replaced no more. */
   readonly isFresh: boolean
 }
 
 export interface LiveList {
-  readonly query: UseQueryResult<EmailPage>
+  readonly query: UseQueryResult<PageOf<EmailRow>>
   /** The rows to show, with their newest states; undefined while there are none yet. */
-  readonly page: EmailPage | undefined
+  readonly page: PageOf<EmailRow> | undefined
   readonly newCount: number
   /** Whether there may be more new rows than were counted. */
   readonly hasMoreNew: boolean
@@ -59,7 +53,7 @@ export function useLiveList(values: QueryValues): LiveList {
   const key = JSON.stringify(values)
   const query = useQuery({
     queryKey: ['emails', key],
-    queryFn: ({ signal }) => get<EmailPage>('/v1/emails', values, signal),
+    queryFn: ({ signal }) => get<PageOf<EmailRow>>('/v1/emails', values, signal),
     placeholderData: keepPreviousData,
   })
   const [shown, setShown] = useState<Shown>()

@@ -4,23 +4,18 @@
  */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Pagination } from '#platform/http/envelope.ts'
-
-export interface RowPage<Row> {
-  readonly data: readonly Row[]
-  readonly pagination: Pagination
-}
+import type { PageOf } from '../../api/client.ts'
 
 interface Shown<Row> {
   readonly key: string
-  readonly page: RowPage<Row>
+  readonly page: PageOf<Row>
   /** Whether it was read since the screen was opened, so that it is replaced no more. */
   readonly isFresh: boolean
 }
 
 export interface LiveRows<Row> {
   /** Undefined while there are none yet. */
-  readonly page: RowPage<Row> | undefined
+  readonly page: PageOf<Row> | undefined
   readonly newCount: number
   readonly hasMoreNew: boolean
   showNew(): void
@@ -31,7 +26,7 @@ export interface LiveRows<Row> {
  * @param toTime by which the list is sorted, newest first
  */
 export function useLiveRows<Row extends { readonly id: string }>(
-  query: UseQueryResult<RowPage<Row>>,
+  query: UseQueryResult<PageOf<Row>>,
   key: string,
   toTime: (row: Row) => string,
 ): LiveRows<Row> {

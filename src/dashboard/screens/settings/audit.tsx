@@ -2,6 +2,7 @@
 import { Anchor, Button, Code, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+import type { PageOf } from '../../api/client.ts'
 import { CursorPages } from '../../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
@@ -20,7 +21,7 @@ import {
   toResourceWord,
 } from './audit-words.ts'
 import { SettingsPage } from './frame.tsx'
-import { type DataPage, useRead } from './queries.ts'
+import { useRead } from './queries.ts'
 
 const PER_PAGE = 50
 
@@ -28,7 +29,7 @@ export function AuditScreen() {
   const search = useSearch({ from: '/settings/audit' })
   const navigate = useNavigate()
   const actors = useKnownActors()
-  const query = useRead<DataPage<AuditLogRecord>>(['audit'], '/v1/audit-logs', {
+  const query = useRead<PageOf<AuditLogRecord>>(['audit'], '/v1/audit-logs', {
     ...toAuditQuery(search),
     per_page: PER_PAGE,
   })
@@ -65,7 +66,7 @@ export function AuditScreen() {
   )
 }
 
-const toSummary = (total: number): string => `${total.toLocaleString('en')} ${total === 1 ? 'entry' : 'entries'}`
+const toSummary = (total: number): string => `${total.toLocaleString()} ${total === 1 ? 'entry' : 'entries'}`
 
 const Nothing = ({ isFiltered, onClear }: { readonly isFiltered: boolean; onClear(): void }) =>
   isFiltered ? (

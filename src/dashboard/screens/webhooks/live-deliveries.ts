@@ -2,8 +2,9 @@
 import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
+import type { PageOf } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
-import { type DeliveryPage, deliveriesKey, isDue, readDeliveries } from '../../api/webhooks.ts'
+import { deliveriesKey, isDue, readDeliveries } from '../../api/webhooks.ts'
 import { useRefreshSoon } from '../emails/live-list.ts'
 import type { DeliveryFilters } from './filters.ts'
 import { mergeRows } from './state.ts'
@@ -17,7 +18,7 @@ interface Shown {
 }
 
 export interface LiveDeliveries {
-  readonly query: UseQueryResult<DeliveryPage>
+  readonly query: UseQueryResult<PageOf<DeliveryRecord>>
   /** Undefined while there are none yet. */
   readonly rows: readonly DeliveryRecord[] | undefined
   readonly newCount: number
