@@ -1,13 +1,13 @@
 /** @module Queries and changes of captured mail. */
 import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import type { CapturedDetail, CapturedRow, LinkCheck } from '#features/sending/capture/model.ts'
 import { get, type PageOf, type QueryValues, request } from './client.ts'
 import { useLiveEvents } from './live.tsx'
+import { useRefreshSoon } from './refresh-soon.ts'
 
 const PAGE_SIZE = 50
-/** After an event; a burst causes one request in each interval. */
-const REFRESH_MS = 1000
+const REFRESH_INTERVAL_MS = 1000
 const LIST_KEY = ['captured', 'list']
 const UNREAD_KEY = ['captured', 'unread']
 
@@ -60,9 +60,13 @@ export function useInbox(values: QueryValues) {
   const current = shown?.key === key ? shown : undefined
   if (latest && (!current || current.page.data.length === 0) && current?.page !== latest)
     setShown({ key, page: latest })
-  useRefreshOnEvents(() => {
+  const refreshSoon = useRefreshSoon(() => {
     void queries.invalidateQueries({ queryKey: LIST_KEY })
     void queries.invalidateQueries({ queryKey: UNREAD_KEY })
+  }, REFRESH_INTERVAL_MS)
+  useLiveEvents(({ event_type: type }) => {
+    // Only these may come with a captured email.
+    if (type === 'sent' || type === 'delivered') refreshSoon()
   })
   const show = (page: PageOf<CapturedRow> | undefined) => page && setShown({ key, page })
   const rows = current?.page.data ?? latest?.data ?? query.data?.data
@@ -92,21 +96,6 @@ export function useInbox(values: QueryValues) {
     /** Shows the list as it is now, after all was deleted. */
     reset: () => setShown(undefined),
   }
-}
-
-/** Calls `refresh` soon after an event that may come with a captured email. */
-function useRefreshOnEvents(refresh: () => void): void {
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  const latest = useRef(refresh)
-  latest.current = refresh
-  useEffect(() => () => clearTimeout(timer.current), [])
-  useLiveEvents(({ event_type: type }) => {
-    if (type !== 'sent' && type !== 'delivered') return
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined
-      latest.current()
-    }, REFRESH_MS)
-  })
 }
 
 /** Marks an email as read or unread. */

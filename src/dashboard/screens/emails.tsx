@@ -9,6 +9,7 @@ import { ApiError, get, type PageOf } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
 import { useDomains } from '../api/domains.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusBadge } from '../parts/status.tsx'
@@ -51,14 +52,7 @@ export function EmailsScreen() {
         <Nothing hasFilters={hasFilters} onClear={() => void navigate({ search: {} })} />
       ) : (
         <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows
-            count={cursor ? 0 : list.newCount}
-            hasMore={list.hasMoreNew}
-            onShow={() => {
-              list.showNew()
-              scrollTo({ top: 0 })
-            }}
-          />
+          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
           <EmailTable rows={page.data} />
           <Pages
             page={page}
@@ -113,25 +107,6 @@ function NoEmailYet() {
     </EmptyState>
   )
 }
-
-interface NewRowsProps {
-  readonly count: number
-  readonly hasMore: boolean
-  onShow(): void
-}
-
-/** Always in the page, so that screen readers announce a change. */
-const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
-  // The space is kept, so that the list does not move when there are new emails.
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={onShow}>
-        {count}
-        {hasMore && '+'} new
-      </Button>
-    )}
-  </div>
-)
 
 /** The email opened last: back in the list, its row has the focus, so that `j` and `k` continue there. */
 let lastOpenedId: string | undefined

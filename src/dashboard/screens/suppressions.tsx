@@ -5,19 +5,20 @@ import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
 import type { PageOf } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { useLiveRows } from '../parts/live-rows.ts'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { useRefreshSoon } from './emails/live-list.ts'
 import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
-import { useHeldPage } from './suppressions/held-page.ts'
 import { describeScope, findReason, isErased, KNOWN_REASONS } from './suppressions/reasons.ts'
 import { RemoveDialog } from './suppressions/remove.tsx'
 
@@ -39,8 +40,8 @@ export function SuppressionsScreen() {
   const [done, setDone] = useState<string>()
   const reason = useAllowed('developer')
   const hasFilters = filters.email !== undefined || filters.reason !== undefined
-  const held = useHeldPage(query, JSON.stringify({ ...filters, cursor }))
-  const { page } = held
+  const list = useLiveRows(query, JSON.stringify({ ...filters, cursor }), ({ created_at: at }) => at)
+  const { page } = list
   const refreshSoon = useRefreshSoon(() => query.refetch())
   useLiveEvents(({ event_type: type }) => ADDS_ROWS.includes(type) && refreshSoon())
   const isEmpty = page?.data.length === 0 && !cursor && !hasFilters
@@ -48,7 +49,7 @@ export function SuppressionsScreen() {
     setDialog(undefined)
     if (message === undefined) return
     setDone(message)
-    void held.reload()
+    void list.reload()
   }
   const add = (
     <ActionButton reason={reason} onClick={() => setDialog({ kind: 'add' })}>
@@ -82,7 +83,7 @@ export function SuppressionsScreen() {
         <Nothing add={add} />
       ) : (
         <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={cursor ? 0 : held.newCount} onShow={held.show} />
+          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
           {page.data.length === 0 ? (
             <NoMatch filters={filters} onClear={() => void navigate({ search: {} })} />
           ) : (
@@ -218,18 +219,6 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
 
 /** Events that may add an address. */
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
-
-/** Offers suppressions that were added since; always in the page, so that screen readers announce them. */
-const NewRows = ({ count, onShow }: { readonly count: number; onShow(): void }) => (
-  // The space is kept, so that the list does not move.
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={onShow}>
-        {count.toLocaleString()} new
-      </Button>
-    )}
-  </div>
-)
 
 interface TableProps {
   readonly rows: readonly SuppressionRecord[]

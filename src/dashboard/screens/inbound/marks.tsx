@@ -1,5 +1,5 @@
 /** @module Small pieces that the screens of received mail share. */
-import { Anchor, Button, Group, Text } from '@mantine/core'
+import { Anchor, Group, Text } from '@mantine/core'
 import { Link, useRouterState } from '@tanstack/react-router'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
@@ -63,30 +63,3 @@ export function InboundNav() {
     </Group>
   )
 }
-
-interface NewRowsProps {
-  readonly count: number
-  readonly hasMore: boolean
-  onShow(): void
-}
-
-/** Always in the page, so that screen readers announce a change. */
-export const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
-  // The space is kept, so that the list does not move when there is something new.
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button
-        variant="light"
-        size="xs"
-        fullWidth
-        onClick={() => {
-          onShow()
-          scrollTo({ top: 0 })
-        }}
-      >
-        {count}
-        {hasMore && '+'} new
-      </Button>
-    )}
-  </div>
-)

@@ -6,8 +6,9 @@ import type { PageOf } from '../../api/client.ts'
 import { CursorPages } from '../../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
+import { NewRows } from '../../parts/new-rows.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
-import { NewRows, useSteadyRows } from '../../parts/steady-rows.tsx'
+import { useSteadyRows } from '../../parts/steady-rows.ts'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { AuditFilterForm } from './audit-filter-form.tsx'
@@ -46,7 +47,7 @@ export function AuditScreen() {
       <QueryView query={query}>
         {({ data, pagination }) => (
           <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-            <NewRows rows={steady} />
+            <NewRows count={steady.newCount} onShow={steady.show} />
             {data.length === 0 ? (
               <Nothing isFiltered={hasFilters(search) || cursor !== undefined} onClear={() => show({})} />
             ) : (

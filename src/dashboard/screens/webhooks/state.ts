@@ -132,20 +132,3 @@ export function toMissedStart({
 export function toLocalMinute(at: Date): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
-
-/**
- * The rows to show: those already shown stay where they are with their newest state; newer ones are counted. Rows that
- * were asked for with the same filters.
- */
-export function mergeRows<Row extends { readonly id: string; readonly created_at: string }>(
-  shown: readonly Row[],
-  latest: readonly Row[],
-): { readonly rows: readonly Row[]; readonly newCount: number } {
-  const latestById = new Map(latest.map((row) => [row.id, row]))
-  const shownIds = new Set(shown.map(({ id }) => id))
-  const newest = shown[0]?.created_at ?? ''
-  return {
-    rows: shown.map((row) => latestById.get(row.id) ?? row),
-    newCount: latest.filter(({ id, created_at: at }) => at >= newest && !shownIds.has(id)).length,
-  }
-}
