@@ -20,10 +20,12 @@ interface CursorPagesProps {
   readonly next: string | undefined
   /** Says how many rows there are. */
   readonly summary: string
+  /** Whether the newest rows are first. */
+  readonly isByTime?: boolean
 }
 
 /** The other filters in the URL are kept. */
-export function CursorPages({ next, summary }: CursorPagesProps) {
+export function CursorPages({ next, summary, isByTime = false }: CursorPagesProps) {
   const navigate = useNavigate()
   const search: Readonly<Record<string, unknown>> = useSearch({ strict: false })
   const { cursor } = parseCursor(search)
