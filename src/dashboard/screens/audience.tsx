@@ -61,7 +61,7 @@ export function AudienceScreen() {
   const isEmpty = query.data?.pagination.total === 0
   return (
     <Page title="Audience" action={isEmpty ? undefined : create}>
-      <AudienceNavigation current="/audience" />
+      <AudienceNavigation />
       <QueryView query={query}>
         {(found) =>
           found.pagination.total === 0 ? (

@@ -16,7 +16,7 @@ import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { InboundNav } from './inbound/marks.tsx'
+import { InboundNavigation } from './inbound/marks.tsx'
 import { RouteSecret } from './inbound/route-secret.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
 import { Section } from './inbound/section.tsx'
@@ -46,7 +46,7 @@ export function InboundRoutesScreen() {
   )
   return (
     <Page title="Inbound routes" action={isEmpty ? undefined : add}>
-      <InboundNav />
+      <InboundNavigation />
       <QueryView query={query}>
         {({ data, pagination }) =>
           pagination.total === 0 ? (

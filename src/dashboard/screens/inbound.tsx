@@ -17,7 +17,7 @@ import { Time } from '../parts/time.tsx'
 import { InboundFilterBar } from './inbound/filter-bar.tsx'
 import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
 import { ListPages, type ListState } from './inbound/list-pages.tsx'
-import { InboundNav, InboundStatus } from './inbound/marks.tsx'
+import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { findDisplayName, toVisible } from './inbound/visible.ts'
 
@@ -38,7 +38,7 @@ export function InboundScreen() {
   const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
   return (
     <Page title="Inbound">
-      <InboundNav />
+      <InboundNavigation />
       <InboundFilterBar
         filters={filters}
         error={query.error instanceof ApiError ? query.error : undefined}

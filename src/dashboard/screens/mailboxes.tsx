@@ -19,7 +19,7 @@ import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
-import { InboundNav } from './inbound/marks.tsx'
+import { InboundNavigation } from './inbound/marks.tsx'
 
 const route = getRouteApi('/inbound/mailboxes')
 
@@ -88,7 +88,7 @@ export function MailboxesScreen() {
   const isEmpty = query.data?.pagination.total === 0
   return (
     <Page title="Mailboxes" action={isEmpty ? undefined : add}>
-      <InboundNav />
+      <InboundNavigation />
       <QueryView query={query}>
         {({ data, pagination }) =>
           pagination.total === 0 ? (

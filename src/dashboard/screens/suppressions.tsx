@@ -1,15 +1,16 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
 import { Alert, Anchor, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import type { PageOf } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
+import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { useLiveRows } from '../parts/live-rows.ts'
 import { NewRows } from '../parts/new-rows.tsx'
@@ -24,15 +25,9 @@ import { RemoveDialog } from './suppressions/remove.tsx'
 
 const route = getRouteApi('/suppressions')
 
-/** What the location keeps beside its URL: the cursors of the newer pages; an empty one is the first page. */
-interface ListState {
-  readonly newer?: readonly string[]
-}
-
 export function SuppressionsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })
   const query = useSuppressions({ ...filters, cursor })
   const [dialog, setDialog] = useState<
     { readonly kind: 'add' } | { readonly kind: 'remove'; readonly address: string }
@@ -56,8 +51,6 @@ export function SuppressionsScreen() {
       Suppress an address
     </ActionButton>
   )
-  const goTo = (next: string | undefined, state: ListState) =>
-    navigate({ search: { ...filters, ...(next && { cursor: next }) }, state: state as object })
   return (
     <Page title="Suppressions" action={isEmpty ? undefined : add}>
       <Stack gap="xs">
@@ -93,11 +86,10 @@ export function SuppressionsScreen() {
               onRemove={(address) => setDialog({ kind: 'remove', address })}
             />
           )}
-          <Pages
-            page={page}
-            isFirst={!cursor}
-            onOlder={(next) => void goTo(next, { newer: [...newer, cursor ?? ''] })}
-            onNewer={() => void goTo(newer.at(-1) || undefined, { newer: newer.slice(0, -1) })}
+          <CursorPages
+            next={page.pagination.next_cursor}
+            summary={formatCount(page.pagination.total, 'suppression')}
+            isByTime
           />
         </Stack>
       )}
@@ -286,33 +278,3 @@ const Address = ({ address }: { readonly address: string }) =>
       <bdi>{address}</bdi>
     </Anchor>
   )
-
-interface PagesProps {
-  readonly page: PageOf<SuppressionRecord>
-  readonly isFirst: boolean
-  onOlder(cursor: string): void
-  onNewer(): void
-}
-
-function Pages({ page: { pagination }, isFirst, onOlder, onNewer }: PagesProps) {
-  const { next_cursor: next, total } = pagination
-  return (
-    <Group justify="space-between" component="nav" aria-label="Pages">
-      <Text size="sm" c="dimmed">
-        {total.toLocaleString()} {total === 1 ? 'suppression' : 'suppressions'}
-      </Text>
-      <Group gap="xs">
-        {!isFirst && (
-          <Button variant="default" size="xs" onClick={onNewer}>
-            Newer
-          </Button>
-        )}
-        {next !== undefined && (
-          <Button variant="default" size="xs" onClick={() => onOlder(next)}>
-            Older
-          </Button>
-        )}
-      </Group>
-    </Group>
-  )
-}

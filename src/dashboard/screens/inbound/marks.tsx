@@ -1,6 +1,5 @@
 /** @module Small pieces that the screens of received mail share. */
-import { Anchor, Group, Text } from '@mantine/core'
-import { Link, useRouterState } from '@tanstack/react-router'
+import { AreaNavigation } from '../../parts/area-navigation.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
 
@@ -38,28 +37,10 @@ const renderState = (states: Readonly<Record<string, State>>, status: string) =>
 export const InboundStatus = ({ status }: { readonly status: string }) => renderState(INBOUND_STATES, status)
 export const DeliveryStatus = ({ status }: { readonly status: string }) => renderState(ROUTE_DELIVERY_STATES, status)
 
-const PLACES = [
+const LINKS = [
   { to: '/inbound', label: 'Received mail' },
   { to: '/inbound/routes', label: 'Routes' },
   { to: '/inbound/mailboxes', label: 'Mailboxes' },
-] as const
+]
 
-/** Links between the lists of this area. */
-export function InboundNav() {
-  const path = useRouterState({ select: ({ location }) => location.pathname })
-  return (
-    <Group component="nav" aria-label="Inbound" gap="md">
-      {PLACES.map(({ to, label }) =>
-        path === to ? (
-          <Text key={to} fw={700} size="sm" aria-current="page">
-            {label}
-          </Text>
-        ) : (
-          <Anchor key={to} component={Link} to={to} size="sm">
-            {label}
-          </Anchor>
-        ),
-      )}
-    </Group>
-  )
-}
+export const InboundNavigation = () => <AreaNavigation label="Inbound" links={LINKS} />
