@@ -1,5 +1,5 @@
 /** @module One email: what happened to it, what happens next, its content, and what can be done. */
-import { Anchor, Paper, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Paper, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
@@ -10,6 +10,7 @@ import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { Mailbox } from '../parts/mailbox.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -98,15 +99,6 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
     </Stack>
   )
 }
-
-const Section = ({ title, children }: { readonly title: string; readonly children: React.ReactNode }) => (
-  <Stack gap="sm" component="section">
-    <Title order={2} size="h4">
-      {title}
-    </Title>
-    {children}
-  </Stack>
-)
 
 const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
   <Facts

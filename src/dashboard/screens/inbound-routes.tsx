@@ -14,12 +14,12 @@ import { FormError } from '../parts/form-error.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { InboundNavigation } from './inbound/marks.tsx'
 import { RouteSecret } from './inbound/route-secret.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
-import { Section } from './inbound/section.tsx'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/routes')
