@@ -89,8 +89,8 @@ describe('notices', () => {
       webhook({ is_active: true, failure_count: 3 }),
     ] as WebhookRecord[]
     const notices = listNotices({ ...NOTHING, webhooks })
-    expect(notices.map(({ action, text }) => [action.kind, text])).toEqual([
-      ['activate', 'https://a.example gets no events. It failed.'],
+    expect(notices.map(({ action, text }) => [action.to, text])).toEqual([
+      ['/webhooks/w', 'https://a.example gets no events. It failed.'],
     ])
   })
 

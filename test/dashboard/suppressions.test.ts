@@ -1,5 +1,5 @@
 /** @module The suppression list in the dashboard, in Chromium and with the real service. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { parseSuppressionFilters } from '#dashboard/screens/suppressions/filters.ts'
 import { describeScope, listWarnings } from '#dashboard/screens/suppressions/reasons.ts'
@@ -45,15 +45,15 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
   let service: EmailApi
   let browser: Browser
   beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+  beforeEach(async () => {
     service = await createEmailApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     await createTestUser(service.app, service.actor, ADA, 'owner')
     await createTestUser(service.app, service.actor, VIEWER, 'viewer')
-    browser = await startBrowser()
   })
-  afterAll(async () => {
-    await browser.close()
-    await service[Symbol.asyncDispose]()
-  })
+  afterEach(() => service[Symbol.asyncDispose]())
 
   const read = async (query = '') => {
     const { body } = await service.api('GET', `/v1/suppressions${query}`)

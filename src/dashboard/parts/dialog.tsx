@@ -1,6 +1,6 @@
 /** @module A dialog that asks before something is done. */
 import { Button, Group, Modal, Stack, TextInput } from '@mantine/core'
-import { type ReactNode, useEffect, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { FormError } from './form-error.tsx'
 
 interface DialogFrameProps {
@@ -19,14 +19,19 @@ interface DialogFrameProps {
   readonly extra?: ReactNode
   onConfirm(): void
   onClose(): void
+  /** Called when the dialog is removed: what gets the focus; by default the element that opened it. */
+  findNextFocus?(): HTMLElement | null | undefined
 }
 
-/** Gives the focus back to the element that opened the dialog: it is unmounted at once, without its closing steps. */
-function useFocusReturn(): void {
+/** Moves the focus after the dialog: it is unmounted at once, without its closing steps. */
+function useFocusReturn(findNext: (() => HTMLElement | null | undefined) | undefined): void {
   const [opener] = useState(() => document.activeElement)
+  const latest = useRef(findNext)
+  latest.current = findNext
   useEffect(
     () => () => {
-      setTimeout(() => opener instanceof HTMLElement && opener.isConnected && opener.focus())
+      const next = latest.current?.() ?? opener
+      setTimeout(() => next instanceof HTMLElement && next.isConnected && next.focus())
     },
     [opener],
   )
@@ -36,7 +41,7 @@ function useFocusReturn(): void {
 export function DialogFrame(props: DialogFrameProps) {
   const [text, setText] = useState('')
   const { typed } = props
-  useFocusReturn()
+  useFocusReturn(props.findNextFocus)
   const [isWrong, setIsWrong] = useState(false)
   return (
     <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>

@@ -40,10 +40,7 @@ export function SandboxScreen() {
   const onDeleted = ({ id }: Deletion) => {
     setDeletion(undefined)
     if (id === undefined) inbox.reset()
-    else {
-      focusNeighbour(id)
-      inbox.drop(id)
-    }
+    else inbox.drop(id)
     if (openId !== undefined && (id === undefined || id === openId))
       void navigate({ to: '/sandbox', search: (before) => before, replace: true })
   }
@@ -119,20 +116,6 @@ export function MessageScreen() {
   const { id }: { readonly id?: string } = useParams({ strict: false })
   const ask = useContext(DeleteContext)
   return id === undefined ? null : <MessageView key={id} id={id} onDelete={(subject) => ask({ id, subject })} />
-}
-
-/** A closed dialog moves the focus back after this time. */
-const FOCUS_DELAY_MS = 100
-
-/** Moves the focus to the row beside one that is going to be removed, so that `j` and `k` continue there. */
-function focusNeighbour(id: string): void {
-  const row = document.querySelector(`[data-captured="${CSS.escape(id)}"]`)
-  const next = row?.nextElementSibling ?? row?.previousElementSibling
-  const move = () => {
-    // Unless the reader has moved it meanwhile.
-    if ((document.activeElement ?? document.body) === document.body) next?.querySelector('a')?.focus()
-  }
-  setTimeout(move, FOCUS_DELAY_MS)
 }
 
 /** Asks to delete the row with the focus, else the open message. */

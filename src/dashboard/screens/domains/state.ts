@@ -102,10 +102,10 @@ export const isUnproven = (domain: DomainWire, dns: PublishedDnsWire): boolean =
 
 /** The domain in what a user typed or pasted: an address of a web page or of a mailbox has more. */
 export function toTypedDomain(text: string): string {
-  const host = text
+  const [host = ''] = text
     .trim()
     .replace(/^https?:\/\//i, '')
-    .replace(/[/?#].*$/, '')
+    .split(/[/?#]/, 1)
   return host.slice(host.lastIndexOf('@') + 1)
 }
 

@@ -16,10 +16,16 @@ export function findDisplayName(header: string | null): string | undefined {
   return name && name !== header?.trim() && !/^\s*$/.test(name) ? toVisible(name) : undefined
 }
 
-const ADDRESS = /[^\s<>"@]+@[^\s<>"@]+\.[^\s<>"@]+/
+/** Whether a word looks like an address. */
+function isAddress(word: string): boolean {
+  const [local, domain, ...more] = word.split('@')
+  return Boolean(local) && domain !== undefined && domain.indexOf('.') > 0 && !domain.endsWith('.') && more.length === 0
+}
 
 /** An address in the name of a From header that is not the address of the header: it deceives who reads only the name. */
 export function findClaimedAddress(header: string | null, from: string | null): string | undefined {
-  const claimed = ADDRESS.exec(findDisplayName(header) ?? '')?.[0]
+  const claimed = findDisplayName(header)
+    ?.split(/[\s<>"]+/)
+    .find(isAddress)
   return claimed?.toLowerCase() === from?.toLowerCase() ? undefined : claimed
 }

@@ -1,5 +1,6 @@
 /** @module Asks before captured mail is deleted. */
 import { Text } from '@mantine/core'
+import { useRef } from 'react'
 import { useDeleteCaptured } from '../../api/captured.ts'
 import { DialogFrame } from '../../parts/dialog.tsx'
 
@@ -15,9 +16,17 @@ interface DeleteDialogProps {
   onDeleted(deletion: Deletion): void
 }
 
+/** The row beside the one of a message, so that `j` and `k` continue there. */
+function findNeighbour(id: string): HTMLElement | null | undefined {
+  const row = document.querySelector(`[data-captured="${CSS.escape(id)}"]`)
+  return (row?.nextElementSibling ?? row?.previousElementSibling)?.querySelector('a')
+}
+
 export function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps) {
   const remove = useDeleteCaptured()
-  const isAll = deletion.id === undefined
+  const { id } = deletion
+  const isAll = id === undefined
+  const neighbour = useRef<HTMLElement | null>(null)
   return (
     <DialogFrame
       title={isAll ? 'Delete all captured mail?' : 'Delete this captured email?'}
@@ -25,8 +34,20 @@ export function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps
       isDangerous
       isBusy={remove.isPending}
       error={remove.error}
-      onConfirm={() => remove.mutate({ id: deletion.id }, { onSuccess: () => onDeleted(deletion) })}
+      onConfirm={() =>
+        remove.mutate(
+          { id },
+          {
+            onSuccess() {
+              // Before the row is removed.
+              neighbour.current = isAll ? null : (findNeighbour(id) ?? null)
+              onDeleted(deletion)
+            },
+          },
+        )
+      }
       onClose={onClose}
+      findNextFocus={() => neighbour.current}
     >
       {deletion.subject && (
         <Text fw={600} lineClamp={3} title={deletion.subject}>

@@ -88,7 +88,7 @@ const LOOP = /^for\s+(?<item>[A-Za-z_]\w*)\s+in\s+(?<list>[A-Za-z_][\w.]*)/
 const PATH = /(?<![\w.])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?![\w.(])/g
 const QUOTED = /"[^"]*"|'[^']*'/g
 /** `x|filter`, `x is test` and keyword arguments are no variables. */
-const NOT_VARIABLES = /\|\s*[A-Za-z_]\w*|\bis\s+(?:not\s+)?[A-Za-z_]\w*|[A-Za-z_]\w*\s*=(?!=)/g
+const NOT_VARIABLES = /\|\s*[A-Za-z_]\w*|\bis\s+(?:not\s+)?[A-Za-z_]\w*|(?<!\w)[A-Za-z_]\w*\s*=(?!=)/g
 const WORDS = new Set(
   'and or not in is if else elif endif for endfor set endset true false none True False None loop range with endwith macro endmacro call endcall filter endfilter raw endraw do block endblock autoescape endautoescape dict namespace cycler joiner lipsum recursive'.split(
     ' ',

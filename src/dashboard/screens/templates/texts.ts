@@ -55,7 +55,7 @@ export const proposeAlias = (name: string): string =>
     .replace(/\p{M}/gu, '')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
+    .replace(/^-|-$/g, '')
     .slice(0, 100)
 
 /** A problem for the editor of its field, whose label says the field. */
