@@ -125,7 +125,7 @@ export const useRetryUnparsed = () =>
         .data,
   )
 
-/** An action that takes a message out of the list; the list is then loaded anew. */
+/** An action that takes a message out of the list; the list is then loaded again. */
 function useMailAction(run: () => Promise<void>) {
   const queries = useQueryClient()
   return useMutation({ mutationFn: run, onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }) })
