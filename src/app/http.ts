@@ -84,11 +84,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
-import { capturedFrames } from './dashboard/captured-pages.ts'
-import { inboundPages } from './dashboard/inbound-pages.ts'
-import { mailPages } from './dashboard/mail-pages.ts'
-import { newsletterPages } from './dashboard/newsletter-pages.ts'
-import { previewPages } from './dashboard/preview-pages.ts'
+import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
@@ -249,14 +245,7 @@ export function createRoutes(
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [
-          dashboardRoutes(people),
-          mailPages(app, people, renderedBodies),
-          inboundPages(app, people),
-          capturedFrames(app, captures, people),
-          newsletterPages(app, people),
-          previewPages(previews, people),
-        ]
+      ? [dashboardRoutes(people), mailFrames(app, { auth: people, captures, previews, renderBodies: renderedBodies })]
       : []),
     tlsPages(app),
     trackingPages(app),

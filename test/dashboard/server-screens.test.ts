@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
 import { listNavigation } from '#dashboard/parts/navigation.ts'
 import {
   parseAccountFilters,
@@ -7,14 +8,7 @@ import {
   parseSettingFilters,
   parseUnparsedFilters,
 } from '#dashboard/screens/server/filters.ts'
-import {
-  findDeletion,
-  formatBytes,
-  formatCount,
-  formatPercent,
-  shorten,
-  toDetailText,
-} from '#dashboard/screens/server/format.ts'
+import { findDeletion, formatPercent, shorten, toDetailText } from '#dashboard/screens/server/format.ts'
 import { mergeRows } from '#dashboard/screens/server/steady-rows.ts'
 
 test('the navigation has the server only for operators', () => {

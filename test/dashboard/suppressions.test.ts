@@ -195,7 +195,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
     await page.getByRole('link', { name: 'file3499@example.com' }).waitFor()
     await page.getByRole('button', { name: 'Older' }).click()
     await page.getByRole('link', { name: 'file3449@example.com', exact: true }).waitFor()
-    await page.getByRole('button', { name: 'Newer' }).click()
+    await page.getByRole('button', { name: 'Newest' }).click()
     await page.getByRole('link', { name: 'file3499@example.com' }).waitFor()
   })
 

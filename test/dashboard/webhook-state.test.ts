@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
+import { formatDuration } from '#dashboard/parts/format.ts'
+import { updateRows } from '#dashboard/parts/live-rows.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
 import { parseDeliveryFilters } from '#dashboard/screens/webhooks/filters.ts'
 import {
   explainDeactivation,
   findLastAttempt,
   findLastFailure,
-  formatDuration,
-  mergeRows,
   toFailureWords,
   toMissedStart,
   toPrettyJson,
@@ -122,10 +122,11 @@ test('what a failing webhook may have missed begins before its first failure, no
 test('rows stay where they are, with their newest state; only newer ones count as new', () => {
   const row = (id: string, minute: number, status = 'pending') => ({ id, created_at: at(minute), status })
   const shown = [row('b', 2), row('a', 1)]
-  const merged = mergeRows(shown, [row('d', 4), row('c', 3), row('b', 2, 'delivered')])
+  const toTime = ({ created_at: time }: { readonly created_at: string }) => time
+  const merged = updateRows(shown, [row('d', 4), row('c', 3), row('b', 2, 'delivered')], toTime)
   expect(merged).toEqual({ rows: [row('b', 2, 'delivered'), row('a', 1)], newCount: 2 })
   // A row from a later page, which moved up because another was deleted, is not new.
-  expect(mergeRows([row('b', 2)], [row('a', 1)]).newCount).toBe(0)
+  expect(updateRows([row('b', 2)], [row('a', 1)], toTime).newCount).toBe(0)
 })
 
 test('a range covers the whole of its last minute', () => {

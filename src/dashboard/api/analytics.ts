@@ -4,8 +4,7 @@ import type { DomainRecord, Overview, TimePoint } from '#features/reporting/anal
 import type { PeriodRecord } from '#features/reporting/analytics/period.ts'
 import type { InsightRecord } from '#features/reporting/insights/model.ts'
 import type { StreamDetail, StreamRecord } from '#features/setup/streams/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues, request } from './client.ts'
+import { get, type PageOf, type QueryValues, request } from './client.ts'
 
 interface PeriodBody<T> {
   readonly data: T
@@ -47,16 +46,11 @@ export const useStream = (id: string | undefined) =>
 const INSIGHTS_KEY = ['insights']
 const REPORTS_PER_PAGE = 10
 
-interface InsightPage {
-  readonly data: readonly InsightRecord[]
-  readonly pagination: Pagination
-}
-
 /** @param isAllowed whether the role may see reports */
 export const useInsights = (page: number, isAllowed: boolean) =>
   useQuery({
     queryKey: [...INSIGHTS_KEY, page],
-    queryFn: ({ signal }) => get<InsightPage>('/v1/insights', { page, per_page: REPORTS_PER_PAGE }, signal),
+    queryFn: ({ signal }) => get<PageOf<InsightRecord>>('/v1/insights', { page, per_page: REPORTS_PER_PAGE }, signal),
     placeholderData: keepPreviousData,
     enabled: isAllowed,
   })

@@ -4,13 +4,7 @@ import type { ImportPreviewRecord } from '#features/audience/contact-lists/impor
 import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues, request } from './client.ts'
-
-export interface PageOf<T> {
-  readonly data: readonly T[]
-  readonly pagination: Pagination
-}
+import { get, type PageOf, type QueryValues, request } from './client.ts'
 
 const PAGE_SIZE = 50
 const MAX_PAGE_SIZE = 100

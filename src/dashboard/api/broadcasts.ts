@@ -11,9 +11,8 @@ import type { NewsletterRecord, NewsletterRow } from '#features/sending/newslett
 import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview-routes.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
-import type { PageOf } from './audience.ts'
 import { toListPath } from './audience.ts'
-import { get, request } from './client.ts'
+import { get, type PageOf, request } from './client.ts'
 import { useLiveState } from './live.tsx'
 
 const PAGE_SIZE = 25

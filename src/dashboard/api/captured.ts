@@ -1,19 +1,13 @@
 /** @module Queries and changes of captured mail. */
 import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import type { CapturedDetail, CapturedRow, LinkCheck } from '#features/sending/capture/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues, request } from './client.ts'
+import { get, type PageOf, type QueryValues, request } from './client.ts'
 import { useLiveEvents } from './live.tsx'
-
-export interface CapturedPage {
-  readonly data: readonly CapturedRow[]
-  readonly pagination: Pagination
-}
+import { useRefreshSoon } from './refresh-soon.ts'
 
 const PAGE_SIZE = 50
-/** After an event; a burst causes one request in each interval. */
-const REFRESH_MS = 1000
+const REFRESH_INTERVAL_MS = 1000
 const LIST_KEY = ['captured', 'list']
 const UNREAD_KEY = ['captured', 'unread']
 
@@ -40,12 +34,12 @@ export const useUnreadCount = () =>
   useQuery({
     queryKey: UNREAD_KEY,
     queryFn: async ({ signal }) =>
-      (await get<CapturedPage>('/v1/captured-emails', { unread: true, per_page: 1 }, signal)).pagination.total,
+      (await get<PageOf<CapturedRow>>('/v1/captured-emails', { unread: true, per_page: 1 }, signal)).pagination.total,
   })
 
 interface Shown {
   readonly key: string
-  readonly page: CapturedPage
+  readonly page: PageOf<CapturedRow>
 }
 
 /**
@@ -57,7 +51,8 @@ export function useInbox(values: QueryValues) {
   const key = JSON.stringify(values)
   const query = useQuery({
     queryKey: [...LIST_KEY, key],
-    queryFn: ({ signal }) => get<CapturedPage>('/v1/captured-emails', { ...values, per_page: PAGE_SIZE }, signal),
+    queryFn: ({ signal }) =>
+      get<PageOf<CapturedRow>>('/v1/captured-emails', { ...values, per_page: PAGE_SIZE }, signal),
     placeholderData: keepPreviousData,
   })
   const [shown, setShown] = useState<Shown>()
@@ -65,11 +60,15 @@ export function useInbox(values: QueryValues) {
   const current = shown?.key === key ? shown : undefined
   if (latest && (!current || current.page.data.length === 0) && current?.page !== latest)
     setShown({ key, page: latest })
-  useRefreshOnEvents(() => {
+  const refreshSoon = useRefreshSoon(() => {
     void queries.invalidateQueries({ queryKey: LIST_KEY })
     void queries.invalidateQueries({ queryKey: UNREAD_KEY })
+  }, REFRESH_INTERVAL_MS)
+  useLiveEvents(({ event_type: type }) => {
+    // Only these may come with a captured email.
+    if (type === 'sent' || type === 'delivered') refreshSoon()
   })
-  const show = (page: CapturedPage | undefined) => page && setShown({ key, page })
+  const show = (page: PageOf<CapturedRow> | undefined) => page && setShown({ key, page })
   const rows = current?.page.data ?? latest?.data ?? query.data?.data
   const newest = rows?.[0]?.received_at ?? ''
   const newCount =
@@ -99,21 +98,6 @@ export function useInbox(values: QueryValues) {
   }
 }
 
-/** Calls `refresh` soon after an event that may come with a captured email. */
-function useRefreshOnEvents(refresh: () => void): void {
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  const latest = useRef(refresh)
-  latest.current = refresh
-  useEffect(() => () => clearTimeout(timer.current), [])
-  useLiveEvents(({ event_type: type }) => {
-    if (type !== 'sent' && type !== 'delivered') return
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined
-      latest.current()
-    }, REFRESH_MS)
-  })
-}
-
 /** Marks an email as read or unread. */
 export function useMarkRead() {
   const queries = useQueryClient()
@@ -129,7 +113,7 @@ export function useMarkRead() {
 
 function storeRow(queries: QueryClient, row: CapturedRow): void {
   queries.setQueryData<CapturedDetail>(detailKey(row.id), (before) => before && { ...before, read: row.read })
-  queries.setQueriesData<CapturedPage>(
+  queries.setQueriesData<PageOf<CapturedRow>>(
     { queryKey: LIST_KEY },
     (page) => page && { ...page, data: page.data.map((other) => (other.id === row.id ? row : other)) },
   )
@@ -147,7 +131,7 @@ export function useDeleteCaptured() {
     onSuccess: (_, { id }) => {
       // Otherwise the old rows would be shown until the list was read again.
       if (id === undefined)
-        queries.setQueriesData<CapturedPage>({ queryKey: LIST_KEY }, (page) => page && { ...page, data: [] })
+        queries.setQueriesData<PageOf<CapturedRow>>({ queryKey: LIST_KEY }, (page) => page && { ...page, data: [] })
       void queries.invalidateQueries({ queryKey: LIST_KEY })
       void queries.invalidateQueries({ queryKey: UNREAD_KEY })
     },

@@ -1,4 +1,5 @@
 /** @module Requests to `/v1` with the session cookie, and their errors. */
+import type { Pagination } from '#platform/http/envelope.ts'
 
 /** An error response of `/v1`, or a request without a response. */
 export class ApiError extends Error {
@@ -26,6 +27,12 @@ interface ErrorFields {
   readonly request_id?: string
   readonly details?: readonly { readonly field?: string; readonly message: string }[]
   readonly retry_after?: number
+}
+
+/** The response of a list. */
+export interface PageOf<Row> {
+  readonly data: readonly Row[]
+  readonly pagination: Pagination
 }
 
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>

@@ -3,13 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import type { InboundDetail, InboundRecord } from '#features/receiving/inbound/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { ApiError, get, type QueryValues } from './client.ts'
-
-export interface PageOf<Row> {
-  readonly data: readonly Row[]
-  readonly pagination: Pagination
-}
+import { ApiError, get, type PageOf, type QueryValues } from './client.ts'
 
 export const PAGE_SIZE = 50
 /** Mail without a route has no event, so the list is also read again after this time. */

@@ -19,13 +19,7 @@ import type {
   SettingRecord,
   UnparsedMessage,
 } from '#app/operator/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { ApiError, get, type QueryValues, request } from './client.ts'
-
-export interface ServerPage<Row> {
-  readonly data: readonly Row[]
-  readonly pagination: Pagination
-}
+import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
 
 /** While a view is visible, it is read again this often. */
 export const REFRESH_MS = 15_000
@@ -56,7 +50,7 @@ function useOne<T>(path: string, isRefreshed = true): UseQueryResult<T> {
 }
 
 function usePage<Row>(path: string, page: number | undefined, query: QueryValues = {}) {
-  return useView<ServerPage<Row>>(path, { ...query, page: page ?? 1, per_page: PAGE_SIZE })
+  return useView<PageOf<Row>>(path, { ...query, page: page ?? 1, per_page: PAGE_SIZE })
 }
 
 export const useHealth = () => useOne<ServerHealth>('health')
@@ -67,7 +61,7 @@ export const useQueue = (filters: {
   readonly page?: number
   readonly domain?: string
   readonly account?: string
-}): UseQueryResult<ServerPage<QueueLane>> =>
+}): UseQueryResult<PageOf<QueueLane>> =>
   usePage('queue', filters.page, { domain: filters.domain, account_id: filters.account })
 
 export const useLane = (lane: string) =>
@@ -131,7 +125,7 @@ export const useRetryUnparsed = () =>
         .data,
   )
 
-/** An action that takes a message out of the list; the list is then loaded anew. */
+/** An action that takes a message out of the list; the list is then loaded again. */
 function useMailAction(run: () => Promise<void>) {
   const queries = useQueryClient()
   return useMutation({ mutationFn: run, onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }) })

@@ -1,13 +1,7 @@
 /** @module Queries and changes of the suppression list. */
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues, request } from './client.ts'
-
-export interface SuppressionPage {
-  readonly data: readonly SuppressionRecord[]
-  readonly pagination: Pagination
-}
+import { get, type PageOf, type QueryValues, request } from './client.ts'
 
 const PATH = '/v1/suppressions'
 const KEY = ['suppressions']
@@ -17,7 +11,7 @@ const PAGE_SIZE = 50
 export const useSuppressions = (query: QueryValues) =>
   useQuery({
     queryKey: [...KEY, 'page', query],
-    queryFn: ({ signal }) => get<SuppressionPage>(PATH, { ...query, per_page: PAGE_SIZE }, signal),
+    queryFn: ({ signal }) => get<PageOf<SuppressionRecord>>(PATH, { ...query, per_page: PAGE_SIZE }, signal),
     placeholderData: keepPreviousData,
   })
 
@@ -25,7 +19,8 @@ export const useSuppressions = (query: QueryValues) =>
 export const useSuppressionsOf = (address: string) =>
   useQuery({
     queryKey: [...KEY, 'address', address],
-    queryFn: async ({ signal }) => (await get<SuppressionPage>(PATH, { email: address, per_page: 100 }, signal)).data,
+    queryFn: async ({ signal }) =>
+      (await get<PageOf<SuppressionRecord>>(PATH, { email: address, per_page: 100 }, signal)).data,
     staleTime: 0,
   })
 

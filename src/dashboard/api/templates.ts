@@ -9,14 +9,8 @@ import type {
   TemplateVersionRecord,
   TemplateVersionRow,
 } from '#features/setup/templates/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
 import type { TemplateFields } from '../screens/templates/texts.ts'
-import { get, newIdempotencyKey, request } from './client.ts'
-
-export interface TemplatePage {
-  readonly data: readonly TemplateRow[]
-  readonly pagination: Pagination
-}
+import { get, newIdempotencyKey, type PageOf, request } from './client.ts'
 
 const PAGE_SIZE = 50
 /** All stored versions. */
@@ -29,7 +23,7 @@ const versionsKey = (id: string) => ['templates', 'versions', id]
 export const useTemplates = (page: number, search: string | undefined) =>
   useQuery({
     queryKey: ['templates', 'list', page, search],
-    queryFn: ({ signal }) => get<TemplatePage>('/v1/templates', { page, per_page: PAGE_SIZE, search }, signal),
+    queryFn: ({ signal }) => get<PageOf<TemplateRow>>('/v1/templates', { page, per_page: PAGE_SIZE, search }, signal),
     placeholderData: keepPreviousData,
   })
 
@@ -67,7 +61,6 @@ export interface TemplateSaving {
 export function useSaveTemplate() {
   const queries = useQueryClient()
   return useMutation({
-    networkMode: 'always',
     mutationFn: async ({ id, ifVersion, fields }: TemplateSaving): Promise<TemplateRecord> => {
       const { data } =
         id === undefined
@@ -82,7 +75,6 @@ export function useSaveTemplate() {
 export function useDeleteTemplate(id: string) {
   const queries = useQueryClient()
   return useMutation({
-    networkMode: 'always',
     mutationFn: () => request<void>('DELETE', toPath(id)),
     onSuccess: () => {
       queries.removeQueries({ queryKey: versionsKey(id) })
@@ -112,7 +104,6 @@ export const useVersion = (id: string, version: number | undefined) =>
 export function useRestoreVersion(id: string) {
   const queries = useQueryClient()
   return useMutation({
-    networkMode: 'always',
     mutationFn: async ({ version, ifVersion }: { readonly version: number; readonly ifVersion: number }) =>
       (
         await request<{ data: TemplateRecord }>('POST', toPath(id, `/versions/${version}/restore`), {
@@ -152,7 +143,6 @@ export interface TestEmail {
 
 export const useSendTestEmail = () =>
   useMutation({
-    networkMode: 'always',
     mutationFn: async (email: TestEmail): Promise<SendResponse> => {
       const body = { ...email, tags: ['test-email'], tracking: false }
       const options = { body, idempotencyKey: newIdempotencyKey() }

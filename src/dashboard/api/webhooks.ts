@@ -9,17 +9,8 @@ import type {
   TestResult,
   WebhookRecord,
 } from '#features/webhooks/webhooks/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
 import { usePasswordAgain } from '../parts/password-again.tsx'
-import { get, request } from './client.ts'
-
-interface Paged<Row> {
-  readonly data: readonly Row[]
-  readonly pagination: Pagination
-}
-
-export type WebhookPage = Paged<WebhookRecord>
-export type DeliveryPage = Paged<DeliveryRecord>
+import { get, type PageOf, request } from './client.ts'
 
 export const PAGE_SIZE = 50
 const LIST_REFRESH_MS = 15_000
@@ -36,7 +27,7 @@ const deliveryKey = (id: string, deliveryId: string) => ['webhooks', 'delivery',
 export const useWebhooks = (page: number) =>
   useQuery({
     queryKey: ['webhooks', 'list', page],
-    queryFn: ({ signal }) => get<WebhookPage>('/v1/webhooks', { page, per_page: PAGE_SIZE }, signal),
+    queryFn: ({ signal }) => get<PageOf<WebhookRecord>>('/v1/webhooks', { page, per_page: PAGE_SIZE }, signal),
     placeholderData: keepPreviousData,
     refetchInterval: LIST_REFRESH_MS,
   })
@@ -52,8 +43,8 @@ export const readDeliveries = (
   id: string,
   query: Readonly<Record<string, string | number | undefined>>,
   signal?: AbortSignal,
-): Promise<DeliveryPage> =>
-  get<DeliveryPage>(toPath(id, '/deliveries'), { ...query, per_page: query['per_page'] ?? PAGE_SIZE }, signal)
+): Promise<PageOf<DeliveryRecord>> =>
+  get<PageOf<DeliveryRecord>>(toPath(id, '/deliveries'), { ...query, per_page: query['per_page'] ?? PAGE_SIZE }, signal)
 
 /** Whether its attempt is made about now. */
 export const isDue = ({ next_attempt_at: at }: Pick<DeliveryRecord, 'next_attempt_at'>): boolean =>

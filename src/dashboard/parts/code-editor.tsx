@@ -22,7 +22,7 @@ interface CodeEditorProps {
   readonly language: CodeLanguage
   /** Marked at their lines, and listed below the text. Marks move with their lines until other problems are passed. */
   readonly problems?: readonly CodeProblem[]
-  /** Longer texts are refused. */
+  /** Longer texts are rejected. */
   readonly maxLength?: number
   readonly description?: string
   /** Whether only screen readers get the label, because a tab above has the same. */
@@ -89,10 +89,10 @@ function EditorBox(props: EditorBoxProps) {
   const isReadOnly = onChange === undefined
   const latest = useRef(props)
   latest.current = props
-  // The editor is made once for each language; everything else is told to it below.
+  // The editor is made once for each language; everything else is passed to it below.
   useEffect(() => {
     let isGone = false
-    // What is told below is told to each new editor.
+    // What is passed below is passed to each new editor.
     setState('loading')
     import('./code-editor/editor.ts').then(
       ({ createEditor }) => {

@@ -20,10 +20,16 @@ interface CursorPagesProps {
   readonly next: string | undefined
   /** Says how many rows there are. */
   readonly summary: string
+  /** Whether the newest rows are first. */
+  readonly isByTime?: boolean
 }
 
+const WORDS = { first: 'First page', previous: 'Previous', next: 'Next' }
+const WORDS_BY_TIME = { first: 'Newest', previous: 'Newer', next: 'Older' }
+
 /** The other filters in the URL are kept. */
-export function CursorPages({ next, summary }: CursorPagesProps) {
+export function CursorPages({ next, summary, isByTime = false }: CursorPagesProps) {
+  const words = isByTime ? WORDS_BY_TIME : WORDS
   const navigate = useNavigate()
   const search: Readonly<Record<string, unknown>> = useSearch({ strict: false })
   const { cursor } = parseCursor(search)
@@ -38,12 +44,12 @@ export function CursorPages({ next, summary }: CursorPagesProps) {
       <Group gap="xs">
         {cursor !== undefined && (
           <Button variant="default" size="xs" onClick={() => go(before.at(-1), { before: before.slice(0, -1) })}>
-            {before.length > 1 ? 'Previous' : 'First page'}
+            {before.length > 1 ? words.previous : words.first}
           </Button>
         )}
         {next !== undefined && (
           <Button variant="default" size="xs" onClick={() => go(next, { before: [...before, cursor ?? ''] })}>
-            Next
+            {words.next}
           </Button>
         )}
       </Group>

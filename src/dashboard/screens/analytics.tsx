@@ -15,13 +15,13 @@ import {
 } from '../api/analytics.ts'
 import { toUrl } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { FilterForm } from './analytics/filter-form.tsx'
 import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
 import { Series } from './analytics/series-view.tsx'
-import { useRefreshSoon } from './emails/live-list.ts'
 
 const route = getRouteApi('/analytics')
 const REFRESH_INTERVAL_MS = 15_000

@@ -17,7 +17,7 @@ import {
   Title,
 } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, type ReactNode, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import { useChangeForm, useContactList, useDeleteForm, useForm, useToggleForm } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
@@ -30,6 +30,7 @@ import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { useEscape } from '../parts/use-escape.ts'
@@ -70,80 +71,10 @@ export function AudienceFormScreen() {
 
 function FormView({ form }: { readonly form: FormRecord }) {
   const [isDeleting, setIsDeleting] = useState(false)
-  const reason = useAllowed('developer')
-  const toggle = useToggleForm(form.id)
-  const list = useContactList(form.list_id)
   return (
     <Stack gap="xl">
-      <Stack gap="sm">
-        <StatusLabel tone={form.is_active ? 'good' : 'neutral'}>
-          {form.is_active ? 'On: people can subscribe' : 'Off: the page says that there is no form'}
-        </StatusLabel>
-        <Facts
-          facts={[
-            [
-              'List',
-              <Anchor
-                key="list"
-                component={Link}
-                to="/audience/lists/$id"
-                params={{ id: form.list_id } as never}
-                size="sm"
-              >
-                <bdi>{list.data?.name ?? form.list_id}</bdi>
-              </Anchor>,
-            ],
-            [
-              'Page',
-              <Group key="page" gap="xs">
-                <Anchor href={form.form_url} target="_blank" rel="noreferrer" size="sm">
-                  {form.form_url}
-                </Anchor>
-                <Copy value={form.form_url} what="URL of the form" />
-              </Group>,
-            ],
-            [
-              'Confirmation',
-              list.data &&
-                (list.data.double_opt_in
-                  ? 'New contacts get an email with a link and are subscribed once they use it.'
-                  : 'None: whoever enters an address is subscribed. Double opt-in is a setting of the list.'),
-            ],
-          ]}
-        />
-        <Group gap="xs">
-          <ActionButton
-            size="xs"
-            variant="default"
-            reason={reason}
-            loading={toggle.isPending}
-            onClick={() => toggle.mutate(undefined)}
-          >
-            {form.is_active ? 'Turn it off' : 'Turn it on'}
-          </ActionButton>
-          <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsDeleting(true)}>
-            Delete the form
-          </ActionButton>
-        </Group>
-        <FormError error={toggle.error} />
-      </Stack>
-      <Section title="Preview">
-        {form.is_active ? (
-          <iframe
-            // A new element after each change: the frame has no script that would reload it.
-            key={form.updated_at}
-            className="mail-frame form-frame"
-            title="Preview of the form"
-            sandbox=""
-            src={`/subscribe/${encodeURIComponent(form.slug)}?embed=1`}
-          />
-        ) : (
-          <Text>The form is off, so there is nothing to show. Turn it on to see it.</Text>
-        )}
-        <Text size="sm" c="dimmed">
-          As it is saved. Nothing can be sent from the preview.
-        </Text>
-      </Section>
+      <Overview form={form} onDelete={() => setIsDeleting(true)} />
+      <Preview form={form} />
       <Section title="In your own page">
         <Text size="sm">
           Copy this code into your page. Copy it again when the title, the description or the fields change, because it
@@ -162,13 +93,90 @@ function FormView({ form }: { readonly form: FormRecord }) {
   )
 }
 
-const Section = ({ title, children }: { readonly title: string; readonly children: ReactNode }) => (
-  <Stack gap="sm" component="section">
-    <Title order={2} size="h4">
-      {title}
-    </Title>
-    {children}
-  </Stack>
+interface OverviewProps {
+  readonly form: FormRecord
+  onDelete(): void
+}
+
+/** Where the form is, what it does, and whether it is on. */
+function Overview({ form, onDelete }: OverviewProps) {
+  const reason = useAllowed('developer')
+  const toggle = useToggleForm(form.id)
+  const list = useContactList(form.list_id)
+  return (
+    <Stack gap="sm">
+      <StatusLabel tone={form.is_active ? 'good' : 'neutral'}>
+        {form.is_active ? 'On: people can subscribe' : 'Off: the page says that there is no form'}
+      </StatusLabel>
+      <Facts
+        facts={[
+          [
+            'List',
+            <Anchor
+              key="list"
+              component={Link}
+              to="/audience/lists/$id"
+              params={{ id: form.list_id } as never}
+              size="sm"
+            >
+              <bdi>{list.data?.name ?? form.list_id}</bdi>
+            </Anchor>,
+          ],
+          [
+            'Page',
+            <Group key="page" gap="xs">
+              <Anchor href={form.form_url} target="_blank" rel="noreferrer" size="sm">
+                {form.form_url}
+              </Anchor>
+              <Copy value={form.form_url} what="URL of the form" />
+            </Group>,
+          ],
+          [
+            'Confirmation',
+            list.data &&
+              (list.data.double_opt_in
+                ? 'New contacts get an email with a link and are subscribed once they use it.'
+                : 'None: whoever enters an address is subscribed. Double opt-in is a setting of the list.'),
+          ],
+        ]}
+      />
+      <Group gap="xs">
+        <ActionButton
+          size="xs"
+          variant="default"
+          reason={reason}
+          loading={toggle.isPending}
+          onClick={() => toggle.mutate(undefined)}
+        >
+          {form.is_active ? 'Turn it off' : 'Turn it on'}
+        </ActionButton>
+        <ActionButton size="xs" variant="default" reason={reason} onClick={onDelete}>
+          Delete the form
+        </ActionButton>
+      </Group>
+      <FormError error={toggle.error} />
+    </Stack>
+  )
+}
+
+const Preview = ({ form }: { readonly form: FormRecord }) => (
+  <Section title="Preview">
+    {form.is_active ? (
+      <iframe
+        // A new element after each change: the frame has no script that would reload it.
+        key={form.updated_at}
+        className="mail-frame form-frame"
+        title="Preview of the form"
+        sandbox=""
+        src={`/subscribe/${encodeURIComponent(form.slug)}?embed=1`}
+      />
+    ) : (
+      <Text>The form is off, so there is nothing to show. Turn it on to see it.</Text>
+    )}
+    <Text size="sm" c="dimmed">
+      As it is saved. Nothing can be sent from the preview.
+    </Text>
+  </Section>
 )
 
 function Settings({ form }: { readonly form: FormRecord }) {

@@ -51,7 +51,7 @@ export function AudienceFormsScreen() {
   const isEmpty = query.data?.pagination.total === 0
   return (
     <Page title="Sign-up forms" action={isEmpty ? undefined : create}>
-      <AudienceNavigation current="/audience/forms" />
+      <AudienceNavigation />
       <QueryView query={query}>
         {({ data, pagination }) =>
           pagination.total === 0 ? (

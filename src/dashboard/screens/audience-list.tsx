@@ -11,10 +11,12 @@ import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
-import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
+import { useSteadyRows } from '../parts/steady-rows.ts'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { AddContactDialog } from './audience/add-contact.tsx'
@@ -22,7 +24,6 @@ import {
   CONTACT_STATES,
   CONTACT_STATUS_NAMES,
   type ContactSearch,
-  formatCount,
   parseContactSearch,
   toContactQuery,
 } from './audience/contact-search.ts'
@@ -172,7 +173,7 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
       )}
       {page && page.data.length > 0 && (
         <div style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows rows={steady} />
+          <NewRows count={steady.newCount} onShow={steady.show} />
           <ContactTable listId={list.id} contacts={rows} />
         </div>
       )}

@@ -3,14 +3,16 @@ import { Anchor, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactListRow } from '#features/audience/contact-lists/model.ts'
-import { type PageOf, useContactLists } from '../api/audience.ts'
+import { useContactLists } from '../api/audience.ts'
+import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
-import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
+import { useSteadyRows } from '../parts/steady-rows.ts'
 import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
@@ -59,7 +61,7 @@ export function AudienceScreen() {
   const isEmpty = query.data?.pagination.total === 0
   return (
     <Page title="Audience" action={isEmpty ? undefined : create}>
-      <AudienceNavigation current="/audience" />
+      <AudienceNavigation />
       <QueryView query={query}>
         {(found) =>
           found.pagination.total === 0 ? (
@@ -95,7 +97,7 @@ function ListTable({
   const steady = useSteadyRows(String(pagination.page), data)
   return (
     <>
-      <NewRows rows={steady} />
+      <NewRows count={steady.newCount} onShow={steady.show} />
       <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={steady.rows} toKey={({ id }) => id} />
       {data.length === 0 && <Text>There are no lists on this page.</Text>}
       <Pages path="/audience" page={page} totalPages={pagination.total_pages} />

@@ -1,5 +1,5 @@
 /** @module A draft of a broadcast, in steps: list, content, test email, send. */
-import { Alert, Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
@@ -10,6 +10,7 @@ import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
@@ -97,15 +98,6 @@ function DraftView({ draft }: { readonly draft: NewsletterRecord }) {
     </Stack>
   )
 }
-
-const Section = ({ title, children }: { readonly title: string; readonly children: React.ReactNode }) => (
-  <Stack gap="sm" component="section">
-    <Title order={2} size="h4">
-      {title}
-    </Title>
-    {children}
-  </Stack>
-)
 
 function ListStep({ draft, onDone }: { readonly draft: NewsletterRecord; onDone(): void }) {
   const save = useSaveDraft(draft.id)

@@ -6,6 +6,7 @@ import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.t
 import { useBroadcast, useControl, useEngagement } from '../api/broadcasts.ts'
 import { ApiError } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
@@ -25,7 +26,6 @@ import {
   toResults,
   toShare,
 } from './broadcasts/states.ts'
-import { useRefreshSoon } from './emails/live-list.ts'
 
 const route = getRouteApi('/broadcasts/$id')
 

@@ -3,15 +3,16 @@ import { Anchor, Progress, Stack, Text, Title } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
 import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
-import type { PageOf } from '../api/audience.ts'
 import { useBroadcasts, useDrafts } from '../api/broadcasts.ts'
+import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
-import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
+import { useSteadyRows } from '../parts/steady-rows.ts'
 import { Time } from '../parts/time.tsx'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import { describeProgress, toPercent } from './broadcasts/states.ts'
@@ -90,7 +91,7 @@ function BroadcastTable({ found, page }: { readonly found: PageOf<BroadcastRow>;
       <Title order={2} size="h4">
         Sent and scheduled
       </Title>
-      <NewRows rows={steady} />
+      <NewRows count={steady.newCount} onShow={steady.show} />
       {data.length > 0 ? (
         <DataTable
           label="Broadcasts, newest first"

@@ -2,7 +2,8 @@
 import { Anchor, Code, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { type DomainPage, useDomainEvents, useDomains } from '../api/domains.ts'
+import type { PageOf } from '../api/client.ts'
+import { useDomainEvents, useDomains } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -63,7 +64,13 @@ export function DomainsScreen() {
   )
 }
 
-function DomainTable({ found: { data, pagination }, page }: { readonly found: DomainPage; readonly page: number }) {
+function DomainTable({
+  found: { data, pagination },
+  page,
+}: {
+  readonly found: PageOf<DomainWire>
+  readonly page: number
+}) {
   return (
     <>
       <DataTable label="Domains, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />

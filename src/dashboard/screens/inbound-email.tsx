@@ -18,9 +18,11 @@ import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -31,10 +33,10 @@ import { Deliveries } from './inbound/deliveries.tsx'
 import { InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { formatRoute } from './inbound/route-words.ts'
-import { Section, toTitle } from './inbound/section.tsx'
 import { Source } from './inbound/source.tsx'
 import { INBOUND_TABS, type InboundTab } from './inbound/tabs.ts'
-import { findClaimedAddress, formatSize, toVisible } from './inbound/visible.ts'
+import { toTitle } from './inbound/title.ts'
+import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/$id')
 
@@ -203,7 +205,7 @@ function EmailFacts({ email }: EmailProps) {
             </Anchor>
           ),
         ],
-        ['Size', formatSize(email.size_bytes)],
+        ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
         ['Id', email.id],
       ]}

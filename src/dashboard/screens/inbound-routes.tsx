@@ -4,8 +4,8 @@ import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { AddressMatchRecord, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { get } from '../api/client.ts'
-import { PAGE_SIZE, type PageOf, useAllDomains, useAllRoutes } from '../api/inbound.ts'
+import { get, type PageOf } from '../api/client.ts'
+import { PAGE_SIZE, useAllDomains, useAllRoutes } from '../api/inbound.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -14,12 +14,12 @@ import { FormError } from '../parts/form-error.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { InboundNav } from './inbound/marks.tsx'
+import { InboundNavigation } from './inbound/marks.tsx'
 import { RouteSecret } from './inbound/route-secret.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
-import { Section } from './inbound/section.tsx'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/routes')
@@ -46,7 +46,7 @@ export function InboundRoutesScreen() {
   )
   return (
     <Page title="Inbound routes" action={isEmpty ? undefined : add}>
-      <InboundNav />
+      <InboundNavigation />
       <QueryView query={query}>
         {({ data, pagination }) =>
           pagination.total === 0 ? (

@@ -5,19 +5,21 @@ import type { InboundRecord } from '#features/receiving/inbound/model.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatBytes } from '../parts/format.ts'
+import { useLiveRows } from '../parts/live-rows.ts'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { useRefreshSoon } from './emails/live-list.ts'
 import { InboundFilterBar } from './inbound/filter-bar.tsx'
 import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
 import { ListPages, type ListState } from './inbound/list-pages.tsx'
-import { useLiveRows } from './inbound/live-rows.ts'
-import { InboundNav, InboundStatus, NewRows } from './inbound/marks.tsx'
+import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
-import { findDisplayName, formatSize, toVisible } from './inbound/visible.ts'
+import { findDisplayName, toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound')
 
@@ -36,7 +38,7 @@ export function InboundScreen() {
   const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
   return (
     <Page title="Inbound">
-      <InboundNav />
+      <InboundNavigation />
       <InboundFilterBar
         filters={filters}
         error={query.error instanceof ApiError ? query.error : undefined}
@@ -198,7 +200,7 @@ function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: s
       </Anchor>
       <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
         To <bdi>{toVisible(first)}</bdi>
-        {more.length > 0 && ` and ${more.length} more`}; {formatSize(size)}
+        {more.length > 0 && ` and ${more.length} more`}; {formatBytes(size)}
         {attachments.length > 0 &&
           (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
       </Text>

@@ -4,26 +4,27 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tansta
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useEffect, useState } from 'react'
 import type { ListedMessage, MailboxRecord, ThreadRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import { get, request } from '../api/client.ts'
-import { isMissing, mailboxPath, PAGE_SIZE, type PageOf } from '../api/inbound.ts'
+import { get, type PageOf, request } from '../api/client.ts'
+import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
+import { formatBytes } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { useLiveRows } from '../parts/live-rows.ts'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
 import { ErrorState, QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
-import { useRefreshSoon } from './emails/live-list.ts'
-import { useLiveRows } from './inbound/live-rows.ts'
-import { NewRows } from './inbound/marks.tsx'
-import { Section } from './inbound/section.tsx'
-import { formatSize, toVisible } from './inbound/visible.ts'
+import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id')
 
@@ -82,7 +83,7 @@ function MailboxFacts({ mailbox }: MailboxProps) {
           ['Messages', `${mailbox.message_count.toLocaleString()} received`],
           [
             'Unread',
-            `${mailbox.unread_count.toLocaleString()} that no program has acknowledged (${formatSize(mailbox.unread_bytes)})`,
+            `${mailbox.unread_count.toLocaleString()} that no program has acknowledged (${formatBytes(mailbox.unread_bytes)})`,
           ],
           [
             'Automatic replies',

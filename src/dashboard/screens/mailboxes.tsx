@@ -5,21 +5,21 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { get, request } from '../api/client.ts'
-import { PAGE_SIZE, type PageOf, useAllDomains } from '../api/inbound.ts'
+import { get, type PageOf, request } from '../api/client.ts'
+import { PAGE_SIZE, useAllDomains } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { findFieldError } from '../parts/field-error.ts'
+import { formatBytes } from '../parts/format.ts'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
-import { useRefreshSoon } from './emails/live-list.ts'
-import { InboundNav } from './inbound/marks.tsx'
-import { formatSize } from './inbound/visible.ts'
+import { InboundNavigation } from './inbound/marks.tsx'
 
 const route = getRouteApi('/inbound/mailboxes')
 
@@ -49,7 +49,7 @@ const COLUMNS: readonly Column<MailboxRecord>[] = [
     header: 'Unread',
     width: '8rem',
     cell: ({ unread_count: count, unread_bytes: bytes }) =>
-      count === 0 ? '0' : `${count.toLocaleString()} (${formatSize(bytes)})`,
+      count === 0 ? '0' : `${count.toLocaleString()} (${formatBytes(bytes)})`,
   },
   { header: 'Created', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
@@ -88,7 +88,7 @@ export function MailboxesScreen() {
   const isEmpty = query.data?.pagination.total === 0
   return (
     <Page title="Mailboxes" action={isEmpty ? undefined : add}>
-      <InboundNav />
+      <InboundNavigation />
       <QueryView query={query}>
         {({ data, pagination }) =>
           pagination.total === 0 ? (

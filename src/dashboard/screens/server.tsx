@@ -5,9 +5,9 @@ import type { ReactNode } from 'react'
 import type { ServerHealth } from '#app/operator/model.ts'
 import { useHealth } from '../api/server.ts'
 import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { formatBytes } from './server/format.ts'
 import { ServerPage } from './server/frame.tsx'
 
 export function ServerScreen() {

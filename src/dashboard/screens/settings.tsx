@@ -133,7 +133,7 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
         ],
         [
           'Recipients this month',
-          `${account.emails_sent_this_month.toLocaleString('en')} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
+          `${account.emails_sent_this_month.toLocaleString()} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
         ],
         ['Counted again from', <Time key="reset" iso={account.quota_reset_at} />],
         ['Created', <Time key="created" iso={account.created_at} isExact />],

@@ -20,6 +20,7 @@ import { useAllowed } from '../api/session.tsx'
 import { useRefreshSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { formatCount } from '../parts/format.ts'
 import { Page } from '../parts/page.tsx'
 import { type ImportProgress, NO_PROGRESS, runImport } from './suppressions/import-run.ts'
 import { type FilePreview, type LineProblem, readSuppressionFile } from './suppressions/read-file.ts'
@@ -228,7 +229,6 @@ function Review({ preview, reason, onReason, onBack }: ReviewProps) {
 }
 
 const format = (count: number): string => count.toLocaleString()
-const formatCount = (count: number, noun: string): string => `${format(count)} ${noun}${count === 1 ? '' : 's'}`
 
 function Summary({ preview: { entries, duplicates, wrong, total } }: Pick<ReviewProps, 'preview'>) {
   return (

@@ -1,36 +1,33 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
 import { Alert, Anchor, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
-import { EXPORT_URL, type SuppressionPage, useSuppressions } from '../api/suppressions.ts'
+import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
+import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { useLiveRows } from '../parts/live-rows.ts'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { useRefreshSoon } from './emails/live-list.ts'
 import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
-import { useHeldPage } from './suppressions/held-page.ts'
 import { describeScope, findReason, isErased, KNOWN_REASONS } from './suppressions/reasons.ts'
 import { RemoveDialog } from './suppressions/remove.tsx'
 
 const route = getRouteApi('/suppressions')
 
-/** What the location keeps beside its URL: the cursors of the newer pages; an empty one is the first page. */
-interface ListState {
-  readonly newer?: readonly string[]
-}
-
 export function SuppressionsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })
   const query = useSuppressions({ ...filters, cursor })
   const [dialog, setDialog] = useState<
     { readonly kind: 'add' } | { readonly kind: 'remove'; readonly address: string }
@@ -38,8 +35,8 @@ export function SuppressionsScreen() {
   const [done, setDone] = useState<string>()
   const reason = useAllowed('developer')
   const hasFilters = filters.email !== undefined || filters.reason !== undefined
-  const held = useHeldPage(query, JSON.stringify({ ...filters, cursor }))
-  const { page } = held
+  const list = useLiveRows(query, JSON.stringify({ ...filters, cursor }), ({ created_at: at }) => at)
+  const { page } = list
   const refreshSoon = useRefreshSoon(() => query.refetch())
   useLiveEvents(({ event_type: type }) => ADDS_ROWS.includes(type) && refreshSoon())
   const isEmpty = page?.data.length === 0 && !cursor && !hasFilters
@@ -47,15 +44,13 @@ export function SuppressionsScreen() {
     setDialog(undefined)
     if (message === undefined) return
     setDone(message)
-    void held.reload()
+    void list.reload()
   }
   const add = (
     <ActionButton reason={reason} onClick={() => setDialog({ kind: 'add' })}>
       Suppress an address
     </ActionButton>
   )
-  const goTo = (next: string | undefined, state: ListState) =>
-    navigate({ search: { ...filters, ...(next && { cursor: next }) }, state: state as object })
   return (
     <Page title="Suppressions" action={isEmpty ? undefined : add}>
       <Stack gap="xs">
@@ -81,7 +76,7 @@ export function SuppressionsScreen() {
         <Nothing add={add} />
       ) : (
         <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={cursor ? 0 : held.newCount} onShow={held.show} />
+          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
           {page.data.length === 0 ? (
             <NoMatch filters={filters} onClear={() => void navigate({ search: {} })} />
           ) : (
@@ -91,11 +86,10 @@ export function SuppressionsScreen() {
               onRemove={(address) => setDialog({ kind: 'remove', address })}
             />
           )}
-          <Pages
-            page={page}
-            isFirst={!cursor}
-            onOlder={(next) => void goTo(next, { newer: [...newer, cursor ?? ''] })}
-            onNewer={() => void goTo(newer.at(-1) || undefined, { newer: newer.slice(0, -1) })}
+          <CursorPages
+            next={page.pagination.next_cursor}
+            summary={formatCount(page.pagination.total, 'suppression')}
+            isByTime
           />
         </Stack>
       )}
@@ -218,18 +212,6 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
 /** Events that may add an address. */
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
-/** Offers suppressions that were added since; always in the page, so that screen readers announce them. */
-const NewRows = ({ count, onShow }: { readonly count: number; onShow(): void }) => (
-  // The space is kept, so that the list does not move.
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={onShow}>
-        {count.toLocaleString()} new
-      </Button>
-    )}
-  </div>
-)
-
 interface TableProps {
   readonly rows: readonly SuppressionRecord[]
   /** Why nothing can be removed. */
@@ -296,33 +278,3 @@ const Address = ({ address }: { readonly address: string }) =>
       <bdi>{address}</bdi>
     </Anchor>
   )
-
-interface PagesProps {
-  readonly page: SuppressionPage
-  readonly isFirst: boolean
-  onOlder(cursor: string): void
-  onNewer(): void
-}
-
-function Pages({ page: { pagination }, isFirst, onOlder, onNewer }: PagesProps) {
-  const { next_cursor: next, total } = pagination
-  return (
-    <Group justify="space-between" component="nav" aria-label="Pages">
-      <Text size="sm" c="dimmed">
-        {total.toLocaleString()} {total === 1 ? 'suppression' : 'suppressions'}
-      </Text>
-      <Group gap="xs">
-        {!isFirst && (
-          <Button variant="default" size="xs" onClick={onNewer}>
-            Newer
-          </Button>
-        )}
-        {next !== undefined && (
-          <Button variant="default" size="xs" onClick={() => onOlder(next)}>
-            Older
-          </Button>
-        )}
-      </Group>
-    </Group>
-  )
-}

@@ -3,8 +3,9 @@ import { Anchor, Button, Code, Group, Text, TextInput } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
+import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { type TemplatePage, useTemplates } from '../api/templates.ts'
+import { useTemplates } from '../api/templates.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
@@ -109,7 +110,7 @@ function SearchForm({ search }: { readonly search: string | undefined }) {
 }
 
 interface TemplateTableProps {
-  readonly found: TemplatePage
+  readonly found: PageOf<TemplateRow>
   readonly page: number
   readonly search: string | undefined
 }

@@ -7,17 +7,18 @@ import type { ListedMessage, ThreadDetail } from '#features/receiving/agent-mail
 import { get, newIdempotencyKey, request } from '../api/client.ts'
 import { isMissing, mailboxPath } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { useEscape } from '../parts/use-escape.ts'
-import { useRefreshSoon } from './emails/live-list.ts'
-import { Section, toTitle } from './inbound/section.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
+import { toTitle } from './inbound/title.ts'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
@@ -122,7 +123,6 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
   const submit = () => {
     if (reason === undefined && text.trim() !== '' && !reply.isPending) reply.mutate(newest)
   }
-  const sent = reply.data
   return (
     <Section title="Reply">
       <form
@@ -161,23 +161,23 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
           >
             Send the reply
           </ActionButton>
-          <div role="status">
-            {sent && text === '' && (
-              <Paper withBorder p="sm">
-                <StatusLabel tone={sent.status === 'rejected' ? 'warning' : 'good'}>
-                  {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
-                </StatusLabel>
-                <Text>
-                  To <bdi>{toVisible(sent.to)}</bdi>.{' '}
-                  <Anchor component={Link} inherit underline="always" to={`/emails/${sent.id}`}>
-                    What happened to it
-                  </Anchor>
-                </Text>
-              </Paper>
-            )}
-          </div>
+          <div role="status">{reply.data && text === '' && <Outcome sent={reply.data} />}</div>
         </Stack>
       </form>
     </Section>
   )
 }
+
+const Outcome = ({ sent }: { readonly sent: SentReply }) => (
+  <Paper withBorder p="sm">
+    <StatusLabel tone={sent.status === 'rejected' ? 'warning' : 'good'}>
+      {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
+    </StatusLabel>
+    <Text>
+      To <bdi>{toVisible(sent.to)}</bdi>.{' '}
+      <Anchor component={Link} inherit underline="always" to={`/emails/${sent.id}`}>
+        What happened to it
+      </Anchor>
+    </Text>
+  </Paper>
+)

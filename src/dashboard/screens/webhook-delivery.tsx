@@ -9,13 +9,14 @@ import { ActionButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { formatDuration } from '../parts/format.ts'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { DeliveryStatus } from './webhooks/marks.tsx'
-import { formatDuration, toPrettyJson, toWebhookName } from './webhooks/state.ts'
+import { toPrettyJson, toWebhookName } from './webhooks/state.ts'
 
 export function WebhookDeliveryScreen() {
   const { id, deliveryId } = useParams({ from: '/webhooks/$id/deliveries/$deliveryId' })

@@ -2,8 +2,9 @@
 import { Anchor, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { PageOf } from '../api/client.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { useWebhooks, type WebhookPage } from '../api/webhooks.ts'
+import { useWebhooks } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
@@ -95,7 +96,13 @@ export function WebhooksScreen() {
   )
 }
 
-function WebhookTable({ found: { data, pagination }, page }: { readonly found: WebhookPage; readonly page: number }) {
+function WebhookTable({
+  found: { data, pagination },
+  page,
+}: {
+  readonly found: PageOf<WebhookRecord>
+  readonly page: number
+}) {
   return (
     <>
       <DataTable label="Webhooks, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />

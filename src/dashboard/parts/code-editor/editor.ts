@@ -31,12 +31,12 @@ export interface EditorOptions {
   readonly language: CodeLanguage
   readonly isReadOnly: boolean
   readonly isDark: boolean
-  /** Longer texts are refused. */
+  /** Longer texts are rejected. */
   readonly maxLength: number
   /** Attributes of the element with the text. */
   readonly attributes: Readonly<Record<string, string>>
   onChange(text: string): void
-  /** Called when a change was refused because of its length. */
+  /** Called when a change was rejected because of its length. */
   onTooLong(): void
 }
 

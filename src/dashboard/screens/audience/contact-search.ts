@@ -65,6 +65,3 @@ export function parseMetadataText(
     return { problem: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` }
   }
 }
-
-export const formatCount = (count: number, noun: string): string =>
-  `${count.toLocaleString()} ${noun}${count === 1 ? '' : 's'}`

@@ -1,29 +1,16 @@
 /** @module What the screens of the audience share: the links between them, the state of a contact. */
-import { Anchor, Group, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Text } from '@mantine/core'
+import { AreaNavigation } from '../../parts/area-navigation.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
 import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
 
-const AREAS = [
+const LINKS = [
   { to: '/audience', label: 'Lists' },
   { to: '/audience/forms', label: 'Sign-up forms' },
-] as const
+]
 
-export const AudienceNavigation = ({ current }: { readonly current: (typeof AREAS)[number]['to'] }) => (
-  <Group component="nav" aria-label="Audience" gap="lg">
-    {AREAS.map(({ to, label }) => (
-      <Anchor
-        key={to}
-        component={Link}
-        to={to}
-        {...(to === current && { 'aria-current': 'page', fw: 700, underline: 'always' as const })}
-      >
-        {label}
-      </Anchor>
-    ))}
-  </Group>
-)
+export const AudienceNavigation = () => <AreaNavigation label="Audience" links={LINKS} />
 
 const TONES: Readonly<Record<ContactStatus, Tone>> = {
   active: 'good',

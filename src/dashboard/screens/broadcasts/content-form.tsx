@@ -1,14 +1,13 @@
 /** @module The second step: sender, subject and content. What was typed stays until it is stored as a draft. */
 import { Code, Group, NativeSelect, Radio, Stack, Text, Textarea, TextInput } from '@mantine/core'
-import { useBlocker } from '@tanstack/react-router'
 import { type FormEvent, useRef, useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
 import { type DraftFields, useSaveDraft, useSenderDomains, useTemplates } from '../../api/broadcasts.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { LeaveGuard } from '../../parts/leave-guard.tsx'
 
 interface ContentFormProps {
   readonly listId: string
@@ -48,18 +47,14 @@ const toFields = (values: Values, source: Source): DraftFields => ({
   template_id: source === 'template' ? values.template_id || null : null,
 })
 
-export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
+/** What the form has, and how it is saved. */
+function useContent({ listId, draft, onSaved }: ContentFormProps) {
   const [values, setValues] = useState(() => toValues(draft))
   const [source, setSource] = useState<Source>(draft?.template_id ? 'template' : 'own')
   const [isDirty, setIsDirty] = useState(false)
   const isLeaving = useRef(false)
   const save = useSaveDraft(draft?.id)
   const reason = useAllowed('developer')
-  const blocker = useBlocker({
-    shouldBlockFn: () => isDirty && !isLeaving.current,
-    enableBeforeUnload: isDirty,
-    withResolver: true,
-  })
   const set = (next: Partial<Values>) => {
     setValues((before) => ({ ...before, ...next }))
     setIsDirty(true)
@@ -87,6 +82,28 @@ export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
     onChange: (event: { currentTarget: { value: string } }) => set({ [name]: event.currentTarget.value }),
   })
   const isShownInField = (Object.keys(values) as (keyof Values)[]).some((name) => field(name).error !== undefined)
+  const choose = (next: Source) => {
+    setSource(next)
+    setIsDirty(true)
+  }
+  return {
+    values,
+    set,
+    source,
+    choose,
+    field,
+    store,
+    reason,
+    isDirty,
+    isLeaving,
+    isSaving: save.isPending,
+    /** The error that no field shows. */
+    error: isShownInField ? undefined : error,
+  }
+}
+
+export function ContentForm(props: ContentFormProps) {
+  const { values, set, source, choose, field, store, reason, isDirty, isLeaving, isSaving, error } = useContent(props)
   return (
     <form
       noValidate
@@ -112,14 +129,7 @@ export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
           description="Empty: to the sender."
           autoComplete="off"
         />
-        <Radio.Group
-          label="Content"
-          value={source}
-          onChange={(value) => {
-            setSource(value as Source)
-            setIsDirty(true)
-          }}
-        >
+        <Radio.Group label="Content" value={source} onChange={(value) => choose(value as Source)}>
           <Group mt={4}>
             <Radio value="own" label="Written here" disabled={reason !== undefined} />
             <Radio value="template" label="From a template" disabled={reason !== undefined} />
@@ -135,30 +145,22 @@ export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
         ) : (
           <Bodies html={field('html_body')} text={field('text_body')} />
         )}
-        {!isShownInField && <FormError error={error} />}
+        <FormError error={error} />
         <Group>
-          <ActionButton reason={reason} loading={save.isPending} onClick={() => store(true)}>
+          <ActionButton reason={reason} loading={isSaving} onClick={() => store(true)}>
             Save and continue
           </ActionButton>
-          <ActionButton reason={reason} variant="default" loading={save.isPending} onClick={() => store(false)}>
+          <ActionButton reason={reason} variant="default" loading={isSaving} onClick={() => store(false)}>
             Save the draft
           </ActionButton>
         </Group>
-        <div role="status">{draft && !isDirty && <Text size="sm">The draft is saved.</Text>}</div>
+        <div role="status">{props.draft && !isDirty && <Text size="sm">The draft is saved.</Text>}</div>
       </Stack>
-      {blocker.status === 'blocked' && (
-        <DialogFrame
-          title="Leave without saving?"
-          confirm="Leave"
-          isDangerous
-          isBusy={false}
-          error={undefined}
-          onConfirm={() => blocker.proceed?.()}
-          onClose={() => blocker.reset?.()}
-        >
-          <Text>What you changed since the draft was saved is lost.</Text>
-        </DialogFrame>
-      )}
+      <LeaveGuard
+        text="What you changed since the draft was saved is lost."
+        isDirty={() => isDirty && !isLeaving.current}
+        isQueryGuarded
+      />
     </form>
   )
 }

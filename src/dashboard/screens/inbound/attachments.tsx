@@ -1,7 +1,8 @@
 /** @module The attachments of a received message, each to download. Names and types are those of the sender. */
 import { Anchor, Text } from '@mantine/core'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { formatSize, toVisible } from './visible.ts'
+import { formatBytes } from '../../parts/format.ts'
+import { toVisible } from './visible.ts'
 
 export interface ShownAttachment {
   readonly filename: string | null
@@ -32,7 +33,7 @@ export function Attachments({ attachments, toPath }: AttachmentsProps) {
       ),
     },
     { header: 'Type', width: '35%', cell: ({ content_type: type }) => <bdi>{toVisible(type)}</bdi> },
-    { header: 'Size', width: '7rem', cell: ({ size }) => formatSize(size) },
+    { header: 'Size', width: '7rem', cell: ({ size }) => formatBytes(size) },
   ]
   return (
     <>

@@ -1,6 +1,5 @@
 /** @module Small pieces that the screens of received mail share. */
-import { Anchor, Button, Group, Text } from '@mantine/core'
-import { Link, useRouterState } from '@tanstack/react-router'
+import { AreaNavigation } from '../../parts/area-navigation.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
 
@@ -38,55 +37,10 @@ const renderState = (states: Readonly<Record<string, State>>, status: string) =>
 export const InboundStatus = ({ status }: { readonly status: string }) => renderState(INBOUND_STATES, status)
 export const DeliveryStatus = ({ status }: { readonly status: string }) => renderState(ROUTE_DELIVERY_STATES, status)
 
-const PLACES = [
+const LINKS = [
   { to: '/inbound', label: 'Received mail' },
   { to: '/inbound/routes', label: 'Routes' },
   { to: '/inbound/mailboxes', label: 'Mailboxes' },
-] as const
+]
 
-/** Links between the lists of this area. */
-export function InboundNav() {
-  const path = useRouterState({ select: ({ location }) => location.pathname })
-  return (
-    <Group component="nav" aria-label="Inbound" gap="md">
-      {PLACES.map(({ to, label }) =>
-        path === to ? (
-          <Text key={to} fw={700} size="sm" aria-current="page">
-            {label}
-          </Text>
-        ) : (
-          <Anchor key={to} component={Link} to={to} size="sm">
-            {label}
-          </Anchor>
-        ),
-      )}
-    </Group>
-  )
-}
-
-interface NewRowsProps {
-  readonly count: number
-  readonly hasMore: boolean
-  onShow(): void
-}
-
-/** Always in the page, so that screen readers announce a change. */
-export const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
-  // The space is kept, so that the list does not move when there is something new.
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button
-        variant="light"
-        size="xs"
-        fullWidth
-        onClick={() => {
-          onShow()
-          scrollTo({ top: 0 })
-        }}
-      >
-        {count}
-        {hasMore && '+'} new
-      </Button>
-    )}
-  </div>
-)
+export const InboundNavigation = () => <AreaNavigation label="Inbound" links={LINKS} />

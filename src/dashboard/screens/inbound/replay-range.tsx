@@ -9,6 +9,7 @@ import { routePath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { isDeactivated } from './route-words.ts'
 
 const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime())
@@ -30,7 +31,19 @@ const useCount = (id: string, range: Range | undefined) =>
     retry: false,
   })
 
-const toCount = (count: number): string => (count === 1 ? '1 message' : `${count.toLocaleString()} messages`)
+/** Why nothing can be replayed; undefined: it can. */
+const findObstacle = (route: RouteRecord): string | undefined =>
+  route.webhook_url === null
+    ? 'The route has no URL.'
+    : !route.is_active || isDeactivated(route)
+      ? 'Nothing is posted to its URL now.'
+      : undefined
+
+/** Undefined: the range is not complete. */
+const toRange = (from: string, to: string, undelivered: boolean): Range | undefined =>
+  isDate(from) && (to === '' || isDate(to))
+    ? { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }), undelivered }
+    : undefined
 
 export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const [isOpen, setIsOpen] = useState(false)
@@ -39,26 +52,10 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const [isMissed, setIsMissed] = useState(true)
   const queries = useQueryClient()
   const roleReason = useAllowed('developer')
-  const stateReason =
-    route.webhook_url === null
-      ? 'The route has no URL.'
-      : !route.is_active || isDeactivated(route)
-        ? 'Nothing is posted to its URL now.'
-        : undefined
-  const range: Range | undefined =
-    isDate(from) && (to === '' || isDate(to))
-      ? {
-          from: new Date(from).toISOString(),
-          ...(to !== '' && { to: new Date(to).toISOString() }),
-          undelivered: isMissed,
-        }
-      : undefined
+  const range = toRange(from, to, isMissed)
   const counted = useCount(route.id, isOpen ? range : undefined)
   const replay = useMutation({
-    mutationFn: () =>
-      request<{ data: ReplayResult }>('POST', routePath(route.id, '/replay'), {
-        body: range,
-      }),
+    mutationFn: () => request<{ data: ReplayResult }>('POST', routePath(route.id, '/replay'), { body: range }),
     onSuccess: () => {
       setIsOpen(false)
       return queries.invalidateQueries({ queryKey: ['inbound-routes', 'deliveries', route.id] })
@@ -67,18 +64,12 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const count = replay.data?.data.deliveries
   return (
     <>
-      <ActionButton variant="default" reason={roleReason ?? stateReason} onClick={() => setIsOpen(true)}>
+      <ActionButton variant="default" reason={roleReason ?? findObstacle(route)} onClick={() => setIsOpen(true)}>
         Send a range again
       </ActionButton>
       <div role="status">
         {count !== undefined && !isOpen && (
-          <Text size="sm">
-            {count === 0
-              ? 'There was no mail in that time.'
-              : count === 1
-                ? '1 new delivery was created.'
-                : `${count.toLocaleString()} new deliveries were created.`}
-          </Text>
+          <Text size="sm">{count === 0 ? 'There was no mail in that time.' : toCreatedWords(count)}</Text>
         )}
       </div>
       {isOpen && (
@@ -121,7 +112,7 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
               <Text>
                 {counted.data.deliveries === 0
                   ? 'There is no such mail of this route in that time.'
-                  : `${toCount(counted.data.deliveries)} will be posted.`}
+                  : `${formatCount(counted.data.deliveries, 'message')} will be posted.`}
               </Text>
             )}
           </div>
@@ -130,3 +121,6 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
     </>
   )
 }
+
+const toCreatedWords = (count: number): string =>
+  count === 1 ? '1 new delivery was created.' : `${count.toLocaleString()} new deliveries were created.`

@@ -2,9 +2,9 @@
 import { Anchor, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { ApiError } from '../../api/client.ts'
+import { formatBytes } from '../../parts/format.ts'
 import { LongText } from '../../parts/long-text.tsx'
 import { QueryView } from '../../parts/states.tsx'
-import { formatSize } from './visible.ts'
 
 /** A message may have 40 MiB. */
 const MAX_SHOWN_BYTES = 256 * 1024
@@ -29,7 +29,7 @@ export function Source({ path }: SourceProps) {
           <Stack gap="xs">
             <LongText label="Source of the message" text={start.text} />
             <Text size="sm">
-              {start.isCut && `The first ${formatSize(MAX_SHOWN_BYTES)} are shown. `}
+              {start.isCut && `The first ${formatBytes(MAX_SHOWN_BYTES)} are shown. `}
               <Anchor href={path} download size="sm" underline="always">
                 Download the message
               </Anchor>

@@ -10,6 +10,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
+import { formatBytes } from '../../parts/format.ts'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { QueryView } from '../../parts/states.tsx'
@@ -18,7 +19,7 @@ import { Time } from '../../parts/time.tsx'
 import { Attachments } from './attachments.tsx'
 import { Checks } from './checks.tsx'
 import { toProof } from './proof.ts'
-import { formatSize, toVisible } from './visible.ts'
+import { toVisible } from './visible.ts'
 
 interface ThreadMessageProps {
   readonly message: ListedMessage
@@ -206,7 +207,7 @@ function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }
               ['Envelope sender', toVisible(message.mail_from)],
               ['Sent by server', message.source_ip],
               ['Classified as', message.classification && toVisible(message.classification.label)],
-              ['Size', formatSize(message.size_bytes)],
+              ['Size', formatBytes(message.size_bytes)],
               ['Message-ID', message.message_id && toVisible(message.message_id)],
               ['Id', message.id],
             ]}

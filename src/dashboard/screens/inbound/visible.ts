@@ -29,12 +29,3 @@ export function findClaimedAddress(header: string | null, from: string | null): 
     .find(isAddress)
   return claimed?.toLowerCase() === from?.toLowerCase() ? undefined : claimed
 }
-
-const KIB = 1024
-
-export const formatSize = (bytes: number): string =>
-  bytes < KIB
-    ? `${bytes} B`
-    : bytes < KIB ** 2
-      ? `${(bytes / KIB).toFixed(1)} KiB`
-      : `${(bytes / KIB ** 2).toFixed(1)} MiB`

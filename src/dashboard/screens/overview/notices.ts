@@ -133,7 +133,7 @@ function listQuotaNotices({
       key: 'quota',
       level: used >= quota ? 'problem' : 'warning',
       title: used >= quota ? 'The quota of this month is used up' : `${percent} % of this month's quota is used`,
-      text: `${used.toLocaleString('en')} of ${quota.toLocaleString('en')} recipients.${used >= quota ? ' New mail is rejected.' : ''}`,
+      text: `${used.toLocaleString()} of ${quota.toLocaleString()} recipients.${used >= quota ? ' New mail is rejected.' : ''}`,
       at: { label: 'Starts again at', iso: quota_reset_at },
       action: { label: "See this month's emails", to: '/emails' },
     },

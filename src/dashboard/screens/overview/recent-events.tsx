@@ -1,4 +1,4 @@
-/** @module The newest events. Events that happen meanwhile are offered as "12 new", so the list does not jump. */
+/** @module The newest events. Events since then are offered as "12 new", so the list does not jump. */
 import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'

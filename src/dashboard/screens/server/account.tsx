@@ -7,11 +7,12 @@ import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
+import { formatCount } from '../../parts/format.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
-import { formatCount, shorten, toSourceName } from './format.ts'
+import { shorten, toSourceName } from './format.ts'
 import { Done, ServerPage } from './frame.tsx'
 
 const route = getRouteApi('/server/accounts/$id')

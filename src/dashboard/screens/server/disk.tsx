@@ -4,10 +4,11 @@ import type { ReactNode } from 'react'
 import type { ServerDisk } from '#app/operator/model.ts'
 import { useDisk } from '../../api/server.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { formatBytes } from '../../parts/format.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
-import { findDeletion, formatBytes, formatPercent, toGroupName, toKindName } from './format.ts'
+import { findDeletion, formatPercent, toGroupName, toKindName } from './format.ts'
 import { ServerPage } from './frame.tsx'
 
 type Use = NonNullable<ServerDisk['use']>

@@ -1,17 +1,4 @@
-/** @module Sizes and states of the operator's screens in words. */
-
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
-
-/** A size with at most three digits, such as `3.4 GiB`. */
-export function formatBytes(bytes: number): string {
-  const step = bytes < 1024 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10))
-  const value = bytes / 1024 ** step
-  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
-}
-
-/** `1 account`, `2,000 accounts`. */
-export const formatCount = (count: number, noun: string): string =>
-  `${count.toLocaleString()} ${noun}${count === 1 ? '' : 's'}`
+/** @module Shares and states of the operator's screens in words. */
 
 /** Parts of a whole in percent; a dash when there is no whole. */
 export const formatPercent = (part: number, whole: number): string =>

@@ -1,10 +1,10 @@
 /** @module The frame of the operator's screens: their navigation, who may see them, and when they were read. */
 import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
-import { Link, useRouterState } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef } from 'react'
 import { ApiError, request } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
+import { AreaNavigation } from '../../parts/area-navigation.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { FormError } from '../../parts/form-error.tsx'
@@ -13,7 +13,7 @@ import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useSteadyRows } from './steady-rows.ts'
 
-const VIEWS: readonly { readonly label: string; readonly to: string }[] = [
+const LINKS = [
   { label: 'Health', to: '/server' },
   { label: 'Queue', to: '/server/queue' },
   { label: 'Received mail', to: '/server/received' },
@@ -25,29 +25,6 @@ const VIEWS: readonly { readonly label: string; readonly to: string }[] = [
   { label: 'Postmaster mail', to: '/server/mail' },
   { label: 'Settings', to: '/server/settings' },
 ]
-
-function ServerNavigation() {
-  const path = useRouterState({ select: ({ location }) => location.pathname })
-  return (
-    <Group component="nav" aria-label="Server" gap={6}>
-      {VIEWS.map(({ label, to }) => {
-        const isHere = to === '/server' ? path === to : path === to || path.startsWith(`${to}/`)
-        return (
-          <Button
-            key={to}
-            component={Link}
-            to={to}
-            size="compact-sm"
-            variant={isHere ? 'filled' : 'default'}
-            {...(isHere && { 'aria-current': 'page' })}
-          >
-            {label}
-          </Button>
-        )
-      })}
-    </Group>
-  )
-}
 
 interface ServerPageProps<T> {
   readonly title: string
@@ -67,7 +44,7 @@ export function ServerPage<T>({ title, action, query, isRefreshed = true, filter
     <Page title={title} action={refusal ? undefined : action}>
       {refusal ?? (
         <>
-          <ServerNavigation />
+          <AreaNavigation label="Server" links={LINKS} />
           {isRefreshed && <ReadAt query={query} />}
           {filters}
           <QueryView query={query}>{children}</QueryView>

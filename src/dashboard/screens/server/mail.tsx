@@ -7,12 +7,13 @@ import { useDeleteMail, useMessage, useOperatorMail, useRetryMail } from '../../
 import type { Column } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
+import { formatBytes } from '../../parts/format.ts'
 import { LongText } from '../../parts/long-text.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { MAIL_KINDS, type MailKind } from './filters.ts'
-import { formatBytes, shorten } from './format.ts'
+import { shorten } from './format.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
 
 const listRoute = getRouteApi('/server/mail')

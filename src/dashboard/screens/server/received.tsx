@@ -6,11 +6,11 @@ import type { ReceivedEntry, UnparsedMessage } from '#app/operator/model.ts'
 import { useReceived, useRetryUnparsed, useUnparsed } from '../../api/server.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatBytes } from '../../parts/format.ts'
 import { Pages } from '../../parts/pages.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { formatBytes } from './format.ts'
 import { Done, ServerPage, SteadyTable } from './frame.tsx'
 
 const route = getRouteApi('/server/received')

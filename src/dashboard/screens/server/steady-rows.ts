@@ -30,7 +30,7 @@ interface Shown<Row> {
 /** Data of this age are read again when a screen is opened. */
 const STALE_MS = 5000
 
-/** Another list, rows that were read before the screen was opened, and an empty list are replaced at once. */
+/** Another list, rows that were read before the screen was opened, and an empty list are replaced immediately. */
 const isReplaceable = (shown: Shown<unknown>, listKey: string, openedAt: number): boolean =>
   shown.listKey !== listKey || shown.readAt < openedAt - STALE_MS || shown.rows.length === 0
 

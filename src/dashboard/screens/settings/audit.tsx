@@ -2,11 +2,13 @@
 import { Anchor, Button, Code, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+import type { PageOf } from '../../api/client.ts'
 import { CursorPages } from '../../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
+import { NewRows } from '../../parts/new-rows.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
-import { NewRows, useSteadyRows } from '../../parts/steady-rows.tsx'
+import { useSteadyRows } from '../../parts/steady-rows.ts'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { AuditFilterForm } from './audit-filter-form.tsx'
@@ -20,7 +22,7 @@ import {
   toResourceWord,
 } from './audit-words.ts'
 import { SettingsPage } from './frame.tsx'
-import { type DataPage, useRead } from './queries.ts'
+import { useRead } from './queries.ts'
 
 const PER_PAGE = 50
 
@@ -28,7 +30,7 @@ export function AuditScreen() {
   const search = useSearch({ from: '/settings/audit' })
   const navigate = useNavigate()
   const actors = useKnownActors()
-  const query = useRead<DataPage<AuditLogRecord>>(['audit'], '/v1/audit-logs', {
+  const query = useRead<PageOf<AuditLogRecord>>(['audit'], '/v1/audit-logs', {
     ...toAuditQuery(search),
     per_page: PER_PAGE,
   })
@@ -45,7 +47,7 @@ export function AuditScreen() {
       <QueryView query={query}>
         {({ data, pagination }) => (
           <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-            <NewRows rows={steady} />
+            <NewRows count={steady.newCount} onShow={steady.show} />
             {data.length === 0 ? (
               <Nothing isFiltered={hasFilters(search) || cursor !== undefined} onClear={() => show({})} />
             ) : (
@@ -65,7 +67,7 @@ export function AuditScreen() {
   )
 }
 
-const toSummary = (total: number): string => `${total.toLocaleString('en')} ${total === 1 ? 'entry' : 'entries'}`
+const toSummary = (total: number): string => `${total.toLocaleString()} ${total === 1 ? 'entry' : 'entries'}`
 
 const Nothing = ({ isFiltered, onClear }: { readonly isFiltered: boolean; onClear(): void }) =>
   isFiltered ? (

@@ -31,7 +31,7 @@ function Progress({
   if (status === 'completed')
     return (
       <Alert color="green" title="The person is erased">
-        {rows === 1 ? '1 record was' : `${rows.toLocaleString('en')} records were`} removed or emptied.
+        {rows === 1 ? '1 record was' : `${rows.toLocaleString()} records were`} removed or emptied.
       </Alert>
     )
   if (status === 'failed')
@@ -43,8 +43,8 @@ function Progress({
   return (
     <Alert color="blue" title="The person is being erased">
       <Text size="sm">
-        {rows.toLocaleString('en')} records so far. It continues when you leave this page, whose address shows it again.
-        It waits for deliveries and imports that are in progress. Operation: <Code>{id}</Code>
+        {rows.toLocaleString()} records so far. It continues when you leave this page, whose address shows it again. It
+        waits for deliveries and imports that are in progress. Operation: <Code>{id}</Code>
       </Text>
     </Alert>
   )

@@ -46,7 +46,7 @@ export function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
 
 /** The payment provider shows the currency. */
 const formatPrice = ({ price_cents: cents }: PlanRecord): string =>
-  cents === 0 ? '–' : (cents / 100).toLocaleString('en', { minimumFractionDigits: 2 })
+  cents === 0 ? '–' : (cents / 100).toLocaleString(undefined, { minimumFractionDigits: 2 })
 
 function Buy({ plan, subscription }: { readonly plan: PlanRecord; readonly subscription: SubscriptionRecord }) {
   const roleReason = useAllowed('owner')

@@ -3,7 +3,7 @@ import { Alert, Group, Progress, Stack, Text, Title } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { PlanRecord, PortalRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
-import { request } from '../../api/client.ts'
+import { type PageOf, request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
@@ -15,12 +15,12 @@ import type { Tone } from '../../parts/tone.ts'
 import { SettingsPage } from './frame.tsx'
 import { PlanTable } from './plan-table.tsx'
 import { openProviderPage } from './provider-page.ts'
-import { type DataPage, formatLimit, isLimited, useAccount, useChange, useRead } from './queries.ts'
+import { formatLimit, isLimited, useAccount, useChange, useRead } from './queries.ts'
 
 export function PlanScreen() {
   const account = useAccount()
   const subscription = useRead<{ data: SubscriptionRecord }>(['plan', 'subscription'], '/v1/billing/subscription')
-  const plans = useRead<DataPage<PlanRecord>>(['plan', 'all'], '/v1/billing/plans')
+  const plans = useRead<PageOf<PlanRecord>>(['plan', 'all'], '/v1/billing/plans')
   const { purchase } = useSearch({ from: '/settings/plan' })
   return (
     <SettingsPage title="Plan">
@@ -58,7 +58,7 @@ function Usage({ account }: { readonly account: AccountRecord }) {
         Recipients this month
       </Title>
       <Text>
-        {sent.toLocaleString('en')} of {formatLimit(quota).toLowerCase()}
+        {sent.toLocaleString()} of {formatLimit(quota).toLowerCase()}
         {isLimited(quota) && ` (${Math.floor(percent)} %)`}
       </Text>
       {isLimited(quota) && (
@@ -121,9 +121,9 @@ function Subscription({ subscription, plans }: PlanProps) {
 
 /** How many of a kind the account has, of those that the plan allows; only the limit while that is not known. */
 function Used({ path, limit }: { readonly path: string; readonly limit: number }) {
-  const { data } = useRead<DataPage<unknown>>(['plan', 'used', path], path, { per_page: 1 })
+  const { data } = useRead<PageOf<unknown>>(['plan', 'used', path], path, { per_page: 1 })
   const max = formatLimit(limit)
-  return <>{data ? `${data.pagination.total.toLocaleString('en')} of ${max.toLowerCase()}` : max}</>
+  return <>{data ? `${data.pagination.total.toLocaleString()} of ${max.toLowerCase()}` : max}</>
 }
 
 /** Only those who manage sub-accounts may count them. */

@@ -1,13 +1,7 @@
 /** @module Reads and changes of the settings. */
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
 import { get, type QueryValues } from '../../api/client.ts'
-
-export interface DataPage<T> {
-  readonly data: readonly T[]
-  readonly pagination: Pagination
-}
 
 /** Lists that are read again together begin with the same names. */
 type Key = readonly [area: string, ...rest: readonly unknown[]]
@@ -45,6 +39,6 @@ export const useAccount = (): UseQueryResult<{ readonly data: AccountRecord }> =
 const UNLIMITED = 2147483647
 
 /** A limit of a plan in words. */
-export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString('en'))
+export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString())
 
 export const isLimited = (limit: number): boolean => limit < UNLIMITED

@@ -2,7 +2,7 @@
 import { Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { SessionRecord } from '#features/people/team/model.ts'
-import { request } from '../../api/client.ts'
+import { type PageOf, request } from '../../api/client.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
@@ -10,7 +10,7 @@ import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './browser-words.ts'
-import { type DataPage, useChange, useRead } from './queries.ts'
+import { useChange, useRead } from './queries.ts'
 
 const SESSIONS_KEY = ['sessions'] as const
 
@@ -18,7 +18,7 @@ const SESSIONS_KEY = ['sessions'] as const
 type Ending = SessionRecord | 'others'
 
 export function Sessions() {
-  const query = useRead<DataPage<SessionRecord>>(SESSIONS_KEY, '/v1/auth/sessions')
+  const query = useRead<PageOf<SessionRecord>>(SESSIONS_KEY, '/v1/auth/sessions')
   const [ending, setEnding] = useState<Ending>()
   const columns: readonly Column<SessionRecord>[] = [
     {

@@ -47,10 +47,10 @@ interface StreamProps {
   readonly stream: StreamDetail
 }
 
-const PERCENT = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 2 })
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
 
 const toShare = (count: number, rate: number | null): string =>
-  `${count.toLocaleString('en')}${rate === null ? '' : ` (${PERCENT.format(rate)})`}`
+  `${count.toLocaleString()}${rate === null ? '' : ` (${PERCENT.format(rate)})`}`
 
 function Reputation({ stream: { slug, reputation, created_at: created } }: StreamProps) {
   return (
@@ -60,8 +60,8 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
       </Title>
       <Facts
         facts={[
-          ['Sent', reputation.sent.toLocaleString('en')],
-          ['Delivered', reputation.delivered.toLocaleString('en')],
+          ['Sent', reputation.sent.toLocaleString()],
+          ['Delivered', reputation.delivered.toLocaleString()],
           ['Bounced', toShare(reputation.bounced, reputation.bounce_rate)],
           ['Complaints', toShare(reputation.complained, reputation.complaint_rate)],
           ['Created', <Time key="created" iso={created} isExact />],

@@ -3,7 +3,7 @@ import { Anchor, Code, Text, TextInput } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
-import { request } from '../../api/client.ts'
+import { type PageOf, request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
@@ -13,7 +13,7 @@ import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
-import { type DataPage, useChange, useRead } from './queries.ts'
+import { useChange, useRead } from './queries.ts'
 import { toSlug } from './slug.ts'
 import { omitFieldErrors } from './submit.tsx'
 
@@ -36,7 +36,7 @@ const COLUMNS: readonly Column<StreamRecord>[] = [
 
 export function StreamsScreen() {
   const { page = 1 } = useSearch({ from: '/settings/streams' })
-  const query = useRead<DataPage<StreamRecord>>(['streams', 'list'], '/v1/streams', { page, per_page: PER_PAGE })
+  const query = useRead<PageOf<StreamRecord>>(['streams', 'list'], '/v1/streams', { page, per_page: PER_PAGE })
   const reason = useAllowed('developer')
   const [isCreating, setIsCreating] = useState(false)
   const create = (

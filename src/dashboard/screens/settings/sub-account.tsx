@@ -85,12 +85,12 @@ function Counts({ account }: SubAccountProps) {
         {({ data }) => (
           <Facts
             facts={[
-              ['Sent', data.sent.toLocaleString('en')],
-              ['Delivered', data.delivered.toLocaleString('en')],
-              ['Bounced', data.bounced.toLocaleString('en')],
-              ['Complaints', data.complaints.toLocaleString('en')],
-              ['Opened', data.opens.toLocaleString('en')],
-              ['Clicked', data.clicks.toLocaleString('en')],
+              ['Sent', data.sent.toLocaleString()],
+              ['Delivered', data.delivered.toLocaleString()],
+              ['Bounced', data.bounced.toLocaleString()],
+              ['Complaints', data.complaints.toLocaleString()],
+              ['Opened', data.opens.toLocaleString()],
+              ['Clicked', data.clicks.toLocaleString()],
             ]}
           />
         )}

@@ -3,7 +3,7 @@ import { Alert, Anchor, NumberInput, PasswordInput, Text, TextInput } from '@man
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { NewSubAccountBody, SubAccountRecord } from '#features/people/sub-accounts/model.ts'
-import { request } from '../../api/client.ts'
+import { type PageOf, request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
@@ -14,7 +14,7 @@ import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
-import { type DataPage, formatLimit, useAccount, useChange, useRead } from './queries.ts'
+import { formatLimit, useAccount, useChange, useRead } from './queries.ts'
 import { omitFieldErrors } from './submit.tsx'
 
 const PER_PAGE = 50
@@ -23,7 +23,7 @@ export const SubAccountStatus = ({ isActive }: { readonly isActive: boolean }) =
   isActive ? <StatusLabel tone="good">Active</StatusLabel> : <StatusLabel tone="warning">Disabled</StatusLabel>
 
 export const toUsage = ({ emails_sent_this_month: sent, monthly_quota: quota }: SubAccountRecord): string =>
-  `${sent.toLocaleString('en')} of ${formatLimit(quota).toLowerCase()}`
+  `${sent.toLocaleString()} of ${formatLimit(quota).toLowerCase()}`
 
 const COLUMNS: readonly Column<SubAccountRecord>[] = [
   {
@@ -63,7 +63,7 @@ export function SubAccountsScreen() {
 
 function SubAccountList() {
   const { page = 1 } = useSearch({ from: '/settings/accounts' })
-  const query = useRead<DataPage<SubAccountRecord>>(['sub-accounts', 'list'], '/v1/accounts', {
+  const query = useRead<PageOf<SubAccountRecord>>(['sub-accounts', 'list'], '/v1/accounts', {
     page,
     per_page: PER_PAGE,
   })

@@ -3,6 +3,7 @@ import { Anchor, Group, Stack, Text, Title } from '@mantine/core'
 import { Link, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { InvitationRecord, MemberRecord } from '#features/people/team/model.ts'
+import type { PageOf } from '../../api/client.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
@@ -14,7 +15,7 @@ import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
 import { MemberDialog, type MemberDialogKind } from './member-dialogs.tsx'
-import { type DataPage, useRead } from './queries.ts'
+import { useRead } from './queries.ts'
 
 const MEMBERS_PER_PAGE = 50
 /** More than there can be. */
@@ -22,8 +23,8 @@ const MAX_INVITATIONS = 100
 
 export function TeamScreen() {
   const { page = 1 } = useSearch({ from: '/settings/team' })
-  const members = useRead<DataPage<MemberRecord>>(['team', 'members'], '/v1/team', { page, per_page: MEMBERS_PER_PAGE })
-  const invitations = useRead<DataPage<InvitationRecord>>(['team', 'invitations'], '/v1/team/invitations', {
+  const members = useRead<PageOf<MemberRecord>>(['team', 'members'], '/v1/team', { page, per_page: MEMBERS_PER_PAGE })
+  const invitations = useRead<PageOf<InvitationRecord>>(['team', 'invitations'], '/v1/team/invitations', {
     per_page: MAX_INVITATIONS,
   })
   const reason = useAllowed('admin')

@@ -8,11 +8,11 @@ import { ActionButton } from '../../parts/action.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { LeaveGuard } from '../../parts/leave-guard.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Conflict } from './conflict.tsx'
 import { addVariable } from './json-data.ts'
-import { LeaveGuard } from './leave.tsx'
 import { Preview } from './preview.tsx'
 import { EDITOR_TABS, type EditorTab } from './tabs.ts'
 import { proposeAlias, toCodeProblem } from './texts.ts'
@@ -47,7 +47,10 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
         </ActionButton>
       }
     >
-      <LeaveGuard isDirty={() => draft.isDirty && !isFinished.current} />
+      <LeaveGuard
+        text="What you changed in this template is not saved. It is lost when you leave."
+        isDirty={() => draft.isDirty && !isFinished.current}
+      />
       <Group gap="lg">
         <nav aria-label="Path">
           <Anchor component={Link} to="/templates">

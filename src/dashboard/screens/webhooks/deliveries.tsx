@@ -3,14 +3,15 @@ import { Anchor, Button, Code, Group, NativeSelect, Stack, Text } from '@mantine
 import { Link, useNavigate } from '@tanstack/react-router'
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
+import { NewRows } from '../../parts/new-rows.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters } from './filters.ts'
 import { useLiveDeliveries } from './live-deliveries.ts'
 import { DeliveryStatus } from './marks.tsx'
-import { formatDuration } from './state.ts'
 
 interface DeliveriesProps {
   readonly webhook: WebhookRecord
@@ -20,7 +21,8 @@ interface DeliveriesProps {
 
 export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
   const list = useLiveDeliveries(webhook.id, filters, page, webhook.events)
-  const { query, rows } = list
+  const { query } = list
+  const rows = list.page?.data
   const navigate = useNavigate()
   const path = `/webhooks/${webhook.id}`
   const setFilters = (next: DeliveryFilters) => void navigate({ to: path, search: next as never })
@@ -35,22 +37,7 @@ export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
         <Nothing hasFilters={hasFilters || page > 1} onClear={() => setFilters({})} />
       ) : (
         <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          {/* The space is kept, so that the list does not move when there are new deliveries. */}
-          <div role="status" style={{ minHeight: '1.875rem' }}>
-            {page === 1 && list.newCount > 0 && (
-              <Button
-                variant="light"
-                size="xs"
-                fullWidth
-                onClick={() => {
-                  list.showNew()
-                  scrollTo({ top: 0 })
-                }}
-              >
-                {list.newCount} new
-              </Button>
-            )}
-          </div>
+          <NewRows count={page === 1 ? list.newCount : 0} hasMore={list.hasMoreNew} onShow={list.showNew} />
           <DataTable label="Deliveries, newest first" columns={COLUMNS} rows={rows} toKey={({ id }) => id} />
           <Pages path={path} page={page} totalPages={query.data?.pagination.total_pages ?? 1} />
         </Stack>

@@ -1,27 +1,18 @@
 /** @module The deliveries of a webhook: rows stay where they are while their states change; new ones are counted. */
 import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
+import type { PageOf } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
-import { type DeliveryPage, deliveriesKey, isDue, readDeliveries } from '../../api/webhooks.ts'
-import { useRefreshSoon } from '../emails/live-list.ts'
+import { useRefreshSoon } from '../../api/refresh-soon.ts'
+import { deliveriesKey, isDue, readDeliveries } from '../../api/webhooks.ts'
+import { type LiveRows, useLiveRows } from '../../parts/live-rows.ts'
 import type { DeliveryFilters } from './filters.ts'
-import { mergeRows } from './state.ts'
 
 const DUE_REFRESH_MS = 2000
 const REFRESH_MS = 15_000
 
-interface Shown {
-  readonly key: string
-  readonly rows: readonly DeliveryRecord[]
-}
-
-export interface LiveDeliveries {
-  readonly query: UseQueryResult<DeliveryPage>
-  /** Undefined while there are none yet. */
-  readonly rows: readonly DeliveryRecord[] | undefined
-  readonly newCount: number
-  showNew(): void
+export interface LiveDeliveries extends LiveRows<DeliveryRecord> {
+  readonly query: UseQueryResult<PageOf<DeliveryRecord>>
 }
 
 /** @param events the events of the webhook: after one of them there is probably a new delivery */
@@ -43,10 +34,5 @@ export function useLiveDeliveries(
   useLiveEvents(({ event_type: type }) => {
     if (events.includes(type)) refreshSoon()
   })
-  const [shown, setShown] = useState<Shown>()
-  const latest = query.isPlaceholderData ? undefined : query.data?.data
-  const current = shown?.key === key ? shown.rows : undefined
-  if (latest && (!current || current.length === 0) && current !== latest) setShown({ key, rows: latest })
-  if (!latest || !current) return { query, rows: latest ?? query.data?.data, newCount: 0, showNew: () => undefined }
-  return { query, ...mergeRows(current, latest), showNew: () => setShown({ key, rows: latest }) }
+  return { ...useLiveRows(query, key, ({ created_at: at }) => at), query }
 }

@@ -8,6 +8,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { readDeliveries, replay, useReplayCount } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { Sentence } from './marks.tsx'
 import { explainDeactivation, explainFailing, findLastFailure, toMissedStart, toWebhookState } from './state.ts'
 
@@ -76,7 +77,7 @@ function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord
           Nothing is posted to it now. Mend the receiver and send it a test event; then activate the webhook.
           {missed !== undefined &&
             missed.deliveries > 0 &&
-            ` ${missed.deliveries === 1 ? '1 event was' : `${toCount(missed.deliveries)} were`} not delivered and can then be replayed.`}
+            ` ${missed.deliveries === 1 ? '1 event was' : `${formatCount(missed.deliveries, 'event')} were`} not delivered and can then be replayed.`}
         </Text>
         <Activate webhook={webhook} onActivated={onActivated} />
       </Stack>
@@ -89,8 +90,6 @@ function useMissed(webhook: WebhookRecord) {
   const from = toMissedStart(webhook)
   return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
 }
-
-const toCount = (count: number): string => (count === 1 ? '1 event' : `${count.toLocaleString('en')} events`)
 
 function Activate({ webhook, onActivated }: { readonly webhook: WebhookRecord; onActivated(done: string): void }) {
   const [isAsking, setIsAsking] = useState(false)
@@ -133,7 +132,7 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
       return (await replay(id, { from_seq: from, to_seq: to, undelivered: true })).deliveries
     },
     onSuccess: (replayed) =>
-      onClose(`The webhook is active.${replayed > 0 ? ` ${toCount(replayed)} will be sent again.` : ''}`),
+      onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`),
     onSettled: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
   })
   return (
@@ -152,7 +151,7 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
         <Checkbox
           checked={isReplaying}
           onChange={(event) => setIsReplaying(event.currentTarget.checked)}
-          label={`Also replay ${toCount(count)} that ${count === 1 ? 'was' : 'were'} not delivered`}
+          label={`Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`}
           description="Each becomes a new delivery."
         />
       ) : (

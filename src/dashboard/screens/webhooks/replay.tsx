@@ -7,6 +7,7 @@ import { type ReplayInput, useReplay, useReplayCount } from '../../api/webhooks.
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { toLocalMinute, toMissedStart, toRangeEnd, toRangeStart } from './state.ts'
 
 const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
@@ -37,13 +38,13 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
     const positions = { from_seq: found.from_seq, to_seq: found.to_seq }
     replay.mutate(
       { ...range, ...positions },
-      { onSuccess: ({ deliveries }) => onClose(`${toCount(deliveries)} will be sent again.`) },
+      { onSuccess: ({ deliveries }) => onClose(`${formatCount(deliveries, 'event')} will be sent again.`) },
     )
   }
   return (
     <DialogFrame
       title="Replay a range of time"
-      confirm={found && found.deliveries > 0 ? `Replay ${toCount(found.deliveries)}` : 'Replay'}
+      confirm={found && found.deliveries > 0 ? `Replay ${formatCount(found.deliveries, 'event')}` : 'Replay'}
       isBusy={replay.isPending}
       isIncomplete={!found || found.deliveries === 0}
       error={replay.error}
@@ -91,7 +92,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
             <Alert variant="default" p="xs">
               {found.deliveries === 0
                 ? 'There is no such event in this time.'
-                : `${toCount(found.deliveries)} will be sent again.`}
+                : `${formatCount(found.deliveries, 'event')} will be sent again.`}
             </Alert>
           )
         )}
@@ -100,8 +101,6 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
     </DialogFrame>
   )
 }
-
-const toCount = (count: number): string => (count === 1 ? '1 event' : `${count.toLocaleString('en')} events`)
 
 /** Since when it may have missed events, if it fails; else a day ago. */
 function toDefaultStart(webhook: WebhookRecord): Date {

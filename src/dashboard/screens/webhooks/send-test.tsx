@@ -7,8 +7,8 @@ import { useAllowed } from '../../api/session.tsx'
 import { useDelivery, useTestWebhook } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { formatDuration } from '../../parts/format.ts'
 import { StatusLabel } from '../../parts/status.tsx'
-import { formatDuration } from './state.ts'
 
 interface SendTestProps {
   readonly id: string

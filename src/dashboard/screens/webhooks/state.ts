@@ -96,10 +96,6 @@ function toFailures({
 const toLastSuccess = ({ last_success_at: at }: Pick<WebhookRecord, 'last_success_at'>): SentencePart[] =>
   at === null ? ['No attempt has succeeded yet. '] : ['The last success was at ', { at }, '. ']
 
-/** `12 ms`, `3.4 s`; null: unknown. */
-export const formatDuration = (ms: number | null): string =>
-  ms === null ? '–' : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`
-
 /** JSON on several lines; the text itself when it is not JSON. */
 export function toPrettyJson(text: string): string {
   try {
@@ -135,21 +131,4 @@ export function toMissedStart({
 /** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
 export function toLocalMinute(at: Date): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}
-
-/**
- * The rows to show: those already shown stay where they are with their newest state; newer ones are counted. Rows that
- * were asked for with the same filters.
- */
-export function mergeRows<Row extends { readonly id: string; readonly created_at: string }>(
-  shown: readonly Row[],
-  latest: readonly Row[],
-): { readonly rows: readonly Row[]; readonly newCount: number } {
-  const latestById = new Map(latest.map((row) => [row.id, row]))
-  const shownIds = new Set(shown.map(({ id }) => id))
-  const newest = shown[0]?.created_at ?? ''
-  return {
-    rows: shown.map((row) => latestById.get(row.id) ?? row),
-    newCount: latest.filter(({ id, created_at: at }) => at >= newest && !shownIds.has(id)).length,
-  }
 }

@@ -1,5 +1,4 @@
 /** @module Rows that stay where they are while a list is read again; new ones are offered. */
-import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { mergeRows, type Row } from './merge-rows.ts'
 
@@ -27,14 +26,3 @@ export function useSteadyRows<T extends Row>(key: string, latest: readonly T[] |
   if (!current || !latest) return { rows: latest ?? [], newCount: 0, show }
   return { ...mergeRows(current.rows, latest), show }
 }
-
-/** Always in the page, so that screen readers announce a change. */
-export const NewRows = ({ rows: { newCount, show } }: { readonly rows: SteadyRows<Row> }) => (
-  <div role="status">
-    {newCount > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={show}>
-        {newCount} new
-      </Button>
-    )}
-  </div>
-)
