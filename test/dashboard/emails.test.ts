@@ -325,11 +325,13 @@ describe('the HTML of an email at a URL of its own', () => {
   test('is in a sandbox, and its pictures are blocked unless requested', async () => {
     await using service = await createService()
     const { headers } = await signIn(service, VIEWER)
-    const id = await send(service, { html_body: '<LINK rel=preconnect href=//x><meta name=a><base href=x><linked>ok' })
+    const id = await send(service, {
+      html_body: '<LINK rel=preconnect href=//x><meta name=a><base href=x><iframe srcdoc=x><linked>ok',
+    })
     const response = await read(service, id, headers)
     expect([response.status, await response.text()]).toEqual([
       200,
-      '<basefont rel=preconnect href=//x><basefont name=a><basefont href=x><linked>ok',
+      '<basefont rel=preconnect href=//x><basefont name=a><basefont href=x><basefont srcdoc=x><linked>ok',
     ])
     expect(Object.fromEntries(response.headers)).toMatchObject({
       'content-type': 'text/html; charset=utf-8',

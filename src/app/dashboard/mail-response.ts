@@ -13,8 +13,11 @@ const toContentSecurityPolicy = (hasPictures: boolean): string =>
     "frame-ancestors 'self'",
   ].join('; ')
 
-/** The policy cannot stop `link` from opening connections, nor `meta` from relaxing the referrer policy. */
-const RESOURCE_TAG = /<(?:link|meta|base)(?=[\s/>])/gi
+/**
+ * The policy cannot stop `link` from opening connections, nor `meta` from relaxing the referrer policy, nor both in a
+ * document inside this one.
+ */
+const RESOURCE_TAG = /<(?:link|meta|base|i?frame|object|embed)(?=[\s/>])/gi
 
 /** Turns tags that could open connections into `basefont`, which browsers ignore and which has no end tag either. */
 const disableResourceTags = (html: string): string => html.replace(RESOURCE_TAG, '<basefont')

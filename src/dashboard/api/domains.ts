@@ -27,6 +27,12 @@ export const useDomain = (id: string) =>
     queryFn: async ({ signal }) => (await get<{ data: DomainWire }>(toPath(id), {}, signal)).data,
   })
 
+/** The domain for an example: a verified one if there is any. Undefined without a domain. */
+export function useExampleDomain(): DomainWire | undefined {
+  const { data } = useDomains(1)
+  return data?.data.find(({ status }) => status === 'verified') ?? data?.data[0]
+}
+
 /** Returns a function that reads a domain again. */
 export function useRefreshDomain(id: string): () => Promise<void> {
   const queries = useQueryClient()

@@ -1,5 +1,5 @@
 /** @module Keyboard shortcuts of all screens, the list of them, and the palette that goes anywhere. */
-import { Kbd, Modal, NavLink, Stack, Table, TextInput } from '@mantine/core'
+import { Kbd, Modal, NavLink, Stack, Table, Text, TextInput } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
@@ -141,6 +141,7 @@ function Palette({ navigation, isOpen, onClose }: PaletteProps) {
           {screens.map(({ label, to }) => (
             <NavLink key={to} component="button" type="button" label={label} onClick={() => go(to)} />
           ))}
+          {screens.length === 0 && !wanted.includes('@') && <Text size="sm">No screen has this name.</Text>}
           {wanted.includes('@') && (
             <NavLink component="button" type="button" label={`Emails to ${text.trim()}`} onClick={findEmails} />
           )}

@@ -7,7 +7,7 @@ import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
 import { ApiError, get } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
-import { useDomains } from '../api/domains.ts'
+import { useExampleDomain } from '../api/domains.ts'
 import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { formatCount } from '../parts/format.ts'
@@ -83,8 +83,7 @@ const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClea
   )
 
 function NoEmailYet() {
-  const domains = useDomains(1)
-  const domain = domains.data?.data.find(({ status }) => status === 'verified')
+  const domain = useExampleDomain()
   return (
     <EmptyState title="No email yet" command={toSendCommand(domain?.domain)}>
       <Text>

@@ -12,12 +12,10 @@ import {
   Text,
   TextInput,
 } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { CreatedApiKey } from '#features/setup/api-keys/model.ts'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import { get } from '../api/client.ts'
+import { useExampleDomain } from '../api/domains.ts'
 import { useCreateApiKey } from '../api/keys.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
@@ -146,18 +144,9 @@ function ScopeChoice({ scopes, onChange }: ScopeChoiceProps) {
   )
 }
 
-/** The name of a verified domain, for the example; undefined while unknown. */
-function useVerifiedDomain(): string | undefined {
-  const { data } = useQuery({
-    queryKey: ['domains', 'for-example'],
-    queryFn: ({ signal }) => get<{ data: DomainWire[] }>('/v1/domains', { per_page: 100 }, signal),
-  })
-  return data?.data.find(({ status }) => status === 'verified')?.domain
-}
-
 function CreatedKey({ apiKey }: { readonly apiKey: CreatedApiKey }) {
   const { user } = useSession()
-  const domain = useVerifiedDomain()
+  const domain = useExampleDomain()?.domain
   const { key, name, scopes } = apiKey
   const command = toExampleCommand({ origin: location.origin, key, scopes, domain, to: user.email })
   return (

@@ -4,6 +4,8 @@ import { useMediaQuery } from '@mantine/hooks'
 import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
 import { createContext, type FormEvent, useContext, useEffect, useRef, useState } from 'react'
 import { useInbox, useUnreadCount } from '../api/captured.ts'
+import { toSendCommand } from '../api/commands.ts'
+import { useExampleDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
@@ -20,11 +22,6 @@ const route = getRouteApi('/sandbox')
 const NARROW = '(max-width: 67.99em)'
 
 const DeleteContext = createContext<(deletion: Deletion) => void>(() => undefined)
-
-const sendCommand = () => `curl ${location.origin}/v1/emails \\
-  -H 'Authorization: Bearer YOUR_API_KEY' \\
-  -H 'Content-Type: application/json' \\
-  -d '{"from": "you@your-domain.example", "to": "bob@example.com", "subject": "Hello", "text_body": "Hello, Bob."}'`
 
 export function SandboxScreen() {
   const { q, unread, cursor } = route.useSearch()
@@ -174,14 +171,17 @@ function Filters({ search, onSearch }: { readonly search: InboxSearch; onSearch(
   )
 }
 
-const Nothing = () => (
-  <EmptyState title="Captured mail will appear here" command={sendCommand()}>
-    <Text>
-      Mail from a domain that is not verified yet is captured instead of sent, and so is all mail of a server in the
-      delivery mode “capture”. Put in one of your API keys to capture the first.
-    </Text>
-  </EmptyState>
-)
+function Nothing() {
+  const domain = useExampleDomain()
+  return (
+    <EmptyState title="Captured mail will appear here" command={toSendCommand(domain?.domain)}>
+      <Text>
+        Mail from a domain that is not verified yet is captured instead of sent, and so is all mail of a server in the
+        delivery mode “capture”. Put in one of your API keys to capture the first.
+      </Text>
+    </EmptyState>
+  )
+}
 
 const NothingFound = ({ onClear }: { onClear(): void }) => (
   <EmptyState title="No captured email matches">

@@ -179,7 +179,10 @@ function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonl
         <>
           <Facts facts={Object.entries(headers).map(([name, value]) => [name, <Code key={name}>{value}</Code>])} />
           {!Object.keys(headers).some((name) => /signature$/i.test(name)) && (
-            <Text size="sm">The signature is not shown, because the secret was replaced after this attempt.</Text>
+            <Text size="sm">
+              The signature is not shown: the secret was replaced after this attempt, or your role may not change
+              webhooks.
+            </Text>
           )}
         </>
       )}

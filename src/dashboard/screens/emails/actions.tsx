@@ -10,6 +10,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
+import { toShownRecipientStatus, toShownStatus } from './shown-status.ts'
 
 type Dialog = 'cancel' | 'reschedule' | 'resend' | 'suppress'
 
@@ -24,7 +25,7 @@ export function EmailActions({ email }: EmailActionsProps) {
   const [done, setDone] = useState<string>()
   const roleReason = useAllowed('developer')
   const isScheduled = email.status === 'scheduled'
-  const status = toStatusWord(email.status).toLowerCase()
+  const status = toStatusWord(toShownStatus(email)).toLowerCase()
   const scheduledReason = isScheduled ? undefined : `Only a scheduled email can be changed; this one is ${status}.`
   const resendReason = OPEN.includes(email.status)
     ? `This email is still ${status}; it can be sent again when that has ended.`
@@ -148,7 +149,9 @@ function ResendDialog({ email, onClose }: DialogProps) {
     return request<{ data: SendResponse }>('POST', `${path}/resend`, { body: isSubset ? { to } : {}, idempotencyKey })
   })
   const mayHaveIt = email.recipients.filter(({ address, status }) => status === 'uncertain' && chosen.includes(address))
-  const haveIt = email.recipients.filter(({ address, status }) => status === 'sent' && chosen.includes(address))
+  const haveIt = email.recipients.filter(
+    (recipient) => toShownRecipientStatus(email, recipient) === 'sent' && chosen.includes(recipient.address),
+  )
   const send = () =>
     resend.mutate(chosen, {
       onSuccess: (response) => {

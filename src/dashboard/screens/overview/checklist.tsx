@@ -4,7 +4,7 @@ import { useLocalStorage } from '@mantine/hooks'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { API_KEY_HINT, toSendCommand } from '../../api/commands.ts'
-import { useDomains } from '../../api/domains.ts'
+import { useExampleDomain } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { CommandBlock } from '../../parts/states.tsx'
@@ -17,10 +17,8 @@ interface StepText {
 }
 
 function SendCommand() {
-  const domains = useDomains(1)
-  return (
-    <CommandBlock command={toSendCommand(domains.data?.data.find(({ status }) => status === 'verified')?.domain)} />
-  )
+  const domain = useExampleDomain()
+  return <CommandBlock command={toSendCommand(domain?.domain)} />
 }
 
 const STEPS: Readonly<Record<StepName, StepText>> = {

@@ -94,7 +94,8 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
   const uncertain = data.filter(({ original_status }) => original_status === 'uncertain').length
   // A page may have fewer than there are.
   const count = (number: number): string => (total > data.length ? `At least ${number}` : String(number))
-  const failed = data.length - uncertain
+  const failed = data.filter(({ original_status }) => original_status === 'failed')
+  const expired = data.length - uncertain - failed.length
   return [
     ...(uncertain > 0
       ? [
@@ -107,13 +108,24 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
           } as const,
         ]
       : []),
-    ...(failed > 0
+    ...(failed.length > 0
+      ? [
+          {
+            key: 'failed',
+            level: 'warning',
+            title: 'Some mail could not be sent',
+            text: `${count(failed.length)} recipient${failed.length === 1 ? '' : 's'}. ${failed[0]?.last_error ?? ''}`.trim(),
+            action: { label: 'See failed emails', to: '/emails', search: { status: 'failed' } },
+          } as const,
+        ]
+      : []),
+    ...(expired > 0
       ? [
           {
             key: 'dead-letters',
             level: 'warning',
             title: 'Some mail was given up',
-            text: `${count(failed)} recipient${failed === 1 ? '' : 's'} could not be reached in time (dead letters).`,
+            text: `${count(expired)} recipient${expired === 1 ? '' : 's'} could not be reached in time (dead letters).`,
             action: { label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
           } as const,
         ]

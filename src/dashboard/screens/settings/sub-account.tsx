@@ -15,7 +15,7 @@ import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
 import { SettingsPage } from './frame.tsx'
-import { useChange, useRead } from './queries.ts'
+import { isLimited, useChange, useRead } from './queries.ts'
 import { KeyDialog } from './sub-account-key.tsx'
 import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
 import { omitFieldErrors, SubmitButton } from './submit.tsx'
@@ -129,7 +129,7 @@ function ChangeForm({ account }: SubAccountProps) {
             autoComplete="off"
           />
           <QuotaField
-            value={quota ?? undefined}
+            value={quota !== null && isLimited(quota) ? quota : undefined}
             error={findFieldError(save.error, 'monthly_quota')}
             onChange={(next) => set({ monthly_quota: next ?? null })}
           />

@@ -155,7 +155,7 @@ export const DeliveryDetail = Type.Object({
   }),
   headers: Nullable(Type.Record(Type.String(), Type.String()), {
     description:
-      'Headers of the last attempt; null before the first, and when there is no payload. The signature is missing when the secret was replaced since then.',
+      'Headers of the last attempt; null before the first, and when there is no payload. The signature is missing when the secret was replaced since then, and without the scope webhooks:write.',
   }),
 })
 export type DeliveryDetail = Static<typeof DeliveryDetail>

@@ -1,5 +1,6 @@
 /** @module Reads one delivery with its request: the payload and the headers of its last attempt. Sends nothing. */
 import type { Actor, App } from '#features/core/app/app.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { requireBodyScopes } from './event-names.ts'
 import { type Delivery, getDelivery } from './history.ts'
 import { signingSecret } from './inbound-secret.ts'
@@ -35,7 +36,12 @@ export function readDeliveryRequest(
   const delivery = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [delivery.event])
   const payload = readPayload(app, webhook, delivery)
-  return { webhook, delivery, payload, headers: payload === null ? null : toHeaders(app, webhook, delivery, payload) }
+  return {
+    webhook,
+    delivery,
+    payload,
+    headers: payload === null ? null : toHeaders(app, actor, webhook, delivery, payload),
+  }
 }
 
 function readPayload(app: App, { accountId }: Webhook, { seq, payload }: Delivery): string | null {
@@ -44,11 +50,19 @@ function readPayload(app: App, { accountId }: Webhook, { seq, payload }: Deliver
   return built ? JSON.stringify(built.body) : null
 }
 
-function toHeaders(app: App, webhook: Webhook, delivery: Delivery, payload: string): Record<string, string> | null {
+function toHeaders(
+  app: App,
+  actor: Actor,
+  webhook: Webhook,
+  delivery: Delivery,
+  payload: string,
+): Record<string, string> | null {
   const { event, attempts, attemptedAt } = delivery
   if (attemptedAt === null || attempts === 0) return null
   const isOldSecret = webhook.secretRotatedAt !== null && attemptedAt <= webhook.secretRotatedAt
-  const signature = isOldSecret ? '' : signatureOf(signingSecret(app, webhook), Math.floor(attemptedAt / 1000), payload)
+  // A fresh signature lets its holder send the request once more; whoever may not change webhooks does not need it.
+  const isHidden = isOldSecret || !hasScope(actor.scopes, 'webhooks:write')
+  const signature = isHidden ? '' : signatureOf(signingSecret(app, webhook), Math.floor(attemptedAt / 1000), payload)
   const headers = headersOf({ event, attempt: attempts, signature }, app.config.compatHeaderPrefixes)
   return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''))
 }
