@@ -1,9 +1,9 @@
 /** @module The deliveries of a webhook: rows stay where they are while their states change; new ones are counted. */
-import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { keepPreviousData, type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useRef, useState } from 'react'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
 import { useLiveEvents } from '../../api/live.tsx'
-import { type DeliveryPage, deliveriesKey, isDue, readDeliveries } from '../../api/webhooks.ts'
+import { type DeliveryPage, deliveriesKey, isDue, readDeliveries, webhookKey } from '../../api/webhooks.ts'
 import { useRefreshSoon } from '../emails/live-list.ts'
 import type { DeliveryFilters } from './filters.ts'
 import { mergeRows } from './state.ts'
@@ -43,10 +43,24 @@ export function useLiveDeliveries(
   useLiveEvents(({ event_type: type }) => {
     if (events.includes(type)) refreshSoon()
   })
+  useRefreshedWebhook(id, query.data)
   const [shown, setShown] = useState<Shown>()
   const latest = query.isPlaceholderData ? undefined : query.data?.data
   const current = shown?.key === key ? shown.rows : undefined
   if (latest && (!current || current.length === 0) && current !== latest) setShown({ key, rows: latest })
   if (!latest || !current) return { query, rows: latest ?? query.data?.data, newCount: 0, showNew: () => undefined }
   return { query, ...mergeRows(current, latest), showNew: () => setShown({ key, rows: latest }) }
+}
+
+/** Reads the webhook again when its deliveries changed, because its state follows from them. */
+function useRefreshedWebhook(id: string, page: DeliveryPage | undefined): void {
+  const queries = useQueryClient()
+  const seen = useRef<string>(undefined)
+  const latest = page && JSON.stringify(page.data.map((row) => [row.id, row.status, row.attempts]))
+  useEffect(() => {
+    if (latest === undefined) return
+    const isFirst = seen.current === undefined
+    seen.current = latest
+    if (!isFirst) void queries.invalidateQueries({ queryKey: webhookKey(id) })
+  }, [id, latest, queries])
 }
