@@ -165,6 +165,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
     expect(await totals.textContent()).toContain('90% of sent')
     await page.getByText('The same numbers as a table').click()
     const table = page.locator('.numbers table')
+    await table.locator('tbody tr').nth(29).waitFor()
     expect(await table.locator('tbody tr').count()).toBe(30)
     expect(await table.locator('tbody tr').last().textContent()).toContain('200180160')
     const domains = page.getByRole('table', { name: 'Recipient domains, the most mail first' })

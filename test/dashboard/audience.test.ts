@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { mergeRows } from '#dashboard/parts/merge-rows.ts'
 import {
@@ -197,6 +200,29 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     expect(file).toContain('"{""First name"":""=1+2""}"')
     await expectHarmless(service, dashboard)
     await importer.stop()
+  })
+
+  test('a file that changed on the disk after its check must be chosen again', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    const folder = mkdtempSync(join(tmpdir(), 'tassis-import-'))
+    const path = join(folder, 'a.csv')
+    await Bun.write(path, 'a@example.net\n')
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/audience/lists/${list}/import`)
+    await page.setInputFiles('input[type=file]', path)
+    const send = page.getByRole('button', { name: 'Import this file' })
+    await send.waitFor()
+    await Bun.sleep(1100)
+    await Bun.write(path, 'a@example.net\nb@example.net\n')
+    await send.click()
+    await page.getByText('The file has changed since it was checked; choose it again.').waitFor()
+    await page.setInputFiles('input[type=file]', path)
+    await page.getByText('2 contacts of 2 lines can be imported').waitFor()
+    await send.click()
+    await page.getByText('The import is about to begin.').waitFor()
+    rmSync(folder, { recursive: true })
   })
 
   test('an import is found again on its list, and cancelled', async () => {

@@ -181,7 +181,7 @@ describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
     service.setDelay(0)
     await page.getByRole('button', { name: 'Resume' }).click()
     await state(page, 'done')
-    await page.getByText('199 of 199 recipients are handled.').waitFor()
+    await page.getByText('199 of 199 recipients are accepted for sending.').waitFor()
     await eventually(() => service.sink.messages.length === 200 || undefined)
     expect(new Set(service.sink.messages.map(({ rcptTo }) => rcptTo.join())).size).toBe(200)
     await page.locator('.figures').first().getByText('199', { exact: true }).waitFor()

@@ -4,7 +4,7 @@ import type { ImportPreviewRecord } from '#features/audience/contact-lists/impor
 import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
-import { get, type PageOf, type QueryValues, request } from './client.ts'
+import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
 
 const PAGE_SIZE = 50
 const MAX_PAGE_SIZE = 100
@@ -152,19 +152,34 @@ export const usePreviewImport = (listId: string) =>
     },
   })
 
+const FILE_CHANGED = {
+  code: 'file_changed',
+  message: 'The file has changed since it was checked; choose it again.',
+}
+
+/** A browser reads a chosen file no more once it changed on the disk; then a request fails as if without a connection. */
+const isReadable = (file: File): Promise<boolean> =>
+  file
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      () => true,
+      () => false,
+    )
+
 export function useStartImport(listId: string) {
   const queries = useQueryClient()
   return useMutation({
     mutationFn: async (input: { readonly file: File; readonly isConfirmed: boolean; readonly signal: AbortSignal }) => {
-      const { data } = await request<{ data: { operation_id: string } }>(
-        'POST',
-        toListPath(listId, '/contacts/import'),
-        {
-          body: new Blob([input.file], { type: 'text/csv' }),
-          query: { confirmed: input.isConfirmed },
-          signal: input.signal,
-        },
-      )
+      const { file, isConfirmed, signal } = input
+      const sent = request<{ data: { operation_id: string } }>('POST', toListPath(listId, '/contacts/import'), {
+        body: new Blob([file], { type: 'text/csv' }),
+        query: { confirmed: isConfirmed },
+        signal,
+      })
+      const { data } = await sent.catch(async (error: unknown) => {
+        throw (await isReadable(file)) ? error : new ApiError(0, FILE_CHANGED)
+      })
       return data.operation_id
     },
     onSuccess: () => queries.invalidateQueries({ queryKey: ['imports', listId] }),

@@ -20,7 +20,7 @@ const COUNT_STALE_MS = 30_000
 const DUE_REFRESH_MS = 1500
 
 const toPath = (id: string, action = ''): string => `/v1/webhooks/${encodeURIComponent(id)}${action}`
-const webhookKey = (id: string) => ['webhooks', 'one', id]
+export const webhookKey = (id: string) => ['webhooks', 'one', id]
 export const deliveriesKey = (id: string) => ['webhooks', 'deliveries', id]
 const deliveryKey = (id: string, deliveryId: string) => ['webhooks', 'delivery', id, deliveryId]
 

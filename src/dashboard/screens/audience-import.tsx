@@ -17,6 +17,7 @@ import {
   usePreviewImport,
   useStartImport,
 } from '../api/audience.ts'
+import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -81,6 +82,8 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
             search: { operation },
             replace: true,
           }),
+        // Browsers report no second choice of the same file, unless none was chosen in between.
+        onError: (error) => isFileChanged(error) && setFile(null),
       },
     )
   }
@@ -106,7 +109,8 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
       />
       {preview.isPending && <Text role="status">The file is being checked.</Text>}
       {preview.error && <FormError error={preview.error} />}
-      {preview.data && <Preview preview={preview.data} />}
+      {isFileChanged(start.error) && <FormError error={start.error} />}
+      {preview.data && file && <Preview preview={preview.data} />}
       {preview.data && file && (
         <Stack gap="sm" align="flex-start">
           {list.double_opt_in && (
@@ -138,6 +142,8 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
     </Stack>
   )
 }
+
+const isFileChanged = (error: unknown): boolean => error instanceof ApiError && error.code === 'file_changed'
 
 type ShownPreview = ImportPreviewRecord & { readonly isPartial: boolean }
 type PreviewColumn = ImportPreviewRecord['columns'][number] & { readonly key: string }

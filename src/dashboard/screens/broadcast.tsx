@@ -72,9 +72,11 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) =
       <Stack gap="sm">
         <StateLine broadcast={broadcast} />
         <Progress.Root size="lg">
-          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients handled" />
+          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
         </Progress.Root>
-        <Text size="sm">{describeProgress(broadcast)} recipients are handled.</Text>
+        <Text size="sm">
+          {describeProgress(broadcast)} recipients are accepted for sending{broadcast.skipped > 0 && ' or skipped'}.
+        </Text>
         {broadcast.message !== null && <Text dir="auto">{broadcast.message}</Text>}
         {broadcast.sandbox && (
           <Alert color="yellow">
@@ -265,8 +267,8 @@ function Engagement({ broadcast, delivered }: { readonly broadcast: BroadcastRec
         <Figure label="Spam complaints" count={complained} share={toShare(complained, delivered)} />
       </div>
       <Text size="sm" c="dimmed">
-        Shares are those of the delivered emails. Opens and clicks are known only of mail with tracking, and many
-        programs hide opens.
+        These shares are of the delivered emails, those above of all recipients. Opens and clicks are known only of mail
+        with tracking, and many programs hide opens.
       </Text>
     </Stack>
   )

@@ -164,7 +164,7 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
       <>
         <Text size="sm">{describeProgress(broadcast)}</Text>
         <Progress.Root size="sm">
-          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients handled" />
+          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
         </Progress.Root>
       </>
     ),

@@ -147,6 +147,7 @@ function Replay({ delivery, webhook }: SummaryProps) {
           <Text>
             The same body is posted to <bdi>{webhook?.url}</bdi> again, as a new delivery, now.
             {delivery.status === 'delivered' && ' Your server has accepted it before, so it gets the event twice.'}
+            {delivery.status === 'pending' && ' The planned attempt of this delivery is still made, too.'}
           </Text>
         </DialogFrame>
       )}

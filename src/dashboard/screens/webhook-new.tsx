@@ -2,12 +2,14 @@
 import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
+import { flushSync } from 'react-dom'
 import type { CreatedWebhook } from '#features/webhooks/webhooks/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
+import { useFocusInvalid } from '../parts/use-focus-invalid.ts'
 import { USUAL_EVENTS } from './webhooks/events.ts'
 import { findProblems, hasFieldErrors, WebhookFields } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
@@ -29,15 +31,17 @@ function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
   const [isChecked, setIsChecked] = useState(false)
   const create = useCreateWebhook()
   const reason = useAllowed('developer')
+  const { form, focusInvalid } = useFocusInvalid(create.error)
   const problems = isChecked ? findProblems(input) : {}
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    setIsChecked(true)
-    if (Object.keys(findProblems(input)).length > 0 || reason !== undefined || create.isPending) return
+    flushSync(() => setIsChecked(true))
+    if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
+    if (reason !== undefined || create.isPending) return
     create.mutate({ ...input, url: input.url.trim() }, { onSuccess: onCreated })
   }
   return (
-    <form onSubmit={submit} noValidate>
+    <form ref={form} onSubmit={submit} noValidate>
       <Stack maw={640} align="flex-start">
         {reason !== undefined && <Alert color="gray">{reason}</Alert>}
         <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />

@@ -6,7 +6,9 @@ import { toListPath, useContactChange } from '../../api/audience.ts'
 import { ApiError, request } from '../../api/client.ts'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
-import { CONTACT_STATES, parseMetadataText } from './contact-search.ts'
+import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './contact-search.ts'
+
+const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
 
 export function AddContactDialog({ list, onClose }: { readonly list: ContactListRecord; onClose(): void }) {
   const [email, setEmail] = useState('')
@@ -50,7 +52,7 @@ export function AddContactDialog({ list, onClose }: { readonly list: ContactList
     >
       <div role="status">
         {added && (
-          <Alert color="green" title={`${added.email} was added`}>
+          <Alert color={GETS_MAIL.includes(added.status) ? 'green' : 'yellow'} title={`${added.email} was added`}>
             {CONTACT_STATES[added.status].word}. {CONTACT_STATES[added.status].meaning}
           </Alert>
         )}

@@ -32,7 +32,7 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
       <TextInput
         w="100%"
         label="URL"
-        description="Begins with https:// and leads to a public address. Each event is a POST request with JSON."
+        description="Begins with https://, not http://, and leads to a public address. Each event is a POST request with JSON. To try it on your own machine, see docs/events.md."
         placeholder="https://your-server.example/webhook"
         type="url"
         value={url}

@@ -1,10 +1,11 @@
 /** @module The deliveries of a webhook: rows stay where they are while their states change; new ones are counted. */
-import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useRef } from 'react'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
 import type { PageOf } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
 import { useRefreshSoon } from '../../api/refresh-soon.ts'
-import { deliveriesKey, isDue, readDeliveries } from '../../api/webhooks.ts'
+import { deliveriesKey, isDue, readDeliveries, webhookKey } from '../../api/webhooks.ts'
 import { type LiveRows, useLiveRows } from '../../parts/live-rows.ts'
 import type { DeliveryFilters } from './filters.ts'
 
@@ -34,5 +35,19 @@ export function useLiveDeliveries(
   useLiveEvents(({ event_type: type }) => {
     if (events.includes(type)) refreshSoon()
   })
+  useRefreshedWebhook(id, query.data)
   return { ...useLiveRows(query, key, ({ created_at: at }) => at), query }
+}
+
+/** Reads the webhook again when its deliveries changed, because its state follows from them. */
+function useRefreshedWebhook(id: string, page: PageOf<DeliveryRecord> | undefined): void {
+  const queries = useQueryClient()
+  const seen = useRef<string>(undefined)
+  const latest = page && JSON.stringify(page.data.map((row) => [row.id, row.status, row.attempts]))
+  useEffect(() => {
+    if (latest === undefined) return
+    const isFirst = seen.current === undefined
+    seen.current = latest
+    if (!isFirst) void queries.invalidateQueries({ queryKey: webhookKey(id) })
+  }, [id, latest, queries])
 }

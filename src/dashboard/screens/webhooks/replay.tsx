@@ -82,7 +82,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
         checked={isUndelivered}
         onChange={(change) => setIsUndelivered(change.currentTarget.checked)}
         label="Only events that were not delivered"
-        description="Otherwise your server gets again what it has accepted."
+        description="Without those that are still retried. Otherwise your server gets again what it has accepted."
       />
       <div role="status">
         {isCounting && range ? (
@@ -91,7 +91,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
           found && (
             <Alert variant="default" p="xs">
               {found.deliveries === 0
-                ? 'There is no such event in this time.'
+                ? `There is no such event in this time.${isUndelivered ? ' Events that are still retried are left out.' : ''}`
                 : `${formatCount(found.deliveries, 'event')} will be sent again.`}
             </Alert>
           )

@@ -1,6 +1,7 @@
 /** @module Changes a webhook. When somebody else changed it in the meantime, both versions are shown. */
 import { Alert, Button, Group, Stack, Switch, Text, Title } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
+import { flushSync } from 'react-dom'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { ApiError } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
@@ -8,6 +9,7 @@ import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { useFocusInvalid } from '../../parts/use-focus-invalid.ts'
 import { findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
 import { toWebhookState } from './state.ts'
 
@@ -30,6 +32,7 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
   const [isChecked, setIsChecked] = useState(false)
   const change = useChangeWebhook(webhook.id)
   const reason = useAllowed('developer')
+  const { form, focusInvalid } = useFocusInvalid(change.error)
   const input = draft ?? toDraft(webhook)
   const edit = (next: Partial<Draft>) => {
     if (!draft) setSeen(webhook.updated_at)
@@ -37,8 +40,9 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
   }
   const isConflict = change.error instanceof ApiError && change.error.code === 'webhook_changed'
   const save = (version: string) => {
-    setIsChecked(true)
-    if (Object.keys(findProblems(input)).length > 0 || reason !== undefined || change.isPending) return
+    flushSync(() => setIsChecked(true))
+    if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
+    if (reason !== undefined || change.isPending) return
     const { isActive, ...fields } = input
     change.mutate(
       { ...fields, url: fields.url.trim(), is_active: isActive, updated_at: version },
@@ -58,7 +62,7 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
       <Title order={2} size="h3" id="settings">
         Settings
       </Title>
-      <form onSubmit={submit} noValidate>
+      <form ref={form} onSubmit={submit} noValidate>
         <Stack maw={640} align="flex-start">
           {toWebhookState(webhook) === 'deactivated' ? (
             <Text size="sm">Failures deactivated this webhook. Saving a change activates it again.</Text>
