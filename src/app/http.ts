@@ -176,7 +176,7 @@ export function createRoutes(
   const takeRate = createSendRateLimiter(app)
   const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
-  const previews = createPreviewStore(app.clock)
+  const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [
     emailRoutes(app, { maxAttempts, takeRate }),

@@ -6,7 +6,7 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import type { ContactStatus } from '#features/setup/contact-store/status.ts'
-import { scanRecords } from '#platform/csv/records.ts'
+import { type CsvRecord, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
 import { KiB } from '#platform/units.ts'
 import { type Column, emptyFile, HEAD_BYTES, parseContact, readHead } from './csv.ts'
 import type { LineError } from './imports.ts'
@@ -15,6 +15,10 @@ import type { LineError } from './imports.ts'
 export const MAX_PREVIEW_BYTES = 256 * KiB
 const MAX_CONTACTS = 5
 const MAX_PROBLEMS = 100
+/** Bytes of a file that are parsed for one unit. */
+const BYTES_PER_WORK_UNIT = 128
+/** Lines read at a time: at most some milliseconds. */
+const LINES_PER_STEP = 500
 
 export interface PreviewColumn {
   /** As the file names it; null: the file has no header. */
@@ -52,37 +56,51 @@ export async function previewImport(
   if (!start || start.length === 0) throw emptyFile()
   const bytes = Buffer.from(start.buffer, start.byteOffset, Math.min(start.length, MAX_PREVIEW_BYTES))
   const isEnd = isWhole && bytes.length === start.length
+  app.workBudget.spend(actor.accountId, bytes.length / BYTES_PER_WORK_UNIT)
   const head = readHead(bytes.subarray(0, HEAD_BYTES), isEnd && bytes.length <= HEAD_BYTES)
-  const { records } = scanRecords(bytes.subarray(head.dataByte), {
+  const steps = readSteps(bytes.subarray(head.dataByte), {
     delimiter: head.delimiter,
     line: head.dataLine,
     isEnd,
-    maxRecords: Number.POSITIVE_INFINITY,
     oneLineCell: head.emailCell,
   })
   const contacts: ImportPreview['contacts'][number][] = []
   const problems: LineError[] = []
-  let invalid = 0
-  await app.fairScheduler.forEach(
-    getTenantId(app.db, actor.accountId),
-    records,
-    (record) => {
-      const result = parseContact(record, head, app.config)
-      if ('error' in result) {
-        invalid++
-        if (problems.length < MAX_PROBLEMS) problems.push({ line: record.line, error: result.error })
-      } else if (contacts.length < MAX_CONTACTS) {
-        const { email, status = null, metadata } = result
-        contacts.push({ line: record.line, email, status, metadata: JSON.parse(metadata) })
-      }
-    },
-    { isNew: true },
-  )
+  let [checked, invalid] = [0, 0]
+  const add = (record: CsvRecord): void => {
+    checked++
+    const result = parseContact(record, head, app.config)
+    if ('error' in result) {
+      invalid++
+      if (problems.length < MAX_PROBLEMS) problems.push({ line: record.line, error: result.error })
+    } else if (contacts.length < MAX_CONTACTS) {
+      const { email, status = null, metadata } = result
+      contacts.push({ line: record.line, email, status, metadata: JSON.parse(metadata) })
+    }
+  }
+  await app.fairScheduler.forEach(getTenantId(app.db, actor.accountId), steps, (records) => records.forEach(add))
   return {
     columns: head.columns.map(({ kind }, index) => ({ name: head.names[index] ?? null, kind })),
     contacts,
-    checked: records.length,
+    checked,
     invalid,
     problems,
+  }
+}
+
+/** Reads the records of a window some lines at a time; a step without records read empty lines. */
+function* readSteps(window: Buffer, options: Omit<ScanOptions, 'maxRecords'>): Iterable<readonly CsvRecord[]> {
+  for (let { line } = options, at = 0; at < window.length; ) {
+    const scan = scanRecords(window.subarray(at), {
+      ...options,
+      line,
+      maxRecords: LINES_PER_STEP,
+      maxLines: LINES_PER_STEP,
+    })
+    yield scan.records
+    // The rest is a record that the end of the window cuts.
+    if (scan.end === 0) return
+    at += scan.end
+    line = scan.line
   }
 }

@@ -4,13 +4,14 @@
  */
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { isOwnHost } from '#features/setup/domains/tracking-domain.ts'
 import { tooManyRequests } from '#platform/errors.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import type { HeadOutcome } from '#platform/safe-fetch.ts'
-import { seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { decodeValue, readHead } from '#protocols/mime/header-fields.ts'
 import { readCapturedMessage } from './captured.ts'
-import { type FoundLink, findLinks, findRequestProblem } from './links.ts'
+import { type FoundLink, findLinks, findRequestProblem, hasTooManyTags, type LinkOptions } from './links.ts'
 import type { CheckedLink, LinkCheck } from './model.ts'
 import type { CaptureStore } from './store.ts'
 
@@ -22,13 +23,22 @@ const REQUEST_TIMEOUT_MS = seconds(5)
 /** A check ends after this time; links that were not requested by then are reported as skipped. */
 const CHECK_TIMEOUT_MS = seconds(30)
 const WORK_UNITS_PER_LINK = 10
+/** Bytes of HTML whose tags are parsed for one unit. */
+const HTML_BYTES_PER_WORK_UNIT = 256
+/** Checks that an account may start in a minute. */
+export const MAX_CHECKS_PER_MINUTE = 10
+const RATE = { ratePerSecond: (MAX_CHECKS_PER_MINUTE * seconds(1)) / minutes(1), burst: MAX_CHECKS_PER_MINUTE }
 const HEADERS = { 'user-agent': 'Tassis-Link-Check/1.0', accept: '*/*' }
 
 type LinkApp = Pick<App, 'db' | 'workBudget' | 'fetch' | 'keys' | 'config' | 'clock'>
 
-/** Returns a function that checks the links of one captured message; an account runs one check at a time. */
+/**
+ * Returns a function that checks the links of one captured message; an account runs one check at a time, and ten a
+ * minute.
+ */
 export function createLinkChecker(app: LinkApp, store: CaptureStore) {
   const running = new Set<number>()
+  const limiter = createRateLimiter(app.clock)
   return async (accountId: number, id: string): Promise<LinkCheck> => {
     const tenantId = getTenantId(app.db, accountId)
     if (running.has(tenantId))
@@ -39,31 +49,44 @@ export function createLinkChecker(app: LinkApp, store: CaptureStore) {
       )
     running.add(tenantId)
     try {
-      return await checkMessage(app, store, accountId, id)
+      const captured = await readCapturedMessage(app, store, accountId, id)
+      const taken = limiter.take(String(tenantId), 1, RATE)
+      if (!taken.ok)
+        throw tooManyRequests(
+          'rate_limited',
+          `At most ${MAX_CHECKS_PER_MINUTE} link checks a minute are allowed; wait as long as Retry-After says.`,
+          taken.retryAfterSeconds,
+        )
+      return await checkMessage(app, accountId, captured)
     } finally {
       running.delete(tenantId)
     }
   }
 }
 
-async function checkMessage(app: LinkApp, store: CaptureStore, accountId: number, id: string): Promise<LinkCheck> {
-  const { message, parsed } = await readCapturedMessage(app, store, accountId, id)
+async function checkMessage(
+  app: LinkApp,
+  accountId: number,
+  { message, parsed }: Awaited<ReturnType<typeof readCapturedMessage>>,
+): Promise<LinkCheck> {
   const unsubscribeField = (readHead(message.head)?.rawFields ?? [])
     .filter(([name]) => name.toLowerCase() === 'list-unsubscribe')
     .map(([, value]) => decodeValue(value))
     .join(', ')
-  const publicUrl = trimTrailingSlashes(app.config.publicUrl)
+  const isOwn = (host: string) => isOwnHost(app.db, app.config, { accountId, host })
+  const { html } = parsed
+  if (html !== undefined) app.workBudget.spend(accountId, html.length / HTML_BYTES_PER_WORK_UNIT)
   const links = await findLinks(
-    { html: parsed.html, text: parsed.text, unsubscribeField },
-    { trackingKey: app.keys.subkey('tracking'), publicUrl },
+    { html, text: parsed.text, unsubscribeField },
+    { trackingKey: app.keys.subkey('tracking'), isOwnHost: isOwn },
   )
   const checked = links.slice(0, MAX_CHECKED_LINKS)
   app.workBudget.spend(accountId, checked.length * WORK_UNITS_PER_LINK)
   const endsAt = app.clock.monotonicMs() + CHECK_TIMEOUT_MS
-  const check = (link: FoundLink) => checkLink(app, link, { publicUrl, endsAt })
+  const check = (link: FoundLink) => checkLink(app, link, { isOwnHost: isOwn, endsAt })
   return {
     links: await mapConcurrently(checked, MAX_CONCURRENT_LINKS, check),
-    truncated: parsed.isTruncated || links.length > checked.length,
+    truncated: parsed.isTruncated || links.length > checked.length || (html !== undefined && hasTooManyTags(html)),
   }
 }
 
@@ -81,8 +104,7 @@ async function mapConcurrently<Input, Output>(
   return outputs
 }
 
-interface CheckLimits {
-  readonly publicUrl: string
+interface CheckLimits extends Pick<LinkOptions, 'isOwnHost'> {
   /** Monotonic time. */
   readonly endsAt: number
 }
@@ -110,7 +132,7 @@ async function checkLink(app: LinkApp, { url, skipReason }: FoundLink, limits: C
       if (status >= 400 || status < 200) return toResult('broken', { current, status })
       return toResult(current === url ? 'ok' : 'redirected', { current, status })
     }
-    const problem = findRequestProblem(next, limits.publicUrl)
+    const problem = findRequestProblem(next, limits.isOwnHost)
     if (problem !== undefined) return toResult('skipped', { current: next, status, reason: problem })
     current = next
   }

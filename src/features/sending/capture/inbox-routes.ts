@@ -6,6 +6,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
 import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import {
   deleteAllCaptured,
@@ -15,7 +16,7 @@ import {
   markCapturedRead,
   readCapturedDetail,
 } from './captured.ts'
-import { createLinkChecker, MAX_CHECKED_LINKS } from './check-links.ts'
+import { createLinkChecker, MAX_CHECKED_LINKS, MAX_CHECKS_PER_MINUTE } from './check-links.ts'
 import { MAX_SEARCHED } from './inbox.ts'
 import { CapturedChange, CapturedDeleted, CapturedDetail, CapturedQuery, CapturedRow, LinkCheck } from './model.ts'
 import type { CaptureStore } from './store.ts'
@@ -125,8 +126,9 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       response: DataBody(LinkCheck),
       detail: {
         summary: 'Check the links of a captured email',
-        description: `Requests up to ${MAX_CHECKED_LINKS} links of the message now, with HEAD and, if the server reports an error, GET, and follows up to five redirects. Their servers learn the address of this service and that the link was requested. Not requested: addresses in private networks, links that may unsubscribe (those of List-Unsubscribe, and those whose URL or text says so) and pages of this service. Of a tracked link, the target is requested, so no click is counted. One check of an account at a time: 429 \`link_check_running\`.`,
+        description: `Requests up to ${MAX_CHECKED_LINKS} links of the message now, with HEAD and, if the server reports an error, GET, and follows up to five redirects. Their servers learn the address of this service and that the link was requested. Not requested: addresses in private networks, links that may unsubscribe (those of List-Unsubscribe, and those whose URL or text says so) and pages of this service, also at tracking domains. Of a tracked link, the target is requested, so no click is counted. One check of an account at a time: 429 \`link_check_running\`; and at most ${MAX_CHECKS_PER_MINUTE} a minute.`,
         tags,
+        ...errorResponses({ 429: ['rate_limited', 'Too many link checks; wait as long as Retry-After says.'] }),
         ...requires('emails:send'),
       },
     })

@@ -4,6 +4,7 @@
  */
 import { decodeHTMLAttribute } from 'entities'
 import { readLink } from '#features/sending/tracking/tokens.ts'
+import { getPublicHost } from '#features/setup/domains/tracking-domain.ts'
 
 /** A link as written; of a tracked link, its target. */
 export interface FoundLink {
@@ -15,8 +16,8 @@ export interface FoundLink {
 export interface LinkOptions {
   /** The subkey `tracking`. */
   readonly trackingKey: Uint8Array
-  /** The public URL without a trailing slash. */
-  readonly publicUrl: string
+  /** Whether the pages of a host are those of this service; the host as `normaliseHost` returns it. */
+  readonly isOwnHost: (host: string) => boolean
 }
 
 interface LinkSource {
@@ -26,8 +27,8 @@ interface LinkSource {
   readonly unsubscribeField: string
 }
 
-/** The parser takes quadratic time for unmatched end tags. */
-const MAX_TAGS = 20_000
+/** The parser takes quadratic time for tags that are not closed: about 30 ms for so many. */
+const MAX_TAGS = 5000
 const MAX_URL_LENGTH = 8192
 const WEB_URL = /^https?:\/\//i
 const URL_IN_TEXT = /https?:\/\/[^\s<>"'`{}|\\^]{1,2048}/gi
@@ -46,7 +47,7 @@ export async function findLinks(source: LinkSource, options: LinkOptions): Promi
   const links = new Map<string, FoundLink>()
   for (const { url: written, label } of found) {
     const url = toTarget(written, options)
-    const skipReason = findSkipReason(written, url, { label, unsubscribing, publicUrl: options.publicUrl })
+    const skipReason = findSkipReason(written, url, { label, unsubscribing, isOwnHost: options.isOwnHost })
     if (!links.has(url)) links.set(url, { url, skipReason })
     // A link that unsubscribes in one place is never requested for another.
     else if (skipReason !== undefined) links.set(url, { url, skipReason })
@@ -55,8 +56,11 @@ export async function findLinks(source: LinkSource, options: LinkOptions): Promi
 }
 
 /** Why a URL, such as the target of a redirect, must not be requested; undefined: it may be. */
-export const findRequestProblem = (url: string, publicUrl: string): string | undefined =>
-  isOwnPage(url, publicUrl) ? OWN_PAGE : isUnsubscribing(url) ? UNSUBSCRIBES : undefined
+export const findRequestProblem = (url: string, isOwnHost: LinkOptions['isOwnHost']): string | undefined =>
+  isOwnPage(url, isOwnHost) ? OWN_PAGE : isUnsubscribing(url) ? UNSUBSCRIBES : undefined
+
+/** Whether HTML has so many tags that the links of its end are not found. */
+export const hasTooManyTags = (html: string): boolean => limitTags(html).length < html.length
 
 interface WrittenLink {
   readonly url: string
@@ -118,17 +122,21 @@ function findSkipReason(
   {
     label,
     unsubscribing,
-    publicUrl,
-  }: { readonly label: string; readonly unsubscribing: ReadonlySet<string>; readonly publicUrl: string },
+    isOwnHost,
+  }: Pick<LinkOptions, 'isOwnHost'> & { readonly label: string; readonly unsubscribing: ReadonlySet<string> },
 ): string | undefined {
   if (unsubscribing.has(written) || unsubscribing.has(url) || UNSUBSCRIBE_WORDS.test(label)) return UNSUBSCRIBES
-  return findRequestProblem(url, publicUrl)
+  return findRequestProblem(url, isOwnHost)
 }
 
-const isUnsubscribing = (url: string): boolean => UNSUBSCRIBE_WORDS.test(url)
+const isUnsubscribing = (url: string): boolean => UNSUBSCRIBE_WORDS.test(url) || UNSUBSCRIBE_WORDS.test(decodeUrl(url))
 
-const isOwnPage = (url: string, publicUrl: string): boolean => {
-  const own = URL.parse(publicUrl)
-  const parsed = URL.parse(url)
-  return own !== null && parsed !== null && parsed.host === own.host
-}
+/** A URL as its server reads it: with spaces and percent-encoded characters. For bytes that are not UTF-8, U+FFFD. */
+const decodeUrl = (url: string): string =>
+  url
+    .replaceAll('+', ' ')
+    .replace(/(?:%[0-9a-f]{2})+/gi, (bytes) => Buffer.from(bytes.replaceAll('%', ''), 'hex').toString())
+
+/** Whatever the port: a proxy may serve the same pages at several. */
+const isOwnPage = (url: string, isOwnHost: LinkOptions['isOwnHost']): boolean =>
+  URL.canParse(url) && isOwnHost(getPublicHost({ publicUrl: url }))

@@ -64,6 +64,16 @@ describe('the preview of an import', () => {
     expect((at(part.body, 'data', 'contacts') as unknown[]).length).toBe(5)
   })
 
+  test('counts lines and records over all steps of its reading, and costs work units', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_WORK_BURST: '1000', TASSIS_WORK_PER_SECOND: '1' } })
+    const list = await createList(service)
+    const file = `email,note\n${'\n'.repeat(1200)}${'a@x.test,"1\n2"\n'.repeat(1100)}nobody,`
+    const { body } = await preview(service, list, file)
+    expect(body).toMatchObject({ data: { checked: 1101, invalid: 1, problems: [{ line: 2 + 1200 + 2200 }] } })
+    const large = await preview(service, list, 'a@x.test\n'.repeat(29_000))
+    expect([large.status, at(large.body, 'code')]).toEqual([429, 'work_limit'])
+  })
+
   test('refuses what an import refuses', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
