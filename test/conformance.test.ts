@@ -8,7 +8,7 @@ import { checkProofs, formatDocument, parseRules, readConformance, readDocument 
 import { readProofs } from '../scripts/proofs.ts'
 import { createTestApp } from './support/app.ts'
 
-const MAX_DOCUMENT_BYTES = 60_000
+const MAX_DOCUMENT_BYTES = 72_000
 const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[^`?\s]*)`/g
 
 const conformance = await readConformance()

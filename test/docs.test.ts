@@ -443,6 +443,11 @@ describe('every curl command works on a fresh service:', () => {
       'Your order 7',
       ['POST /v1/templates/ID/render', 200],
       '<ul><li>Nuts &amp; bolts</li></ul>',
+      ['POST /v1/templates/render', 200],
+      null,
+      ['GET /v1/templates/ID/versions', 200],
+      ['GET /v1/templates/ID/versions/1', 200],
+      ['POST /v1/templates/ID/versions/1/restore', 200],
     ])
   })
 
@@ -462,6 +467,7 @@ describe('every curl command works on a fresh service:', () => {
       `POST ${path}/contacts: 201`,
       `POST ${path}/contacts: 201`,
       `GET ${path}: 200`,
+      `GET ${path}/contacts: 200`,
       `GET ${path}/contacts: 200`,
       `GET ${path}/contacts/bob@example.net: 200`,
       `PATCH ${path}/contacts/bob@example.net: 200`,
@@ -601,6 +607,7 @@ describe('every curl command works on a fresh service:', () => {
       'POST /v1/webhooks: 201',
       'POST /v1/webhooks/ID/test: 200',
       'GET /v1/webhooks/ID/deliveries: 200',
+      'GET /v1/webhooks/ID/deliveries/DELIVERY: 200',
       'POST /v1/webhooks/ID/deliveries/DELIVERY/replay: 202',
       'POST /v1/webhooks/ID/replay: 202',
       'POST /v1/webhooks/ID/replay: 202',

@@ -140,6 +140,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
     const stores = openStores({ config, log, clock, disk, checkpointer }, db, databasePath)
+    explainCorruption(stores.captures.path, DELETE_CAPTURES_REMEDY, () =>
+      stores.captures.fillInbox((recipientId) => findEmailOfRecipient(db, recipientId)?.accountId),
+    )
     const network = openNetwork(config, clock, authorities, options.resolver)
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })

@@ -40,8 +40,10 @@ import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
 import { createSendRateLimiter } from '#features/sending/accept/send-rate.ts'
 import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
+import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
 import { hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
+import { capturedInboxRoutes } from '#features/sending/capture/inbox-routes.ts'
 import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
@@ -53,6 +55,7 @@ import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { domainTestRoutes } from '#features/sending/emails/domain-test-routes.ts'
 import { oneEmailRoutes } from '#features/sending/emails/one-email-routes.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
+import { newsletterPreviewRoutes } from '#features/sending/newsletters/preview-routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { hasOpenEmail } from '#features/sending/queue/queue.ts'
@@ -67,20 +70,26 @@ import { domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
+import { createPreviewStore } from '#features/setup/templates/shown-previews.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
-import { inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
+import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
+import type { SettingReport } from '#platform/config.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
-import type { OpenedApp } from './create.ts'
-import { mailPages } from './dashboard/mail-pages.ts'
+import type { OpenedApp, RunningDelivery } from './create.ts'
+import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
+import { operatorAccountRoutes } from './operator/account-routes.ts'
+import { createOperatorContext } from './operator/context.ts'
+import { operatorMailRoutes } from './operator/mail-routes.ts'
+import { operatorStatusRoutes } from './operator/status-routes.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -90,6 +99,7 @@ const API_INFO = {
     'Send transactional email and track its delivery. Receive replies, bounces and complaints at your URL or in agent mailboxes. Every response has an X-Request-Id header; every error has the same body. Unknown fields and query parameters return 422.',
   tags: {
     Emails: 'Send email and track its delivery.',
+    'Captured mail': 'Mail that was captured instead of being sent, as an inbox.',
     Events: 'All events in order, as a feed or a stream.',
     Webhooks: 'Events posted to your URL, signed and retried.',
     'Dead letters': 'Email that failed or whose delivery is uncertain, for review.',
@@ -102,6 +112,7 @@ const API_INFO = {
     'Inbound routes': 'Address patterns of a domain and the URL that receives their mail.',
     'Agent mailboxes': 'Addresses whose mail a program processes: wait for a message, acknowledge it, reply.',
     'Signup forms': 'Public pages where people subscribe to a contact list.',
+    Broadcasts: 'Messages that are sent, or were sent, to a contact list: progress and results.',
     Newsletters: 'Messages to a contact list, drafted first and sent later.',
     Insights: 'Reports that a language model writes from the statistics of the account alone.',
     Validation: 'Checks of an address that send no mail to it.',
@@ -113,6 +124,7 @@ const API_INFO = {
     Billing: 'Plans with their limits and prices, and the subscription of the account.',
     'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
+    Operator: 'The whole service, for its operators.',
     Privacy: 'Export and erase what the account stores about one person.',
   },
 }
@@ -123,6 +135,10 @@ const REQUEST_TIMEOUT_SECONDS = 60
 export interface HttpOptions {
   /** Whether the service is stopping; `/readyz` then reports it. */
   readonly isStopping?: () => boolean
+  /** Delivery, once it has started. */
+  readonly delivery?: () => RunningDelivery | undefined
+  /** Settings with their sources, for operators. */
+  readonly settings?: readonly SettingReport[]
 }
 
 /**
@@ -143,19 +159,24 @@ function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) 
  * @param options.later takes work that continues after its response and never rejects; the server waits for it at stop
  */
 export function createRoutes(
-  { app, captures, senderResolver }: OpenedApp,
+  opened: OpenedApp,
   {
     isStopping = () => false,
+    delivery = () => undefined,
+    settings = [],
     ending = new AbortController().signal,
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
+  const { app, captures, senderResolver } = opened
+  const operator = createOperatorContext({ opened, delivery, isStopping, settings })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
   const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
+  const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [
     emailRoutes(app, { maxAttempts, takeRate }),
@@ -166,7 +187,9 @@ export function createRoutes(
       readSource: createSourceReader(app, renderBroadcast),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
+    broadcastReadRoutes(app),
     captureRoutes(app, captures),
+    capturedInboxRoutes(app, captures),
     eventRoutes(app, createFeedStreams(app, ending)),
     trackingRoutes(app),
     webhookRoutes(app),
@@ -177,17 +200,19 @@ export function createRoutes(
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
     }),
-    templateRoutes(app),
+    templateRoutes(app, { previews }),
     contactListRoutes(app),
     contactFileRoutes(app),
     contactConfirmationRoutes(app),
     suppressionRoutes(app),
     inboundRoutes(app),
+    inboundDeliveryRoutes(app),
     inboundRouteRoutes(app),
     agentMailboxRoutes(app, new LongPolls(app, ending)),
     conversationRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
+    newsletterPreviewRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     // The resolver for names in received mail: slow names must not delay the lookups of outgoing mail.
     validateRoutes(app, senderResolver),
     analyticsRoutes(app),
@@ -206,17 +231,22 @@ export function createRoutes(
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
+    operatorStatusRoutes(operator),
+    operatorAccountRoutes(operator),
+    operatorMailRoutes(operator),
     healthRoutes(app, { isStopping }),
   ]
-  const { delivery, httpAddr } = app.config
+  const { httpAddr } = app.config
   // The page shows the mail of all accounts without a key, so it exists only for a developer on this machine.
-  const isCapturePageShown = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
+  const isCapturePageShown = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
-    ...(app.config.dashboard ? [dashboardRoutes(people), mailPages(app, people, renderedBodies)] : []),
+    ...(app.config.dashboard
+      ? [dashboardRoutes(people), mailFrames(app, { auth: people, captures, previews, renderBodies: renderedBodies })]
+      : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),

@@ -12,6 +12,7 @@ import unparsedMessages from '../../migrations/0008_unparsed_messages.sql' with 
 import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 'text' }
 import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sql' with { type: 'text' }
 import emailDomainsCanBeSearched from '../../migrations/0011_email_domains_can_be_searched.sql' with { type: 'text' }
+import dashboard from '../../migrations/0012_dashboard.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -29,4 +30,5 @@ export const migrations: readonly Migration[] = [
   { name: '0009_lost_records', sql: lostRecords },
   { name: SEARCH_INDEX_MIGRATION, sql: emailsCanBeSearched },
   { name: '0011_email_domains_can_be_searched', sql: emailDomainsCanBeSearched },
+  { name: '0012_dashboard', sql: dashboard },
 ]

@@ -6,7 +6,7 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
+import { type Config, ConfigError, type SettingReport } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
@@ -42,6 +42,11 @@ export interface Service {
   stop(): Promise<void>
 }
 
+export interface ServiceOptions extends CreateOptions {
+  /** Settings with their sources, for operators. */
+  readonly settings?: readonly SettingReport[]
+}
+
 /** Stops one part; the service calls these in reverse order of their start. */
 type Stop = () => Promise<void>
 
@@ -52,7 +57,7 @@ type Stop = () => Promise<void>
  */
 export async function startService(
   config: Config,
-  options: CreateOptions = {},
+  options: ServiceOptions = {},
   ending: AbortSignal = new AbortController().signal,
 ): Promise<Service> {
   requireOwnAddresses(config)
@@ -66,12 +71,16 @@ export async function startService(
   try {
     // Steps that can fail because of a wrong setting or another program come first: no mail may be in flight when the
     // start fails.
-    const http = createHttp(opened, { isStopping: () => isStopping })
+    let delivery: RunningDelivery | undefined
+    const http = createHttp(opened, {
+      isStopping: () => isStopping,
+      delivery: () => delivery,
+      ...(options.settings && { settings: options.settings }),
+    })
     const bound = listenOrExplain(http, config.httpAddr)
     stops.unshift(() => http.stop())
     const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
     stops.unshift(() => inbound.stop())
-    let delivery: RunningDelivery | undefined
     const admin = startAdminSocket({
       dataDir: config.dataDir,
       version: VERSION,

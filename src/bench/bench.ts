@@ -22,6 +22,8 @@ export interface BenchOptions {
   readonly connections: number
   readonly acceptSeconds: number
   readonly deliver: number
+  /** Open dashboards during delivery; when not 0, each run is repeated with them. */
+  readonly dashboards: number
   /** Events delivered to a webhook; 0 skips this and the redirects. */
   readonly events: number
   /** Messages submitted over SMTP; 0 skips this and the long polls. */
@@ -42,6 +44,8 @@ export interface BenchResult {
   readonly stored: number
   readonly medians: MailStats
   readonly runs: readonly MailStats[]
+  /** Of the same runs with open dashboards; undefined if none were requested. */
+  readonly watched: { readonly medians: MailStats; readonly runs: readonly MailStats[] } | undefined
 }
 
 export interface BenchResults {
@@ -75,18 +79,30 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       seeds.push({ stored, path, key: await seedDataDirectory(config, stored) })
     }
     const stats = new Map<number, MailStats[]>(options.stored.map((stored) => [stored, []]))
+    const watchedStats = new Map<number, MailStats[]>(options.stored.map((stored) => [stored, []]))
+    const measure = async (path: string, key: string, dashboards: number): Promise<MailStats> => {
+      const dataDir = join(folder, 'run')
+      await copyFolder(path, dataDir)
+      const result = await runMail({ ...options, dataDir, key, dashboards })
+      rmSync(dataDir, { recursive: true })
+      return result
+    }
     for (let run = 1; run <= options.runs; run++) {
       for (const { stored, path, key } of seeds) {
         progress(`run ${run} of ${options.runs} with ${stored} stored`)
-        const dataDir = join(folder, 'run')
-        await copyFolder(path, dataDir)
-        stats.get(stored)?.push(await runMail({ ...options, dataDir, key }))
-        rmSync(dataDir, { recursive: true })
+        stats.get(stored)?.push(await measure(path, key, 0))
+        if (options.dashboards > 0) watchedStats.get(stored)?.push(await measure(path, key, options.dashboards))
       }
     }
     const mail = options.stored.map((stored) => {
       const runs = stats.get(stored) ?? []
-      return { stored, runs, medians: computeMedians(MAIL_STAT_NAMES, runs) }
+      const watched = watchedStats.get(stored) ?? []
+      return {
+        stored,
+        runs,
+        medians: computeMedians(MAIL_STAT_NAMES, runs),
+        watched: watched.length > 0 ? { runs: watched, medians: computeMedians(MAIL_STAT_NAMES, watched) } : undefined,
+      }
     })
     return {
       mail,

@@ -8,6 +8,7 @@ import { VERSION } from '#app/version.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type AnalyticsStats, DOMAIN_COUNT } from './analytics.ts'
 import { type BenchResults, bench } from './bench.ts'
+import { type DashboardsJob, keepDashboardsOpen } from './dashboards.ts'
 import { startHookReceiver } from './hook-receiver.ts'
 import type { ImportStats } from './imports.ts'
 import { type InboundStats, LONG_POLLS, SUBMIT_COMMAND } from './inbound.ts'
@@ -15,7 +16,7 @@ import { LIST_FILTERS, type ListFilter, type ListStats } from './list.ts'
 import { type GetJob, type LoadJob, runGets, runLoad } from './load.ts'
 import { HTML_BYTES, TEXT_BYTES } from './mails.ts'
 import { startBenchReceiver } from './receiver.ts'
-import { LOAD_COMMAND, type MailStats, RECEIVER_COMMAND } from './run.ts'
+import { DASHBOARDS_COMMAND, LOAD_COMMAND, type MailStats, RECEIVER_COMMAND } from './run.ts'
 import { type SoakResult, soak } from './soak.ts'
 import { runSubmit, type SubmitJob } from './submit.ts'
 import { IN_FLIGHT, TEMPLATE, type TemplateStats } from './templates.ts'
@@ -28,6 +29,7 @@ interface Options extends JsonOption {
   readonly connections: number
   readonly acceptSeconds: number
   readonly deliver: number
+  readonly dashboards: number
   readonly events: number
   readonly received: number
   readonly import: number
@@ -58,6 +60,12 @@ export function addBenchCommand(program: Command): void {
         5,
       )
       .option('--deliver <n>', 'emails to accept and deliver', createWholeNumberParser(1, MAX_NUMBER), 2000)
+      .option(
+        '--dashboards <n>',
+        'repeat each run with so many open dashboards; 0: none',
+        createWholeNumberParser(0, MAX_NUMBER),
+        0,
+      )
       .option(
         '--events <n>',
         'events to deliver to a webhook; 0: none, and no redirects',
@@ -127,6 +135,10 @@ function addLoadCommands(program: Command): void {
     .action(async (job: string) => {
       print(JSON.stringify(await runLoad(JSON.parse(job) as LoadJob, systemClock)))
     })
+  program
+    .command(DASHBOARDS_COMMAND, { hidden: true })
+    .argument('<job>')
+    .action((job: string) => keepDashboardsOpen(JSON.parse(job) as DashboardsJob, systemClock))
   program.command(RECEIVER_COMMAND, { hidden: true }).action(async () => {
     const receiver = await startBenchReceiver()
     print(JSON.stringify({ smtpPort: receiver.smtpPort, dnsPort: receiver.dnsPort }))
@@ -292,10 +304,17 @@ function formatBench(
           'durable before the response (fdatasync); signed with RSA-2048; generator and receiver run as separate processes on this machine.',
           '',
           formatTable(
-            ['', ...mail.flatMap(({ stored }) => [`${stored} STORED`, ''])],
+            [
+              '',
+              ...mail.flatMap(({ stored, watched }) => [
+                `${stored} STORED`,
+                '',
+                ...(watched ? [`${options.dashboards} DASHBOARDS`, ''] : []),
+              ]),
+            ],
             formatRows(
               ROWS,
-              mail.map(({ medians, runs }) => ({ medians, runs })),
+              mail.flatMap(({ medians, runs, watched }) => [{ medians, runs }, ...(watched ? [watched] : [])]),
             ),
           ),
         ]

@@ -3,12 +3,14 @@
 import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
 import { days } from '#platform/units.ts'
+import type { DashboardsJob } from './dashboards.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
 
 /** Hidden commands for child processes of the benchmark. */
 export const LOAD_COMMAND = 'bench-load'
 export const RECEIVER_COMMAND = 'bench-receiver'
+export const DASHBOARDS_COMMAND = 'bench-dashboards'
 
 export interface RunOptions {
   readonly dataDir: string
@@ -17,6 +19,8 @@ export interface RunOptions {
   readonly acceptSeconds: number
   /** Number of emails to accept and deliver. */
   readonly deliver: number
+  /** Dashboards that are open meanwhile. */
+  readonly dashboards: number
 }
 
 /** Results of a run. CPU time is that of the service only: user and system, all threads. */
@@ -82,6 +86,7 @@ export async function runMail(options: RunOptions): Promise<MailStats> {
   const held = await load({ emails: UNLIMITED_EMAILS, seconds: options.acceptSeconds, sendAt: later })
   const afterHeld = readUsage(service.pid)
 
+  await using _dashboards = options.dashboards > 0 ? openDashboards(port, options) : undefined
   await load({ emails: WARM_UP_DELIVERIES, seconds: MAX_SECONDS, sendAt: null })
   await waitForReceived(receiver, WARM_UP_DELIVERIES)
   const beforeBusy = readUsage(service.pid)
@@ -102,6 +107,11 @@ export async function runMail(options: RunOptions): Promise<MailStats> {
     deliveredCpuMs: (afterBusy.cpuMs - beforeBusy.cpuMs) / options.deliver,
     peakRssMiB: afterBusy.peakRssMiB,
   }
+}
+
+function openDashboards(port: number, { key, dashboards: count }: RunOptions): ChildProcess {
+  const job: DashboardsJob = { port, key, count }
+  return spawnSelf([DASHBOARDS_COMMAND, JSON.stringify(job)])
 }
 
 async function runLoadProcess(job: LoadJob): Promise<LoadResult> {

@@ -33,7 +33,11 @@ const theme = createTheme({
 const MAX_RETRIES = 2
 const queries = new QueryClient({
   defaultOptions: {
+    // By default, requests wait without a word while the browser counts itself as offline. The server may be this machine.
+    mutations: { networkMode: 'always' },
     queries: {
+      networkMode: 'always',
+      refetchOnReconnect: true,
       staleTime: 5000,
       // An error that the same request would meet again is shown immediately.
       retry: (count, error) =>

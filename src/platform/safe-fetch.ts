@@ -1,9 +1,10 @@
 /**
- * @module The only way to call a URL that a tenant gave: https only, to a checked address, limited in time and size.
- * DNS and the rules about addresses are passed in.
+ * @module The only way to call a URL that a tenant gave: to a checked address, limited in time and size; a POST needs
+ * https. DNS and the rules about addresses are passed in.
  */
 import { isIP } from 'node:net'
 import type { Clock, Timer } from './clock.ts'
+import { type ProbeResult, probeOnce } from './http-probe.ts'
 import { createHttpsPoster, type PostFailure, type PostTarget } from './https-post.ts'
 import { shuffle } from './ids.ts'
 import { seconds } from './units.ts'
@@ -39,6 +40,20 @@ export type FetchOutcome =
 /** `own`: this service could not call anyone, because its DNS servers do not answer or it has too many open files. */
 export type FetchFailureCause = 'refused' | 'own' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
 
+/** A request for the head of a response, as for the check of a link. */
+export interface HeadRequest {
+  readonly method: 'HEAD' | 'GET'
+  readonly headers: Readonly<Record<string, string>>
+  /** Time limit for the whole call. */
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal
+}
+
+export type HeadOutcome =
+  | ProbeResult
+  /** The URL may not be called. */
+  | { readonly kind: 'refused'; readonly reason: string }
+
 export type UrlCheck =
   | { readonly kind: 'ok' }
   | { readonly kind: 'invalid'; readonly reason: string }
@@ -73,6 +88,8 @@ const MAX_URL_LENGTH = 2048
 const MAX_DIALLED_ADDRESSES = 3
 /** This is short, because a client that saves a URL waits for the check. */
 const CHECK_TIMEOUT_MS = seconds(5)
+/** Ports from here on are free for any service. */
+const MIN_FREE_PORT = 1024
 
 type Resolution =
   | { readonly kind: 'ok' /** In the order to try them. */; readonly addresses: readonly string[] }
@@ -176,6 +193,39 @@ export class SafeFetch {
     }
   }
 
+  /**
+   * Sends a HEAD or GET, over http or https, and reads only the head of the response; never throws for network errors.
+   * Does not follow redirects. Tries one address, over a connection of its own.
+   */
+  async readHead(url: string, request: HeadRequest): Promise<HeadOutcome> {
+    const parsed = parseUrl(url, ['https', 'http'])
+    if (typeof parsed === 'string') return { kind: 'refused', reason: parsed }
+    if (this.#isClosed) return { kind: 'refused', reason: 'The service is stopping.' }
+    const { host, isHttps, port } = parsed
+    // Requests in plain text to other services, such as mail servers, could be taken for their commands.
+    if (port < MIN_FREE_PORT && port !== 80 && port !== 443)
+      return { kind: 'refused', reason: `Port ${port} is not one of the web.` }
+    const callAbort = createCallAbort(this.#options.clock, request)
+    this.#activeCalls.add(callAbort)
+    try {
+      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
+      if (resolution === undefined) return { kind: 'failed', reason: describeLookupTimeout(host) }
+      if (resolution.kind === 'refused') return { kind: 'refused', reason: resolution.reason }
+      if (resolution.kind === 'unresolvable') return { kind: 'failed', reason: resolution.reason }
+      const [address] = resolution.addresses
+      if (address === undefined) return { kind: 'failed', reason: `${host} has no address.` }
+      const { signal } = callAbort
+      const result = await probeOnce({ ...parsed, isHttps, address }, request, { signal, ca: this.#options.ca })
+      if (result.kind === 'response' || !signal.aborted) return result
+      return callAbort.why === 'timeout'
+        ? { kind: 'failed', reason: `${host} did not answer within ${request.timeoutMs / 1000} seconds.` }
+        : { kind: 'failed', reason: 'The service aborted the call before a response arrived.' }
+    } finally {
+      this.#activeCalls.delete(callAbort)
+      callAbort.release()
+    }
+  }
+
   /** Whether our own DNS servers are at fault when a look-up got no answer. */
   async #findDnsCause({ signal }: PostRequest): Promise<'dns' | 'own'> {
     const { isDnsWorking } = this.#options
@@ -218,18 +268,21 @@ export class SafeFetch {
 
 const describeLookupTimeout = (host: string): string => `The address of ${host} could not be looked up in time.`
 
-type ParsedUrl = Omit<PostTarget, 'address'>
+type ParsedUrl = Omit<PostTarget, 'address'> & { readonly isHttps: boolean }
+type Scheme = 'https' | 'http'
 
 /** RFC 1035 §2.3.4: lengths only; which characters are valid does not matter here. */
 const DNS_NAME = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
 
 /** The parts of a valid URL, or one sentence that says why it is invalid. */
-function parseUrl(text: string): ParsedUrl | string {
+function parseUrl(text: string, schemes: readonly Scheme[] = ['https']): ParsedUrl | string {
   if (text.length > MAX_URL_LENGTH) return `The URL must have at most ${MAX_URL_LENGTH} characters.`
   // The URL parser is lenient, but the URL that is called must be the one that a person reads.
   if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
     return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
-  if (!/^https:\/\/(?!\/)/i.test(text)) return 'The URL must begin with https:// and a host name.'
+  const scheme = /^(https?):\/\/(?!\/)/i.exec(text)?.[1]?.toLowerCase()
+  if (!schemes.some((known) => known === scheme))
+    return `The URL must begin with ${schemes.map((known) => `${known}://`).join(' or ')} and a host name.`
   // Also rejects empty credentials, which the URL parser ignores.
   if (/^[^/]*\/\/[^/?#]*@/.test(text)) return 'The URL must not contain a user name or password.'
   let url: URL
@@ -242,12 +295,15 @@ function parseUrl(text: string): ParsedUrl | string {
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
   if (isIP(host) === 0 && !DNS_NAME.test(host))
     return 'The host name in the URL is not valid: each part must have 1 to 63 characters, and the whole name at most 253.'
-  const port = url.port === '' ? 443 : Number(url.port)
+  const isHttps = url.protocol === 'https:'
+  const defaultPort = isHttps ? 443 : 80
+  const port = url.port === '' ? defaultPort : Number(url.port)
   const inHeader = isIP(host) === 6 ? `[${host}]` : host
   return {
     host,
+    isHttps,
     port,
-    authority: port === 443 ? inHeader : `${inHeader}:${port}`,
+    authority: port === defaultPort ? inHeader : `${inHeader}:${port}`,
     path: `${url.pathname}${url.search}`,
   }
 }

@@ -4,6 +4,7 @@
 export const workerEntries = {
   checkpoint: 'platform/db/checkpoint-worker.ts',
   delivery: 'features/sending/delivery/worker.ts',
+  disk: 'app/operator/disk-worker.ts',
   inbound: 'features/receiving/inbound/listener-worker.ts',
   measure: 'features/lifecycle/retention/measure-worker.ts',
   parse: 'features/receiving/inbound/parse-worker.ts',

@@ -131,7 +131,12 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /docs/{operation}': 404,
   'GET /app/assets/{name}': 404,
   // Needs the cookie of a session.
+  'GET /app/captured/{id}/html': 401,
   'GET /app/mail/{id}/html': 401,
+  'GET /app/newsletters/{id}/html': 401,
+  'GET /app/inbound/{id}/html': 401,
+  'GET /app/inbound/mailboxes/{id}/messages/{message}/html': 401,
+  'GET /app/previews/{id}': 401,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
   'POST /v1/auth/join': 422,

@@ -61,7 +61,8 @@ describe.each(LISTS)('the list %s', (_, route) => {
         ids: [...rows],
       })
     }
-    const times = all.rows.map((row) => String(at(row, 'generated_at' in row ? 'generated_at' : 'created_at')))
+    const orderedBy = ['generated_at', 'created_at', 'received_at'].find((field) => field in (all.rows[0] ?? {})) ?? ''
+    const times = all.rows.map((row) => String(at(row, orderedBy)))
     expect(times).toEqual(times.toSorted().reverse())
     expect(new Set(times).size).toBeGreaterThan(2)
   })

@@ -13,6 +13,7 @@ import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
+import { postFile } from '#test/features/audience/contact-lists/files.ts'
 import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
@@ -30,6 +31,7 @@ export type Resource =
   | 'broadcast'
   | 'captured-email'
   | 'contact'
+  | 'contact-import'
   | 'contact-list'
   | 'dead-letter'
   | 'domain'
@@ -61,6 +63,8 @@ export type Resource =
 /** Resources whose lists have rows. */
 export const LISTED: readonly Resource[] = [
   'api-key',
+  'broadcast',
+  'captured-email',
   'contact-list',
   'dead-letter',
   'domain',
@@ -378,6 +382,21 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     csv: () => `email\n${unique('imported')}@receiver.test\n`,
   },
+  {
+    ...get('/v1/contact-lists/{id}/contacts/import/preview', 'contacts:write', { resource: 'contact-list' }),
+    method: 'POST',
+    csv: () => `email\n${unique('imported')}@receiver.test\n`,
+  },
+  listRoute('/v1/contact-lists/{id}/imports', 'contacts:read', {
+    resource: 'contact-list',
+    paged: false,
+    shape: ['data'],
+  }),
+  {
+    ...get('/v1/contact-lists/{id}/imports/{operation_id}/cancel', 'contacts:write', { resource: 'contact-import' }),
+    method: 'POST',
+  },
+  get('/v1/contact-lists/{id}/recipients', 'contacts:read', { resource: 'contact-list' }),
   get('/v1/dead-letters', 'emails:read', { shape: ['data', 'total'] }),
   deleteRoute('/v1/dead-letters/{id}', 'emails:send', 'dead-letter'),
   {
@@ -428,6 +447,21 @@ export const ROUTES: readonly Route[] = [
   },
   get('/v1/emails/{id}', 'emails:read', { resource: 'email' }),
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
+  listRoute('/v1/captured-emails', 'emails:read'),
+  { ...get('/v1/captured-emails', 'emails:send'), method: 'DELETE' },
+  get('/v1/captured-emails/{id}', 'emails:read', { resource: 'captured-email' }),
+  {
+    ...get('/v1/captured-emails/{id}', 'emails:send', { resource: 'captured-email' }),
+    method: 'PATCH',
+    body: () => ({ read: true }),
+  },
+  deleteRoute('/v1/captured-emails/{id}', 'emails:send', 'captured-email'),
+  get('/v1/captured-emails/{id}/attachments/{n}', 'emails:read', {
+    resource: 'captured-email',
+    csv: 'answer',
+    shape: 'none',
+  }),
+  { ...get('/v1/captured-emails/{id}/check-links', 'emails:send', { resource: 'captured-email' }), method: 'POST' },
   listRoute('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
   {
@@ -458,6 +492,7 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: inboundRoute,
   },
+  get('/v1/inbound-routes/match?address=support@sender.test', 'inbound:read', { alsoScope: 'mailboxes:read' }),
   get('/v1/inbound-routes/{id}', 'inbound:read', { resource: 'inbound-route' }),
   {
     ...get('/v1/inbound-routes/{id}', 'inbound:write', { resource: 'inbound-route', alsoScope: 'inbound:read' }),
@@ -483,10 +518,16 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/inbound-routes/{id}/replay/count', 'inbound:read', { resource: 'inbound-route' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
   listRoute('/v1/inbound', 'inbound:read'),
   get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
   deleteRoute('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  listRoute('/v1/inbound/{id}/deliveries', 'inbound:read', { resource: 'inbound-email', paged: false }),
   listRoute('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listRoute('/v1/insights', 'account:admin'),
@@ -496,9 +537,13 @@ export const ROUTES: readonly Route[] = [
     ...get('/v1/insights/generate', 'account:admin', { shape: INSIGHT_FIELDS }),
     method: 'POST',
   },
+  listRoute('/v1/broadcasts', 'emails:read', { alsoScope: 'contacts:read' }),
+  get('/v1/broadcasts/{id}', 'emails:read', { resource: 'broadcast', alsoScope: 'contacts:read' }),
+  get('/v1/broadcasts/{id}/engagement', 'emails:read', { resource: 'broadcast' }),
   listRoute('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
   get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
+  get('/v1/newsletters/{id}/preview', 'contacts:read', { resource: 'newsletter' }),
   {
     ...get('/v1/newsletters/{id}', 'contacts:write', { resource: 'newsletter' }),
     method: 'PUT',
@@ -582,6 +627,19 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ template_data: { name: 'Ada' } }),
     isBodyOptional: true,
   },
+  listRoute('/v1/templates/{id}/versions', 'templates:read', { resource: 'template', paged: false }),
+  get('/v1/templates/{id}/versions/{version}', 'templates:read', { resource: 'template' }),
+  {
+    ...get('/v1/templates/{id}/versions/{version}/restore', 'templates:write', { resource: 'template' }),
+    method: 'POST',
+    body: () => ({}),
+    isBodyOptional: true,
+  },
+  {
+    ...get('/v1/templates/render', 'templates:read'),
+    method: 'POST',
+    body: () => ({ subject: unique('Subject') }),
+  },
   {
     ...get('/v1/validate', 'emails:read', {
       shape: ['deliverable', 'email', 'is_disposable', 'is_free', 'is_role', 'mx_found', 'reason', 'valid'],
@@ -612,6 +670,15 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/webhooks/{id}/replay/count', 'webhooks:read', { resource: 'webhook' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
+  get('/v1/webhooks/{id}/deliveries/{delivery_id}', 'webhooks:read', {
+    resource: 'webhook-delivery',
+    alsoScope: 'emails:read',
+  }),
 ]
 
 /** Routes for signed-in users; a key gets a 403. */
@@ -620,12 +687,40 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/auth/session',
   'PUT /v1/auth/session',
   'GET /v1/auth/sessions',
+  'DELETE /v1/auth/sessions',
   'DELETE /v1/auth/sessions/{id}',
   'PUT /v1/auth/password',
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
+  'POST /v1/auth/totp/recovery-codes',
   'DELETE /v1/auth/totp',
+  'POST /v1/auth/session/password',
   'POST /v1/domains/{id}/test-email',
+  'POST /v1/newsletters/{id}/test-email',
+  'POST /v1/inbound-routes/secret/reveal',
+  'POST /v1/inbound-routes/secret/rotate',
+  'POST /v1/webhooks/{id}/secret/reveal',
+  'POST /v1/webhooks/{id}/secret/rotate',
+  'GET /v1/operator/health',
+  'GET /v1/operator/queue',
+  'GET /v1/operator/queue/recipients',
+  'GET /v1/operator/received',
+  'GET /v1/operator/received/unparsed',
+  'POST /v1/operator/received/unparsed/{id}/retry',
+  'GET /v1/operator/disk',
+  'GET /v1/operator/settings',
+  'GET /v1/operator/accounts',
+  'GET /v1/operator/accounts/{id}',
+  'POST /v1/operator/accounts/{id}/pause',
+  'POST /v1/operator/accounts/{id}/resume',
+  'GET /v1/operator/findings',
+  'GET /v1/operator/complaints',
+  'GET /v1/operator/reports',
+  'GET /v1/operator/reports/{id}',
+  'GET /v1/operator/mail',
+  'GET /v1/operator/mail/{id}',
+  'POST /v1/operator/mail/{id}/retry',
+  'DELETE /v1/operator/mail/{id}',
 ]
 
 /** Routes that need no key; all other routes under /v1 need one. */
@@ -658,7 +753,12 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app',
   'GET /app/*',
   'GET /app/assets/{name}',
+  'GET /app/inbound/mailboxes/{id}/messages/{message}/html',
+  'GET /app/inbound/{id}/html',
+  'GET /app/captured/{id}/html',
   'GET /app/mail/{id}/html',
+  'GET /app/previews/{id}',
+  'GET /app/newsletters/{id}/html',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/*',
@@ -691,27 +791,36 @@ const webhookOfDelivery = new Map<string, string>()
 const routeOfDelivery = new Map<string, string>()
 /** The list of each created contact. */
 const listOfContact = new Map<string, string>()
+/** The list of each created import, by its operation. */
+const listOfImport = new Map<string, string>()
 /** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
 
-export const buildPath = ({ path, resource }: Route, id: string): string =>
-  resource === 'contact' || resource === 'pending-contact'
-    ? path
-        .replace('{id}', listOfContact.get(id) ?? [...listOfContact.values()].at(-1) ?? 'x')
-        .replace('{email}', encodeURIComponent(id))
-    : resource === 'webhook-delivery'
-      ? buildDeliveryPath(path, webhookOfDelivery, id)
-      : resource === 'inbound-route-delivery'
-        ? buildDeliveryPath(path, routeOfDelivery, id)
-        : /\{[mt]id\}/.test(path)
-          ? path
-              .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
-              .replace(/\{[mt]id\}/, id)
-              .replace('{n}', '0')
-          : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
-
-const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
-  path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
+export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, id: string): string {
+  const parentIn = (parents: ReadonlyMap<string, string>): string =>
+    parents.get(id) ?? [...parents.values()].at(-1) ?? 'x'
+  switch (resource) {
+    case 'contact':
+    case 'pending-contact':
+      return path.replace('{id}', parentIn(listOfContact)).replace('{email}', encodeURIComponent(id))
+    case 'contact-import':
+      return path.replace('{id}', parentIn(listOfImport)).replace('{operation_id}', id)
+    case 'webhook-delivery':
+      return path.replace('{id}', parentIn(webhookOfDelivery)).replace('{delivery_id}', id)
+    case 'inbound-route-delivery':
+      return path.replace('{id}', parentIn(routeOfDelivery)).replace('{delivery_id}', id)
+  }
+  if (/\{[mt]id\}/.test(path))
+    return path
+      .replace('{id}', parentIn(mailboxOf))
+      .replace(/\{[mt]id\}/, id)
+      .replace('{n}', '0')
+  return path
+    .replace('{id}', id)
+    .replace('{email}', encodeURIComponent(id))
+    .replace('{n}', '0')
+    .replace('{version}', '1')
+}
 
 export interface ContractApi extends EmailApi {
   /** Creates a new resource of its kind in the first account and returns its id. */
@@ -765,6 +874,13 @@ export async function createContractApi(): Promise<ContractApi> {
         return String(at((await post('/v1/contact-lists', { name: unique('List') })).body, 'data', 'id'))
       case 'domain':
         return String(at((await post('/v1/domains', { domain: `${unique('made')}.test` })).body, 'data', 'id'))
+      case 'contact-import': {
+        const list = await make('contact-list')
+        const posted = await postFile(service, list, 'waits@receiver.test\n')
+        const id = String(at(posted.body, 'data', 'operation_id'))
+        listOfImport.set(id, list)
+        return id
+      }
       case 'tracking-domain': {
         const id = await make('domain')
         const host = { tracking_domain: `links.${unique('made')}.test` }
@@ -992,10 +1108,11 @@ async function createDeadLetter({ app, api, accepted }: EmailApi): Promise<strin
 }
 
 async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise<string> {
-  const { id } = await accepted({ from: `ada@${UNVERIFIED}` })
+  const attachments = [{ filename: 'a.txt', content: btoa('Hello'), content_type: 'text/plain' }]
+  const { id } = await accepted({ from: `ada@${UNVERIFIED}`, attachments })
   const recipient = app.db
-    .query<{ id: number; emailId: number }, [Uint8Array]>(
-      'SELECT recipients.id, email_id AS emailId FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
+    .query<{ id: number; emailId: number; accountId: number }, [Uint8Array]>(
+      'SELECT recipients.id, email_id AS emailId, account_id AS accountId FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
     )
     .get(parseUuid(id) ?? new Uint8Array())
   if (!recipient) throw new Error(`no recipient of ${id}`)
@@ -1003,6 +1120,7 @@ async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise
     recipientId: recipient.id,
     emailId: recipient.emailId,
     ownerId: 1,
+    accountId: recipient.accountId,
     mailFrom: `bounce@${UNVERIFIED}`,
     rcptTo: EMAIL.to,
     raw: Buffer.from('Subject: Hello\r\n\r\nHello, Bob.\r\n'),

@@ -81,8 +81,9 @@ test('the events of each account are numbered without a gap, and their times nev
   }
 })
 
-// An event, not an audit entry, records a send. A DNS check or a preview that changes nothing is not audited. A
-// checkout or portal page at the payment provider is audited only once the provider reports its result.
+// An event, not an audit entry, records a send. A DNS check, a count or a preview that changes nothing is not audited. A
+// checkout or portal page at the payment provider is audited only once the provider reports its result. A mark that a
+// captured message was read is no change to what the account has.
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
@@ -91,8 +92,15 @@ const UNAUDITED = [
   'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',
   'POST /v1/domains/{id}/verify',
   'POST /v1/domains/{id}/verify-tracking',
+  'POST /v1/templates/render',
   'POST /v1/templates/{id}/render',
+  'POST /v1/contact-lists/{id}/contacts/import/preview',
   'POST /v1/validate',
+  'POST /v1/inbound-routes/{id}/replay/count',
+  'POST /v1/webhooks/{id}/replay/count',
+  'POST /v1/inbound-routes/{id}/replay/count',
+  'PATCH /v1/captured-emails/{id}',
+  'POST /v1/captured-emails/{id}/check-links',
 ]
 // Routes that delete the account are left out: they run in another account, whose log is not accessible afterwards.
 const changes = ROUTES.filter(

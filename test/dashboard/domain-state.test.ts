@@ -6,10 +6,12 @@ import {
   hasImproved,
   isDone,
   isNew,
+  isUnproven,
   listMarks,
   listRecords,
   toFinding,
   toPublish,
+  toTypedDomain,
 } from '#dashboard/screens/domains/state.ts'
 import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
 
@@ -95,6 +97,25 @@ describe('the state of a domain in words', () => {
     expect(isDone(domainWith({ spf_verified: true }), complete)).toBe(false)
     expect(isDone(domainWith({ spf_verified: true, dkim_verified: true }), dns)).toBe(false)
     expect(listRecords(dns).map(({ key }) => key)).toEqual(['spf', 'dkim'])
+  })
+
+  test('is unproven when it counts as verified and DNS lacks a record', () => {
+    const dns = dnsWith({ spf: recordWith({ status: 'verified' }), dkim: recordWith({ key: 'dkim' }) })
+    const verified = { status: 'verified' as const, spf_verified: true, dkim_verified: true }
+    expect(isUnproven(domainWith(verified), dns)).toBe(true)
+    expect(isUnproven(domainWith({ ...verified, records_lost_at: '2026-01-03T00:00:00.000Z' }), dns)).toBe(false)
+    expect(isUnproven(domainWith({ ...verified, dkim_verified: false }), dns)).toBe(false)
+    expect(isUnproven(domainWith({ dkim_verified: true }), dns)).toBe(false)
+  })
+
+  test('is taken from what was typed or pasted', () => {
+    for (const typed of ['example.com', ' https://example.com/a?b ', 'ada@example.com', 'HTTP://example.com#x'])
+      expect(toTypedDomain(typed)).toBe('example.com')
+    expect(toTypedDomain('')).toBe('')
+  })
+
+  test('has marks for its records as stored', () => {
+    expect(listMarks(domainWith({ spf_verified: true }))[0]).toEqual({ key: 'spf', isVerified: true })
   })
 })
 

@@ -258,7 +258,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     await page.locator('[role=dialog] input:focus').waitFor()
     await page.keyboard.type('first.example.com')
     await page.keyboard.press('Enter')
-    await page.getByText('This is not the name of the domain.').waitFor()
+    await page.getByText('This is not second.example.com.').waitFor()
     await page.keyboard.press('Escape')
     await field.waitFor({ state: 'detached' })
     await heading(page, 'second.example.com')
@@ -319,7 +319,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     }
     await page.getByRole('button', { name: 'Delete this domain' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
-    await page.getByText('This is not the name of the domain.').waitFor()
+    await page.getByText('This is not example.com.').waitFor()
     expect(await findAxeViolations(page)).toEqual([])
   })
 })

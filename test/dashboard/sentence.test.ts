@@ -74,10 +74,19 @@ describe('the sentence about an email to one recipient', () => {
       'Outlook refused it for now: “451 4.0.0 Later”; next attempt at 14:03.',
     )
     expect(say([deferred])).toBe('Outlook refused it for now; next attempt at 14:03.')
+    const greylisted = { bounce_category: 'rate_limited', smtp_response: '451 4.7.1 Greylisted, come back later' }
+    expect(say([deferred], [event('deferred', greylisted)])).toBe(
+      'Outlook refused it for now: it makes senders that it does not know try again later (greylisting); next attempt at 14:03.',
+    )
   })
 
   test('says who accepted it, and how the recipient reacted', () => {
     expect(say([recipient('sent')])).toBe('Outlook accepted it at 12:30.')
+    const relayed = event('delivered', { relay: true }, { remote_mta: 'smtp.relay.test [192.0.2.1]' })
+    expect(say([recipient('sent')], [relayed, event('opened')])).toBe(
+      'Your relay smtp.relay.test accepted it at 12:30, and it was opened.',
+    )
+    expect(say([recipient('sent', { address: 'bob@example.test' })])).toBe('example.test accepted it at 12:30.')
     expect(say([recipient('sent')], [event('opened')])).toBe('Outlook accepted it at 12:30, and it was opened.')
     expect(say([recipient('sent')], [event('complained'), event('opened', {}, { recipient: 'other@a.test' })])).toBe(
       'Outlook accepted it at 12:30, and the recipient reported it as spam.',
@@ -97,6 +106,11 @@ describe('the sentence about an email to one recipient', () => {
     expect(say([recipient('bounced', { bounce_category: 'invalid_recipient' })])).toBe(
       'Outlook rejected it: the address does not exist; it is not tried again.',
     )
+    expect(
+      say([recipient('bounced')], [event('bounced', { bounce_category: 'invalid_recipient', suppressed: true })]),
+    ).toBe(
+      'Outlook rejected it: the address does not exist; it is not tried again, and the address was put on your suppression list.',
+    )
     expect(say([recipient('bounced', { bounce_category: 'expired' })])).toBe(
       'Outlook did not accept it in time; it is not tried again.',
     )
@@ -109,7 +123,7 @@ describe('the sentence about an email to one recipient', () => {
     expect(say([recipient('uncertain')])).toStartWith('It is unknown whether Outlook has it')
     expect(say([recipient('cancelled')])).toBe('It was cancelled at 12:30 and never sent.')
     expect(say([recipient('rejected')], [event('rejected', { reason: 'suppressed', suppression: 'complaint' })])).toBe(
-      'It was not sent: bob@outlook.com is on your suppression list (it reported spam).',
+      'It was not sent: bob@outlook.com is on your suppression list (reported as spam).',
     )
     expect(say([recipient('rejected')], [event('rejected', { reason: 'erased' })])).toBe(
       'It was not sent: the data of the recipient was erased.',
@@ -145,7 +159,7 @@ describe('the sentence about an email to several recipients', () => {
         [deferral],
       ),
     ).toBe(
-      'Delivered to 1 of 3 recipients; iCloud refused it for c@icloud.com for now: the mailbox is full; next attempt at 14:03; example.test rejected it for b@example.test: the address does not exist; it is not tried again.',
+      'Delivered to 1 of 3 recipients; iCloud refused the email to c@icloud.com for now: the mailbox is full; next attempt at 14:03; example.test rejected the email to b@example.test: the address does not exist; it is not tried again.',
     )
   })
 

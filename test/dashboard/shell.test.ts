@@ -195,18 +195,16 @@ describe.skipIf(!isAvailable)('a session', () => {
 
   test('of a user who loses a role shows why actions are disabled', async () => {
     const { user, email } = await createTestUser(service.app, service.actor, 'dev@people.test', 'developer')
-    service.app.db.run(
-      `INSERT INTO webhooks (uuid, account_id, url, events, secret, is_active, off_by_failures, failure_count, cursor_seq, created_at, updated_at)
-       SELECT ?, accounts.id, 'https://a.example/', '[]', x'00', 0, 1, 10, 0, 0, 0 FROM accounts LIMIT 1`,
-      [crypto.getRandomValues(new Uint8Array(16))],
-    )
     await using tab = await signInToDashboard(browser, service.url, email)
-    const button = tab.page.getByRole('button', { name: 'Activate it again' })
-    await button.waitFor()
+    await tab.page.goto(`${service.url}/app/suppressions`)
+    const add = tab.page.getByRole('button', { name: 'Suppress an address' })
+    await add.click()
+    await tab.page.getByRole('dialog').getByRole('textbox').first().fill('bob@a.example')
     service.app.db.run("UPDATE members SET role = 'viewer' WHERE user_id = ?", [user.id])
-    await button.click()
-    await tab.page.getByText('Your role is viewer; this needs the role developer or above.').waitFor()
-    expect(await button.isDisabled()).toBe(true)
+    await tab.page.getByRole('dialog').getByRole('button', { name: 'Suppress' }).click()
+    await tab.page.getByText('Your role, viewer, does not allow this').waitFor()
+    await tab.page.getByRole('button', { name: 'Back' }).click()
+    await tab.page.locator('button[aria-disabled=true]', { hasText: 'Suppress an address' }).waitFor()
     // A user who is removed is out at the next request.
     service.app.db.run('DELETE FROM sessions WHERE user_id = ?', [user.id])
     service.app.db.run('DELETE FROM members WHERE user_id = ?', [user.id])

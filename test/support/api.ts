@@ -1,5 +1,5 @@
 /** @module A whole service with its HTTP API on a real socket, for tests, and a client that speaks to it. */
-import { createHttp } from '#app/http.ts'
+import { createHttp, type HttpOptions } from '#app/http.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from './app.ts'
@@ -33,14 +33,19 @@ export interface TestApi extends TestApp {
   newAccount(): Promise<Actor>
 }
 
-export async function createTestApi(options: TestAppOptions = {}): Promise<TestApi> {
+export interface TestApiOptions extends TestAppOptions {
+  /** What the HTTP server is told about the service. */
+  readonly serves?: HttpOptions
+}
+
+export async function createTestApi(options: TestApiOptions = {}): Promise<TestApi> {
   const service = await createTestApp(options)
   const { app } = service
   const actor = await createTestAccount(app)
   const newKey = async (scopes: readonly string[] = [], of: Actor = actor) =>
     (await createApiKey(app, of, { name: 'test', scopes })).key
   const key = await newKey()
-  const http = createHttp(service.opened)
+  const http = createHttp(service.opened, { delivery: () => service.delivery, ...options.serves })
   const { port } = http.listen('127.0.0.1', 0)
   const url = `http://127.0.0.1:${port}`
   return {

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import type { TestApi } from './api.ts'
-import { signIn } from './users.ts'
+import { type BrowserSession, signIn } from './users.ts'
 
 export interface DashboardPage extends AsyncDisposable {
   readonly page: Page
@@ -22,6 +22,8 @@ export interface DashboardPage extends AsyncDisposable {
 export interface DashboardOptions {
   readonly colours?: 'light' | 'dark'
   readonly width?: number
+  /** A session of the user; default: a new one, without a code. */
+  readonly session?: Pick<BrowserSession, 'cookie'>
 }
 
 const NOTE_VIOLATIONS = `
@@ -34,9 +36,9 @@ export async function openDashboard(
   browser: Browser,
   service: Pick<TestApi, 'url'>,
   email: string,
-  { colours = 'light', width = 1280 }: DashboardOptions = {},
+  { colours = 'light', width = 1280, session }: DashboardOptions = {},
 ): Promise<DashboardPage> {
-  const { cookie } = await signIn(service, email)
+  const { cookie } = session ?? (await signIn(service, email))
   const [name = '', value = ''] = cookie.split('=')
   const context = await browser.newContext({
     viewport: { width, height: 800 },

@@ -1,53 +1,17 @@
 /** @module `tassis accounts create` and `list`; abuse.ts has `pause`. Also resolves `--account` for other commands. */
 import { type Command, Option } from 'commander'
-import { type Account, findAccount, listAccounts, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
-import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
+import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
+import { PLANS, type Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { AppError } from '#platform/errors.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { type AccountView, toAccountView } from '../operator/accounts.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
-
-export interface AccountView {
-  readonly id: string
-  readonly name: string
-  readonly email: string
-  readonly plan: string
-  /** Id of the parent account; null unless this is a sub-account. */
-  readonly parent_account_id: string | null
-  /** When its parent account disabled it. */
-  readonly disabled_at: string | null
-  /** Recipients per month; null if unlimited. */
-  readonly monthly_quota: number | null
-  readonly used_this_month: number
-  readonly paused_at: string | null
-  readonly created_at: string
-}
-
-function toAccountView(app: App, account: Account): AccountView {
-  return {
-    id: formatUuid(account.uuid),
-    name: account.name,
-    email: account.email,
-    plan: account.plan,
-    parent_account_id: findParentUuid(app, account),
-    disabled_at: isoTimeOrNull(account.disabledAt),
-    monthly_quota: account.monthlyQuota >= UNLIMITED ? null : account.monthlyQuota,
-    used_this_month: readMonthlyUsage(app.db, account.id, monthOf(app.clock.now())),
-    paused_at: isoTimeOrNull(account.pausedAt),
-    created_at: isoTime(account.createdAt),
-  }
-}
-
-function findParentUuid(app: App, { parentId }: Account): string | null {
-  const parent = parentId === null ? undefined : findAccount(app.config, app.db, parentId)
-  return parent ? formatUuid(parent.uuid) : null
-}
 
 /**
  * Returns the actor with which the operator acts for the named account; without a name, for the only account. Throws

@@ -10,6 +10,7 @@ import {
   listDnsRecords,
   listDomains,
 } from '#features/setup/domains/domains.ts'
+import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
 import { validateDomainName } from '#features/setup/domains/name.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { getSendsUntil, listLostRecords, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
@@ -24,7 +25,6 @@ import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
-import { findHostnameWarnings } from './hostname-warnings.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
 import { formatTable, formatUtc, print, printJson, printResult, toPrintable } from './output.ts'
 

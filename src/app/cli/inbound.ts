@@ -4,58 +4,24 @@
  * terminal.
  */
 import { type Command, Option } from 'commander'
-import {
-  listUnparsed,
-  retryUnparsed,
-  type UnparsedCursor,
-  type UnparsedMail,
-} from '#features/receiving/inbound/retry.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
+import type { RetryResult } from '../operator/model.ts'
+import { START_POSITION, toUnparsedView, type UnparsedView } from '../operator/received.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
 
-interface UnparsedView {
-  readonly id: string
-  /** `inbound` for a route or a domain; `mailbox` for an agent mailbox. */
-  readonly kind: string
-  readonly to: string
-  readonly from: string
-  readonly subject: string
-  readonly parse_error: string
-  readonly received_at: string
-}
-
-const toUnparsedView = (unparsed: UnparsedMail): UnparsedView => ({
-  id: formatUuid(unparsed.uuid),
-  kind: unparsed.kind,
-  to: unparsed.to,
-  from: unparsed.from,
-  subject: unparsed.subject,
-  parse_error: unparsed.problem,
-  received_at: isoTime(unparsed.receivedAt),
-})
-
 interface ListInput {
   readonly after: UnparsedCursor
   readonly limit: number
 }
 
-const START_POSITION: UnparsedCursor = { inbound: 0, mailbox: 0 }
-
 const list = defineAdminCommand('inbound.list', ({ opened: { app } }, { after, limit }: ListInput) => {
   const { unparsed, cursor: place } = listUnparsed(app, after, limit)
   return { messages: unparsed.map(toUnparsedView), place: place ?? null }
 })
-
-interface RetryResult {
-  readonly id: string
-  /** Null if it was parsed. */
-  readonly parse_error: string | null
-}
 
 const retry = defineAdminCommand(
   'inbound.retry',

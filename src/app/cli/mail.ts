@@ -9,47 +9,17 @@ import {
   findOperatorMail,
   listOperatorMail,
   OPERATOR_MAIL_KINDS,
-  type OperatorMail,
   type OperatorMailKind,
 } from '#features/receiving/postmaster/store.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 import { UnparseableError } from '#protocols/mime/parsed.ts'
+import { type MailView, toMailView } from '../operator/operator-mail.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatTable, formatUtc, print, printJson, printResult, toPrintable, truncate } from './output.ts'
-
-interface MailView {
-  readonly id: string
-  readonly kind: string
-  /** Why the message is stored for the operator. */
-  readonly reason: string
-  /** Empty for the null reverse-path. */
-  readonly mail_from: string
-  readonly rcpt_to: readonly string[]
-  readonly from: string | null
-  readonly subject: string
-  readonly source_ip: string
-  readonly size_bytes: number
-  readonly received_at: string
-}
-
-const toMailView = (mail: OperatorMail): MailView => ({
-  id: formatUuid(mail.uuid),
-  kind: mail.kind,
-  reason: mail.reason,
-  mail_from: mail.mailFrom,
-  rcpt_to: mail.rcptTo,
-  from: mail.from,
-  subject: mail.subject,
-  source_ip: mail.sourceIp,
-  size_bytes: mail.sizeBytes,
-  received_at: isoTime(mail.createdAt),
-})
 
 interface ListInput {
   readonly kind?: OperatorMailKind

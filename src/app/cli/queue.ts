@@ -1,17 +1,20 @@
 /** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
-import type { App } from '#features/core/app/app.ts'
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
-import { NOT_DUE_REASON } from '#features/sending/delivery/scheduler.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
-import { accountOfLane, domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
-import { readOpenLanes } from '#features/sending/queue/queue.ts'
-import { type Status, statusName } from '#features/sending/queue/status.ts'
-import { type Millis, systemClock } from '#platform/clock.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
+import { systemClock } from '#platform/clock.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid } from '#platform/ids.ts'
+import {
+  countWebhooks,
+  describeWait,
+  findLaneAccount,
+  listLaneRecipients,
+  MAX_ERROR_LENGTH,
+  readLanes,
+  type WaitingRecipient,
+} from '../operator/queue.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -25,17 +28,6 @@ interface WaitingLane {
   readonly waiting: number
   readonly first_due_at: string
   readonly reason: string
-}
-
-interface WaitingRecipient {
-  readonly email_id: string
-  readonly account: string
-  readonly lane: string
-  readonly recipient: string
-  readonly status: Status
-  readonly attempts: number
-  readonly next_at: string
-  readonly last_error: string | null
 }
 
 interface QueueView {
@@ -61,69 +53,25 @@ interface QueueView {
   readonly received: number
 }
 
-interface RecipientRow {
-  uuid: Uint8Array
-  account: string
-  lane: string
-  recipient: string
-  status: number
-  attempts: number
-  nextAt: number
-  lastError: string | null
-}
-
-const sql = prepareStatements((db) => ({
-  // Reads one lane, so that the queue's index returns the earliest recipients without a sort.
-  ofLane: db.prepare<RecipientRow, [string, number]>(
-    `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
-     FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
-     WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
-  ),
-  accountName: db.prepare<{ name: string }, [number]>('SELECT name FROM accounts WHERE id = ?'),
-  webhooks: db.prepare<{ waiting: number; offByFailures: number }, []>(
-    `SELECT (SELECT COUNT(*) FROM webhook_deliveries WHERE next_at IS NOT NULL) AS waiting,
-     (SELECT COUNT(*) FROM webhooks WHERE off_by_failures = 1 AND deleted_at IS NULL) AS offByFailures`,
-  ),
-}))
-
 const MAX_PER_LANE = 10
-
-/**
- * Describes why the mail of a lane waits although the lane is not due yet; takes the reason from its earliest
- * recipient.
- */
-function describeWait({ db }: App, lane: string, now: Millis): string {
-  const [first] = sql(db).ofLane.all(lane, 1)
-  if (!first) return NOT_DUE_REASON
-  if (statusName(first.status) === 'scheduled') return 'scheduled'
-  const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
-  return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
-}
 
 const queue = defineAdminCommand(
   'queue',
   ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): QueueView => {
     const now = app.clock.now()
-    const states =
-      delivery?.scheduler.states() ??
-      readOpenLanes(app.db).map(({ lane, firstAt, waiting }) => ({
-        lane,
-        waiting,
-        firstDue: firstAt,
-        reason: firstAt > now ? NOT_DUE_REASON : 'no service is running',
-      }))
-    const shown = states.toSorted((a, b) => a.firstDue - b.firstDue).slice(0, limit)
+    const states = readLanes(app, delivery)
+    const shown = states.slice(0, limit)
     return {
       delivering: delivery !== undefined,
       waiting: states.reduce((sum, { waiting }) => sum + waiting, 0),
       lane_count: states.length,
       domain_count: new Set(states.map(({ lane }) => domainOfLane(lane))).size,
-      lanes: shown.map(({ lane, waiting, firstDue, reason }) => ({
-        lane,
-        account: findAccountName(app.db, lane),
-        waiting,
-        first_due_at: isoTime(firstDue),
-        reason: reason === NOT_DUE_REASON ? describeWait(app, lane, now) : reason,
+      lanes: shown.map((state) => ({
+        lane: state.lane,
+        account: findLaneAccount(app.db, state.lane)?.name ?? null,
+        waiting: state.waiting,
+        first_due_at: isoTime(state.firstDue),
+        reason: describeWait(app, state, now),
       })),
       recipients: listRecipients(app.db, shown, limit),
       webhooks: countWebhooks(app.db),
@@ -132,31 +80,12 @@ const queue = defineAdminCommand(
   },
 )
 
-function countWebhooks(db: Database): QueueView['webhooks'] {
-  const row = sql(db).webhooks.get()
-  return { waiting: row?.waiting ?? 0, off_by_failures: row?.offByFailures ?? 0 }
-}
-
-const findAccountName = (db: Database, lane: string): string | null =>
-  sql(db).accountName.get(accountOfLane(lane))?.name ?? null
-
 function listRecipients(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
   const found: WaitingRecipient[] = []
   for (const { lane } of lanes) {
     const capacity = Math.min(MAX_PER_LANE, limit - found.length)
     if (capacity <= 0) break
-    for (const row of sql(db).ofLane.all(lane, capacity)) {
-      found.push({
-        email_id: formatUuid(row.uuid),
-        account: row.account,
-        lane: row.lane,
-        recipient: row.recipient,
-        status: statusName(row.status),
-        attempts: row.attempts,
-        next_at: isoTime(row.nextAt),
-        last_error: row.lastError,
-      })
-    }
+    found.push(...listLaneRecipients(db, lane, capacity))
   }
   return found
 }
@@ -192,8 +121,6 @@ export function addQueueCommand(program: Command): void {
     )
   })
 }
-
-const MAX_ERROR_LENGTH = 120
 
 const formatQueue = (found: QueueView, now: number): string =>
   [formatMail(found, now), ...formatWebhooks(found.webhooks), ...formatReceived(found.received)].join('\n')

@@ -3,44 +3,13 @@
  * service. The content is untrusted: control characters never reach the terminal.
  */
 import type { Command } from 'commander'
-import { findReport, listReports, type StoredReport } from '#features/receiving/domain-reports/store.ts'
-import { invalid, notFound } from '#platform/errors.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { formatUuid } from '#platform/ids.ts'
-import { parseDomain } from '#protocols/address/domain.ts'
+import { listReports } from '#features/receiving/domain-reports/store.ts'
+import { parseDomainName, type ReportView, readReport, toReportView } from '../operator/domain-reports.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
-
-interface ReportView {
-  readonly id: string
-  /** `dmarc` or `tls`. */
-  readonly kind: string
-  /** Name of the account that has the domain; null if none has. */
-  readonly account: string | null
-  readonly domain: string
-  readonly organisation: string
-  readonly report_id: string
-  readonly period_start: string | null
-  readonly period_end: string | null
-  readonly size_bytes: number
-  readonly received_at: string
-}
-
-const toReportView = (stored: StoredReport): ReportView => ({
-  id: formatUuid(stored.uuid),
-  kind: stored.kind,
-  account: stored.account,
-  domain: stored.domain,
-  organisation: stored.organisation,
-  report_id: stored.reportId,
-  period_start: isoTimeOrNull(stored.beginAt),
-  period_end: isoTimeOrNull(stored.endAt),
-  size_bytes: stored.sizeBytes,
-  received_at: isoTime(stored.createdAt),
-})
 
 interface ListInput {
   readonly domain?: string
@@ -56,22 +25,9 @@ const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, 
   return { has_more: found.length > limit, reports: found.slice(0, limit).map(toReportView) }
 })
 
-function parseDomainName(text: string): string {
-  const parsed = parseDomain(text)
-  if (parsed.kind === 'invalid') throw invalid('domain', parsed.reason)
-  return parsed.domain
-}
-
 const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
-  const stored = findReport(app.db, id)
-  let content: Uint8Array
-  try {
-    content = app.content.get(stored.contentRef)
-  } catch (error) {
-    app.log.warn({ err: error, report: id }, 'cannot read report content')
-    throw notFound('report_content_gone', 'The report is no longer stored; only its entry in the list is left.')
-  }
-  return { ...toReportView(stored), content: new TextDecoder().decode(content) }
+  const { content, ...view } = readReport(app, id)
+  return { ...view, content: new TextDecoder().decode(content) }
 })
 
 export const reportAdminCommands = [list, show]

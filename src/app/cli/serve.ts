@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { createSetupLink } from '#features/people/team/setup.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
+import { ConfigError, type LoadedConfig } from '#platform/config.ts'
 import { DataDirInUseError } from '../create.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
@@ -19,8 +19,9 @@ export function addServeCommand(program: Command): void {
     .command('serve')
     .description('run the service until SIGTERM or SIGINT; a second signal ends it immediately, with exit code 1')
     .action(async () => {
-      const { config } = loadConfig()
-      await runService(config, 'tassis serve', async ({ url, inbound: { listener }, opened: { app } }) => {
+      const loaded = loadConfig()
+      const { config } = loaded
+      await runService(loaded, 'tassis serve', async ({ url, inbound: { listener }, opened: { app } }) => {
         const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
         const link = await findSetupLink(app)
@@ -45,7 +46,7 @@ export const findSetupLink = (app: App): Promise<string | undefined> =>
  * @param onStarted called once when the service has started
  */
 export async function runService(
-  config: Config,
+  loaded: LoadedConfig,
   command: string,
   onStarted: (service: Service) => void | Promise<void>,
 ): Promise<void> {
@@ -59,7 +60,8 @@ export async function runService(
     starting.abort()
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
-  const service = await startOrExplain(config, command, starting.signal)
+  const { config } = loaded
+  const service = await startOrExplain(loaded, command, starting.signal)
   // A signal ended the wait for a start.
   if (!service) return
   const { log } = service.opened.app
@@ -101,14 +103,18 @@ export const formatHostPort = ({ host, port }: { readonly host: string; readonly
  * Starts the service. For a port in use, the error names the command line to use instead, and no new data directory is
  * created.
  */
-async function startOrExplain(config: Config, command: string, ending: AbortSignal): Promise<Service | undefined> {
+async function startOrExplain(
+  { config, report: settings }: LoadedConfig,
+  command: string,
+  ending: AbortSignal,
+): Promise<Service | undefined> {
   const isNew = !existsSync(join(config.dataDir, 'tassis.db'))
   const conflict = isNew ? await findPortConflict(config, command) : undefined
   if (conflict) throw conflict
   try {
     // Imported here, because other commands start twice as fast without it.
     const { startService } = await import('../service.ts')
-    return await startService(config, {}, ending)
+    return await startService(config, { settings }, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
     // If another service runs on the same data, it also holds the port; the error about the data directory is then the

@@ -28,8 +28,7 @@ export function addStartCommand(program: Command): void {
     .command('start', { hidden: true })
     .description('run the service with a first account, domain, key and email; used by scripts/start')
     .action(async () => {
-      const { config } = loadConfig()
-      await runService(config, 'scripts/start', async (service) => print(await prepareFirstStart(service)))
+      await runService(loadConfig(), 'scripts/start', async (service) => print(await prepareFirstStart(service)))
       print('Stopped.')
     })
 }
@@ -52,7 +51,7 @@ async function prepareFirstStart(service: Service): Promise<string> {
   return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
 ${summary}
 
-  Dashboard       ${setupLink ?? `${service.url}/app`}
+  Dashboard       ${setupLink ? `${setupLink}\n                  (creates the first user, within one hour)` : `${service.url}/app`}
   Captured mail   ${service.url}/dev/captured
   Inbound mail    ${formatInbound(service)}
   The API         ${service.url}/docs

@@ -11,6 +11,7 @@ import {
   disableUserTotp,
   removeUser,
   requireUser,
+  setUserOperator,
   signUserOut,
 } from '#features/people/team/user-admin.ts'
 import { findUser, hasOtherOwner, listMemberships, listUsers, type User } from '#features/people/team/users.ts'
@@ -29,6 +30,7 @@ interface UserView {
   readonly name: string
   readonly has_password: boolean
   readonly totp_enabled: boolean
+  readonly is_operator: boolean
   readonly last_login_at: string | null
   readonly created_at: string
   readonly accounts: readonly { readonly id: string; readonly name: string; readonly role: string }[]
@@ -40,6 +42,7 @@ const toUserView = (app: App, user: User): UserView => ({
   name: user.name,
   has_password: user.passwordHash !== null,
   totp_enabled: user.totpEnabledAt !== null,
+  is_operator: user.operatorAt !== null,
   last_login_at: isoTimeOrNull(user.lastLoginAt),
   created_at: isoTime(user.createdAt),
   accounts: listMemberships(app.db, user.id).map(({ uuid, name, role }) => ({ id: formatUuid(uuid), name, role })),
@@ -109,7 +112,15 @@ const signOutAll = defineAdminCommand('users.sign-out', async ({ opened: { app }
   ended: await signUserOut(app, email),
 }))
 
-export const userAdminCommands = [create, list, reset, role, remove, totpOff, sessions, signOutAll]
+const operator = defineAdminCommand(
+  'users.operator',
+  async ({ opened: { app } }, { email, is_operator }: UserInput & { readonly is_operator: boolean }) => {
+    const { hasTotp } = await setUserOperator(app, email, is_operator)
+    return { email, is_operator, totp_enabled: hasTotp }
+  },
+)
+
+export const userAdminCommands = [create, list, reset, role, remove, totpOff, operator, sessions, signOutAll]
 
 const LINK_DESCRIPTION = 'sets a password once, within 24 hours'
 
@@ -157,7 +168,7 @@ export function addUserCommands(program: Command): void {
           user.accounts.map(({ name, role }) => `${name}: ${role}`).join(', '),
           user.totp_enabled ? 'app' : 'none',
           user.last_login_at === null ? 'never' : formatUtc(user.last_login_at),
-          user.has_password ? '' : 'no password yet',
+          [...(user.is_operator ? ['operator'] : []), ...(user.has_password ? [] : ['no password yet'])].join(', '),
         ]),
       ),
     )
@@ -202,6 +213,16 @@ export function addUserCommands(program: Command): void {
       printResult(options, done, () => `${toPrintable(email)} now signs in without a code.`)
     })
 
+  withJson(users.command('operator').description('make a user an operator of the whole service'))
+    .argument(...emailArgument)
+    .option('--remove', 'the user is no operator any more')
+    .action(async (email: string, { remove, ...options }: JsonOption & { readonly remove?: boolean }) => {
+      const done = await withData(loadConfig().config, (call) =>
+        call(operator, { email, is_operator: remove !== true }),
+      )
+      printResult(options, done, formatOperator)
+    })
+
   withJson(users.command('sessions').description('list the sessions of a user'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
@@ -227,6 +248,18 @@ export function addUserCommands(program: Command): void {
       const done = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
       printResult(options, done, ({ ended }) => `Ended ${formatCount(ended, 'session')} of ${toPrintable(email)}.`)
     })
+}
+
+function formatOperator(done: {
+  readonly email: string
+  readonly is_operator: boolean
+  readonly totp_enabled: boolean
+}) {
+  const email = toPrintable(done.email)
+  if (!done.is_operator) return `${email} is no operator of the service.`
+  return done.totp_enabled
+    ? `${email} is an operator of the service now: the dashboard has the screen Server after a sign-in with a code.`
+    : `${email} is an operator of the service now, and needs an authenticator app: the dashboard leads to it, in the screen Server.`
 }
 
 interface CreateOptions extends JsonOption, AccountOption {

@@ -1,4 +1,4 @@
-/** @module The files of the dashboard as responses: compressed, and cached by browsers for good. */
+/** @module The files of the dashboard as responses: compressed, and cached by browsers permanently. */
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { bundleDashboard } from './bundle.ts'
 import { type EmbeddedBundle, type Encoding, embeddedBundle } from './embedded.ts'

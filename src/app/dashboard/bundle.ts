@@ -31,8 +31,8 @@ export async function bundleDashboard(folder: string): Promise<DashboardBundle> 
     minify: true,
     publicPath: ASSETS_PATH,
     naming: { entry: '[name]-[hash].[ext]', chunk: 'part-[hash].[ext]', asset: '[name]-[hash].[ext]' },
-    // Otherwise React and others are bundled with their development checks.
-    define: { 'process.env.NODE_ENV': '"production"' },
+    // Otherwise React and others are bundled with their development checks, and ask for the process of a server.
+    define: { 'process.env.NODE_ENV': '"production"', 'process.env': '{}' },
   })
   const files = await Promise.all(
     outputs.map(async (output) => ({

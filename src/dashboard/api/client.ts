@@ -1,4 +1,5 @@
 /** @module Requests to `/v1` with the session cookie, and their errors. */
+import type { Pagination } from '#platform/http/envelope.ts'
 
 /** An error response of `/v1`, or a request without a response. */
 export class ApiError extends Error {
@@ -28,6 +29,12 @@ interface ErrorFields {
   readonly retry_after?: number
 }
 
+/** The response of a list. */
+export interface PageOf<Row> {
+  readonly data: readonly Row[]
+  readonly pagination: Pagination
+}
+
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
 
 let csrfToken = ''
@@ -50,18 +57,21 @@ export const listenForForbidden = (listener: () => void): void => {
 
 /** `/v1` path with the query; undefined and empty values are left out. */
 export function toUrl(path: string, query: QueryValues = {}): string {
-  const values = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined || value === '' ? [] : [[name, String(value)]],
-  )
-  return values.length === 0 ? path : `${path}?${new URLSearchParams(values)}`
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined && value !== '') parameters.set(name, String(value))
+  return parameters.size === 0 ? path : `${path}?${parameters}`
 }
 
 export interface RequestOptions {
   readonly query?: QueryValues
+  /** Sent as JSON; a Blob as it is, with its type. */
   readonly body?: unknown
   readonly signal?: AbortSignal
   /** Lets a request be repeated without a second effect, where the route takes such a key. */
   readonly idempotencyKey?: string
+  /** Further headers, such as the confirmation of a deletion. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** A new key for `idempotencyKey`; works in insecure contexts too. */
@@ -70,33 +80,40 @@ export const newIdempotencyKey = (): string =>
 
 /** Sends a request and returns the JSON of the response; undefined for 204. @throws ApiError */
 export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-  const { query, body, signal, idempotencyKey } = options
+  const { query, body, signal, idempotencyKey, headers } = options
   const response = await send(toUrl(path, query), {
     method,
     headers: {
       accept: 'application/json',
-      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(body !== undefined && { 'content-type': body instanceof Blob ? body.type : 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
       ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+      ...headers,
     },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: body instanceof Blob ? body : JSON.stringify(body) }),
     ...(signal && { signal }),
   })
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
+  throw await toRequestError(response, method, path)
+}
+
+/** The error of a response; the page also learns of a session that has ended and of a role that was changed. */
+export async function toRequestError(response: Response, method: string, path: string): Promise<ApiError> {
   const error = await toApiError(response)
   // The sign-in itself also responds with 401, which is about the password.
   if (error.status === 401 && path !== '/v1/auth/login') {
     onSignedOut()
-    throw new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
+    return new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
   }
-  if (error.status === 403 && method !== 'GET') onForbidden()
-  throw error
+  // Only the age of the password; the role is the same.
+  if (error.status === 403 && method !== 'GET' && error.code !== 'password_required') onForbidden()
+  return error
 }
 
 export const get = <T>(path: string, query?: QueryValues, signal?: AbortSignal): Promise<T> =>
   request('GET', path, { ...(query && { query }), ...(signal && { signal }) })
 
-async function send(url: string, init: RequestInit): Promise<Response> {
+export async function send(url: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(url, { ...init, credentials: 'same-origin', cache: 'no-store' })
   } catch (error) {

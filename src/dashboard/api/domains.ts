@@ -2,14 +2,8 @@
 import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { DomainWire, PublishedDnsWire, VerificationWire } from '#features/setup/domains/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { ApiError, get, request } from './client.ts'
+import { ApiError, get, type PageOf, request } from './client.ts'
 import { useLiveEvents } from './live.tsx'
-
-export interface DomainPage {
-  readonly data: readonly DomainWire[]
-  readonly pagination: Pagination
-}
 
 /** While records are missing, DNS is checked this often. */
 export const CHECK_INTERVAL_MS = 10_000
@@ -23,7 +17,7 @@ const toPath = (id: string, action = ''): string => `/v1/domains/${encodeURIComp
 export const useDomains = (page: number) =>
   useQuery({
     queryKey: ['domains', 'list', page],
-    queryFn: ({ signal }) => get<DomainPage>('/v1/domains', { page, per_page: PAGE_SIZE }, signal),
+    queryFn: ({ signal }) => get<PageOf<DomainWire>>('/v1/domains', { page, per_page: PAGE_SIZE }, signal),
     placeholderData: keepPreviousData,
   })
 
@@ -32,6 +26,12 @@ export const useDomain = (id: string) =>
     queryKey: domainKey(id),
     queryFn: async ({ signal }) => (await get<{ data: DomainWire }>(toPath(id), {}, signal)).data,
   })
+
+/** The domain for an example: a verified one if there is any. Undefined without a domain. */
+export function useExampleDomain(): DomainWire | undefined {
+  const { data } = useDomains(1)
+  return data?.data.find(({ status }) => status === 'verified') ?? data?.data[0]
+}
 
 /** Returns a function that reads a domain again. */
 export function useRefreshDomain(id: string): () => Promise<void> {

@@ -131,7 +131,7 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
       source = new EventSource('/v1/events?after=latest')
       source.onopen = () => setState('live')
       source.onerror = () => {
-        // The browser reconnects by itself after a lost connection, not after an error response.
+        // The browser reconnects automatically after a lost connection, not after an error response.
         setState('polling')
         if (source?.readyState !== EventSource.CLOSED) return
         timer = setTimeout(open, RETRY_MS)

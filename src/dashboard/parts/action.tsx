@@ -14,7 +14,7 @@ export const ActionButton = ({ reason, onClick, children, ...props }: ActionProp
       {children}
     </Button>
   ) : (
-    <Tooltip label={reason} events={{ hover: true, focus: true, touch: true }} multiline maw={300}>
+    <Tooltip label={reason} position="bottom" events={{ hover: true, focus: true, touch: true }} multiline maw={300}>
       <Button {...props} data-disabled aria-disabled="true" aria-description={reason}>
         {children}
       </Button>

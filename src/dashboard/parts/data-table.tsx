@@ -17,14 +17,17 @@ interface DataTableProps<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
+  /** Whether the columns need more room than a tablet has. */
+  readonly isWide?: boolean
   toKey(row: Row): string
 }
 
 /** Also narrow: a wide screen with large text, because media queries count in the browser's text size. */
 const NARROW = '(max-width: 47.99em)'
+const NARROW_FOR_WIDE = '(max-width: 63.99em)'
 
-export function DataTable<Row>({ label, columns, rows, toKey }: DataTableProps<Row>) {
-  const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
+export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: DataTableProps<Row>) {
+  const isNarrow = useMediaQuery(isWide ? NARROW_FOR_WIDE : NARROW, undefined, { getInitialValueInEffect: false })
   if (isNarrow)
     return (
       <ul className="cards" aria-label={label}>

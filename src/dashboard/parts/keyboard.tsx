@@ -1,22 +1,24 @@
 /** @module Keyboard shortcuts of all screens, the list of them, and the palette that goes anywhere. */
-import { Kbd, Modal, NavLink, Stack, Table, TextInput } from '@mantine/core'
+import { Kbd, Modal, NavLink, Stack, Table, Text, TextInput } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import { NAVIGATION } from './navigation.ts'
+import { useSession } from '../api/session.tsx'
+import { listNavigation, type NavigationItem } from './navigation.ts'
 
 /** Marks the element that `/` moves to. */
 export const SEARCH_MARK = { 'data-search': '' }
 /** Marks the rows that `j` and `k` move between; each has a link. */
 export const ROW_MARK = { 'data-row': '' }
 
-const SHORTCUTS: readonly (readonly [keys: string, effect: string])[] = [
+const listShortcuts = (navigation: readonly NavigationItem[]): readonly (readonly [keys: string, effect: string])[] => [
   ['/', 'Search on this screen'],
   ['Ctrl K', 'Go anywhere'],
-  ...NAVIGATION.map(({ key, label }) => [`g ${key}`, `Go to ${label}`] as const),
+  ...navigation.map(({ key, label }) => [`g ${key}`, `Go to ${label}`] as const),
   ['j', 'Next row'],
   ['k', 'Previous row'],
   ['Enter', 'Open the row'],
+  ['Delete', 'Delete the captured email (in the sandbox)'],
   ['Esc', 'Close'],
   ['?', 'This list'],
 ]
@@ -32,9 +34,12 @@ const isTyping = (target: EventTarget | null): boolean =>
 
 export function Keyboard() {
   const navigate = useNavigate()
+  const navigation = listNavigation(useSession().user.is_operator)
   const [isHelpOpen, help] = useDisclosure(false)
   const [isPaletteOpen, palette] = useDisclosure(false)
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
+  const latest = useRef(navigation)
+  latest.current = navigation
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {
@@ -45,7 +50,7 @@ export function Keyboard() {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
       if (event.timeStamp - goPressedAt.current < SEQUENCE_MS) {
         goPressedAt.current = Number.NEGATIVE_INFINITY
-        const item = NAVIGATION.find(({ key }) => key === event.key)
+        const item = latest.current.find(({ key }) => key === event.key)
         if (item) void navigate({ to: item.to })
         return
       }
@@ -68,7 +73,7 @@ export function Keyboard() {
       <Modal opened={isHelpOpen} onClose={help.close} title="Keyboard shortcuts">
         <Table>
           <Table.Tbody>
-            {SHORTCUTS.map(([keys, effect]) => (
+            {listShortcuts(navigation).map(([keys, effect]) => (
               <Table.Tr key={keys}>
                 <Table.Td>
                   <Kbd>{keys}</Kbd>
@@ -79,7 +84,7 @@ export function Keyboard() {
           </Table.Tbody>
         </Table>
       </Modal>
-      <Palette isOpen={isPaletteOpen} onClose={palette.close} />
+      <Palette navigation={navigation} isOpen={isPaletteOpen} onClose={palette.close} />
     </>
   )
 }
@@ -95,16 +100,17 @@ function moveBetweenRows(step: 1 | -1): void {
 }
 
 interface PaletteProps {
+  readonly navigation: readonly NavigationItem[]
   readonly isOpen: boolean
   onClose(): void
 }
 
 /** Goes to a screen by its name, or searches emails for an address. */
-function Palette({ isOpen, onClose }: PaletteProps) {
+function Palette({ navigation, isOpen, onClose }: PaletteProps) {
   const navigate = useNavigate()
   const [text, setText] = useState('')
   const wanted = text.trim().toLowerCase()
-  const screens = NAVIGATION.filter(({ label }) => label.toLowerCase().includes(wanted))
+  const screens = navigation.filter(({ label }) => label.toLowerCase().includes(wanted))
   const go = (to: string) => {
     setText('')
     onClose()
@@ -135,6 +141,7 @@ function Palette({ isOpen, onClose }: PaletteProps) {
           {screens.map(({ label, to }) => (
             <NavLink key={to} component="button" type="button" label={label} onClick={() => go(to)} />
           ))}
+          {screens.length === 0 && !wanted.includes('@') && <Text size="sm">No screen has this name.</Text>}
           {wanted.includes('@') && (
             <NavLink component="button" type="button" label={`Emails to ${text.trim()}`} onClick={findEmails} />
           )}

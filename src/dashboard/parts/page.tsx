@@ -17,7 +17,7 @@ export function Page({ title, action, children }: PageProps) {
     <Stack gap="lg" maw={1200}>
       <Group justify="space-between" align="flex-start">
         <Title order={1} size="h2" style={{ overflowWrap: 'anywhere', minWidth: 0 }}>
-          {title}
+          <bdi>{title}</bdi>
         </Title>
         {action}
       </Group>

@@ -24,10 +24,13 @@ import { request } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
 import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
-import { NAVIGATION } from './navigation.ts'
+import { listNavigationGroups } from './navigation.ts'
+import { PasswordAgainProvider } from './password-again.tsx'
+import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
+  const { user } = useSession()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes at each change of the path
   useEffect(() => menu.close(), [path])
@@ -65,26 +68,41 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Screens">
         <AppShell.Section grow component={ScrollArea}>
-          {NAVIGATION.map(({ label, to }) => (
-            <NavLink
-              key={to}
-              component={Link}
-              to={to}
-              label={label}
-              active={to === '/' ? path === '/' : path.startsWith(to)}
-              {...((to === '/' ? path === '/' : path.startsWith(to)) && { 'aria-current': 'page' })}
-            />
+          {listNavigationGroups(user.is_operator).map(({ label: group, items }) => (
+            <div key={group ?? ''}>
+              {group !== undefined && (
+                <Text size="xs" c="dimmed" fw={600} px="xs" pt="xs">
+                  {group}
+                </Text>
+              )}
+              {items.map(({ label, to }) => {
+                const isHere = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
+                return (
+                  <NavLink
+                    key={to}
+                    component={Link}
+                    to={to}
+                    label={label}
+                    py={4}
+                    active={isHere}
+                    {...(isHere && { 'aria-current': 'page' })}
+                  />
+                )
+              })}
+            </div>
           ))}
         </AppShell.Section>
         <AppShell.Section>
           <NavLink component="a" href="/docs" label="API description" />
-          <NavLink component="a" href="/webhooks" label="Webhook secrets" />
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
-        <Outlet />
+        <PasswordAgainProvider>
+          <Outlet />
+        </PasswordAgainProvider>
       </AppShell.Main>
       <Keyboard />
+      <RecoveryCodesDialog />
     </AppShell>
   )
 }

@@ -18,4 +18,4 @@ export function useEscape(onEscape: () => void): void {
 
 const isUsedElsewhere = (target: EventTarget | null): boolean =>
   document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null ||
-  (target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  (target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)))

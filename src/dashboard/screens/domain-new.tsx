@@ -9,6 +9,7 @@ import { ActionButton } from '../parts/action.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
+import { toTypedDomain } from './domains/state.ts'
 import { Steps } from './domains/steps.tsx'
 
 export function DomainNewScreen() {
@@ -19,9 +20,11 @@ export function DomainNewScreen() {
   const reason = useAllowed('developer')
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    setIsMissing(name.trim() === '')
-    if (name.trim() === '' || reason !== undefined || create.isPending) return
-    create.mutate(name.trim(), { onSuccess: ({ data }) => navigate({ to: `/domains/${data.id}` }) })
+    const domain = toTypedDomain(name)
+    setName(domain)
+    setIsMissing(domain === '')
+    if (domain === '' || reason !== undefined || create.isPending) return
+    create.mutate(domain, { onSuccess: ({ data }) => navigate({ to: `/domains/${data.id}` }) })
   }
   const fieldError = isMissing ? 'Enter a domain, such as example.com.' : findFieldError(create.error, 'domain')
   const isKnown = create.error instanceof ApiError && create.error.code === 'domain_exists'

@@ -1,12 +1,14 @@
 /** @module The list of domains. */
-import { Anchor, Button, Code, Group, Text } from '@mantine/core'
+import { Anchor, Code, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { type DomainPage, useDomainEvents, useDomains } from '../api/domains.ts'
+import type { PageOf } from '../api/client.ts'
+import { useDomainEvents, useDomains } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { DomainStatus, RecordMarks } from './domains/marks.tsx'
 
@@ -62,28 +64,18 @@ export function DomainsScreen() {
   )
 }
 
-function DomainTable({ found: { data, pagination }, page }: { readonly found: DomainPage; readonly page: number }) {
+function DomainTable({
+  found: { data, pagination },
+  page,
+}: {
+  readonly found: PageOf<DomainWire>
+  readonly page: number
+}) {
   return (
     <>
       <DataTable label="Domains, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
       {data.length === 0 && <Text>There are no domains on this page.</Text>}
-      {(page > 1 || pagination.total_pages > 1) && (
-        <Group component="nav" aria-label="Pages">
-          {page > 1 && (
-            <Button component={Link} to={page === 2 ? '/domains' : `/domains?page=${page - 1}`} variant="default">
-              Newer
-            </Button>
-          )}
-          {page < pagination.total_pages && (
-            <Button component={Link} to={`/domains?page=${page + 1}`} variant="default">
-              Older
-            </Button>
-          )}
-          <Text size="sm">
-            Page {page} of {pagination.total_pages}
-          </Text>
-        </Group>
-      )}
+      <Pages path="/domains" page={page} totalPages={pagination.total_pages} />
     </>
   )
 }

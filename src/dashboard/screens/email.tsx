@@ -1,21 +1,25 @@
 /** @module One email: what happened to it, what happens next, its content, and what can be done. */
-import { Anchor, Paper, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Paper, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { ApiError, get } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
+import { Mailbox } from '../parts/mailbox.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { EmailActions } from './emails/actions.tsx'
 import { EmailContent } from './emails/content.tsx'
-import { useRefreshSoon } from './emails/live-list.ts'
 import { sentence } from './emails/sentence.ts'
-import { Timeline, toShownStatus } from './emails/timeline.tsx'
+import { toShownStatus } from './emails/shown-status.ts'
+import { Timeline } from './emails/timeline.tsx'
 
 const route = getRouteApi('/emails/$id')
 
@@ -68,13 +72,11 @@ function toTitle(subject: string): string {
 function EmailView({ email }: { readonly email: EmailDetail }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
-  const [first] = email.recipients
-  const decidedBy = email.recipients.length === 1 || email.status === 'sent' ? first : undefined
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
         <Stack gap="xs">
-          <StatusBadge status={decidedBy ? toShownStatus(email, decidedBy) : email.status} />
+          <StatusBadge status={toShownStatus(email)} />
           <Text size="lg" role="status" data-sentence="">
             {sentence(email)}
           </Text>
@@ -98,27 +100,18 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
   )
 }
 
-const Section = ({ title, children }: { readonly title: string; readonly children: React.ReactNode }) => (
-  <Stack gap="sm" component="section">
-    <Title order={2} size="h4">
-      {title}
-    </Title>
-    {children}
-  </Stack>
-)
-
 const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
   <Facts
     facts={[
       ['Subject', email.subject],
-      ['From', email.from_address],
+      ['From', <Mailbox key="from" text={email.from_address} />],
       ['To', email.to],
       ['Cc', email.cc.join(', ')],
       ['Bcc', email.bcc.join(', ')],
       ['Accepted', <Time key="accepted" iso={email.created_at} isExact />],
       ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} isExact />],
       ['Tags', email.tags.join(', ')],
-      ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatSize(size)})`).join(', ')],
+      ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatBytes(size)})`).join(', ')],
       ['Message-ID', email.message_id],
       ['Id', email.id],
       ['Repeats', toOriginalLink(email)],
@@ -127,13 +120,6 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
     ]}
   />
 )
-
-const formatSize = (bytes: number): string =>
-  bytes < 1024
-    ? `${bytes} B`
-    : bytes < 1024 ** 2
-      ? `${(bytes / 1024).toFixed(1)} KiB`
-      : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
 
 /** A link to the email that this one repeats. */
 function toOriginalLink(email: EmailDetail) {

@@ -1,43 +1,35 @@
 /** @module The list of emails: newest first, with filters, live. */
 import { Anchor, Badge, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect, useMemo } from 'react'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
 import { ApiError, get } from '../api/client.ts'
+import { toSendCommand } from '../api/commands.ts'
+import { useExampleDomain } from '../api/domains.ts'
+import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatCount } from '../parts/format.ts'
+import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
-import { countRecipients, type EmailPage, useLiveList } from './emails/live-list.ts'
-import { isCaptured } from './emails/sentence.ts'
+import { countRecipients, useLiveList } from './emails/live-list.ts'
+import { toShownStatus } from './emails/shown-status.ts'
 
 const route = getRouteApi('/emails')
-
-const sendCommand = () => `curl ${location.origin}/v1/emails \\
-  -H 'Authorization: Bearer YOUR_API_KEY' \\
-  -H 'Content-Type: application/json' \\
-  -d '{"from": "you@your-domain.example", "to": "bob@example.com", "subject": "Hello", "text_body": "Hello, Bob."}'`
-
-/** What the location keeps beside its URL: the cursors of the newer pages; an empty one is the first page. */
-interface ListState {
-  readonly newer?: readonly string[]
-}
 
 export function EmailsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })
   const list = useLiveList({ ...toEmailQuery(filters), cursor })
   const { query, page } = list
   const hasFilters = FILTER_NAMES.some((name) => filters[name] !== undefined)
   const fieldErrors = toFieldErrors(query.error)
-  const goTo = (next: string | undefined, state: ListState) =>
-    navigate({ search: { ...filters, ...(next && { cursor: next }) }, state: state as object })
   return (
     <Page title="Emails">
       <FilterBar
@@ -45,30 +37,18 @@ export function EmailsScreen() {
         errors={fieldErrors}
         onChange={(next) => void navigate({ search: next })}
       />
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {query.error && Object.keys(fieldErrors).length === 0 && (
+        <ErrorState error={query.error} onRetry={() => query.refetch()} />
+      )}
       {!page ? (
         !query.error && <LoadingState />
       ) : page.data.length === 0 && !cursor ? (
         <Nothing hasFilters={hasFilters} onClear={() => void navigate({ search: {} })} />
       ) : (
         <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows
-            count={cursor ? 0 : list.newCount}
-            hasMore={list.hasMoreNew}
-            onShow={() => {
-              list.showNew()
-              scrollTo({ top: 0 })
-            }}
-          />
+          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
           <EmailTable rows={page.data} />
-          <Pages
-            page={page}
-            isFirst={!cursor}
-            onOlder={(next) => void goTo(next, { newer: [...newer, cursor ?? ''] })}
-            onNewer={() => void goTo(newer.at(-1) || undefined, { newer: newer.slice(0, -1) })}
-            onNewest={() => void goTo(undefined, {})}
-            hasNewer={newer.length > 0}
-          />
+          <CursorPages next={page.pagination.next_cursor} summary={toSummary(page.pagination.total)} isByTime />
         </Stack>
       )}
     </Page>
@@ -99,32 +79,20 @@ const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClea
       </Button>
     </EmptyState>
   ) : (
-    <EmptyState title="No email yet" command={sendCommand()}>
+    <NoEmailYet />
+  )
+
+function NoEmailYet() {
+  const domain = useExampleDomain()
+  return (
+    <EmptyState title="No email yet" command={toSendCommand(domain?.domain)}>
       <Text>
         Every email that you send appears here, with what happened to it. This command sends the first one; put in one
-        of your API keys. From a domain that is not verified it is only captured.
+        of your API keys{domain ? '' : ' and your domain'}. From a domain that is not verified it is only captured.
       </Text>
     </EmptyState>
   )
-
-interface NewRowsProps {
-  readonly count: number
-  readonly hasMore: boolean
-  onShow(): void
 }
-
-/** Always in the page, so that screen readers announce a change. */
-const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
-  // The space is kept, so that the list does not move when there are new emails.
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={onShow}>
-        {count}
-        {hasMore && '+'} new
-      </Button>
-    )}
-  </div>
-)
 
 /** The email opened last: back in the list, its row has the focus, so that `j` and `k` continue there. */
 let lastOpenedId: string | undefined
@@ -170,10 +138,6 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
   ]
   return <DataTable label="Emails" columns={columns} rows={rows} toKey={({ id }) => id} />
 }
-
-/** A captured email was not delivered. */
-const toShownStatus = (row: EmailRow): string =>
-  row.status === 'sent' && isCaptured(row, row.smtp_response) ? 'captured' : row.status
 
 function Recipient({ row }: { readonly row: EmailRow }) {
   const more = countRecipients(row) - 1
@@ -222,40 +186,7 @@ function useStreams(): ReadonlyMap<string, string> {
   return useMemo(() => new Map(data?.data.map(({ id, slug }) => [id, slug])), [data])
 }
 
-interface PagesProps {
-  readonly page: EmailPage
-  readonly isFirst: boolean
-  readonly hasNewer: boolean
-  onOlder(cursor: string): void
-  onNewer(): void
-  onNewest(): void
-}
+const MAX_COUNTED = 10_000
 
-function Pages({ page, isFirst, hasNewer, onOlder, onNewer, onNewest }: PagesProps) {
-  const { next_cursor: next, total } = page.pagination
-  if (isFirst && next === undefined) return null
-  return (
-    <Group justify="space-between" component="nav" aria-label="Pages">
-      <Text size="sm" c="dimmed">
-        {total > 10_000 ? 'More than 10,000' : total.toLocaleString()} emails
-      </Text>
-      <Group gap="xs">
-        {!isFirst && !hasNewer && (
-          <Button variant="default" size="xs" onClick={onNewest}>
-            Newest
-          </Button>
-        )}
-        {!isFirst && hasNewer && (
-          <Button variant="default" size="xs" onClick={onNewer}>
-            Newer
-          </Button>
-        )}
-        {next !== undefined && (
-          <Button variant="default" size="xs" onClick={() => onOlder(next)}>
-            Older
-          </Button>
-        )}
-      </Group>
-    </Group>
-  )
-}
+const toSummary = (total: number): string =>
+  total > MAX_COUNTED ? `More than ${formatCount(MAX_COUNTED, 'email')}` : formatCount(total, 'email')

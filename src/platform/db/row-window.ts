@@ -28,6 +28,14 @@ export function belowId({ after }: Pick<RowWindow, 'after'>): number {
   return id
 }
 
+/** For a list ordered by a text, in its order: the exclusive lower bound of the texts. */
+export function aboveText({ after }: Pick<RowWindow, 'after'>): string {
+  if (!after) return ''
+  const [text] = after
+  if (after.length !== 1 || typeof text !== 'string') throw invalidCursor()
+  return text
+}
+
 /** For a list ordered by time and then id, newest first: the exclusive upper bound of both. */
 export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [time: number, id: number] {
   if (!after) return [ABOVE_ALL, ABOVE_ALL]

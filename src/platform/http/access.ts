@@ -7,6 +7,7 @@
 export const REQUIRED_SCOPE = 'x-required-scope'
 export const SESSION_ONLY = 'x-session-only'
 export const OWNERS_ONLY = 'x-owners-only'
+export const OPERATORS_ONLY = 'x-operators-only'
 export const CHANGES = 'x-changes'
 
 const SESSION = { session: [] }
@@ -32,6 +33,9 @@ export const sessionOnly = { security: [SESSION], [SESSION_ONLY]: true }
 
 /** Used together with `requires`: a user must be an owner to call the route; a key needs only its scope. */
 export const ownersOnly = { [OWNERS_ONLY]: true }
+
+/** Needs an operator of the service, with a second factor in this session; any other caller gets a 403. */
+export const operatorsOnly = { ...requiresSession, [OPERATORS_ONLY]: true }
 
 /**
  * For a GET that changes something: like any change, it must not be callable by another site's page with a user's

@@ -6,7 +6,7 @@
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
 import { AppError, tooManyRequests, unauthorized } from '../errors.ts'
-import { CHANGES, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
+import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { CSV_TYPE } from './csv.ts'
 import { insufficientScope, toErrorResponseData } from './error-response.ts'
@@ -174,6 +174,7 @@ function finishOperation(path: string, operation: JsonObject): JsonObject {
     [ERROR_RESPONSES]: refusals,
     [SESSION_ONLY]: isSessionOnly,
     [OWNERS_ONLY]: isOwnersOnly,
+    [OPERATORS_ONLY]: isOperatorsOnly,
     [CHANGES]: __,
     ...rest
   } = operation
@@ -184,7 +185,11 @@ function finishOperation(path: string, operation: JsonObject): JsonObject {
   const description = [
     operation['description'],
     typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
-    isSessionOnly === true ? 'For signed-in users, not for API keys.' : undefined,
+    isOperatorsOnly === true
+      ? 'For operators of the service who signed in with their authenticator app, not for API keys.'
+      : isSessionOnly === true
+        ? 'For signed-in users, not for API keys.'
+        : undefined,
     isOwnersOnly === true ? 'A signed-in user must be an owner.' : undefined,
   ]
   return {

@@ -4,7 +4,7 @@
  */
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
-import { CHANGES, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
+import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
 import { checkQueryNames, queryNamesOf } from './query.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
@@ -16,6 +16,7 @@ export interface RouteRules {
   /** The route is for signed-in users, not for keys. */
   readonly isSessionOnly: boolean
   readonly isOwnersOnly: boolean
+  readonly isOperatorsOnly: boolean
   /** Whether the route changes something; a session cookie alone is then not enough. */
   readonly isMutation: boolean
   readonly checkBody: Check | undefined
@@ -64,6 +65,7 @@ interface RouteHooks {
     readonly [REQUIRED_SCOPE]?: string
     readonly [SESSION_ONLY]?: boolean
     readonly [OWNERS_ONLY]?: boolean
+    readonly [OPERATORS_ONLY]?: boolean
     readonly [CHANGES]?: boolean
     readonly [BODY_FORMAT]?: BodyFormat
     readonly parameters?: readonly { readonly name?: string }[]
@@ -91,6 +93,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       requiredScopes,
       isSessionOnly: route.detail?.[SESSION_ONLY] === true,
       isOwnersOnly: route.detail?.[OWNERS_ONLY] === true,
+      isOperatorsOnly: route.detail?.[OPERATORS_ONLY] === true,
       isMutation: method !== 'GET' || route.detail?.[CHANGES] === true,
       checkBody: createPartCheck(body, 'body', method, path),
       bodyFormat,

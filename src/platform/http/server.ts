@@ -443,14 +443,15 @@ const isReadMethod = (method: string): boolean => method === 'GET' || method ===
 /** Throws 403 when the actor may not use the route. */
 function requireAccess<Actor>(
   { hasScope, sessions }: HttpServerOptions<Actor>,
-  { requiredScopes = [], isSessionOnly, isOwnersOnly }: RouteRules,
+  { requiredScopes = [], isSessionOnly, isOwnersOnly, isOperatorsOnly }: RouteRules,
   actor: Actor,
 ): void {
   for (const scope of requiredScopes)
     if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
   const refusal =
     (isSessionOnly ? sessions?.sessionRefusal(actor) : undefined) ??
-    (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined)
+    (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined) ??
+    (isOperatorsOnly ? sessions?.operatorRefusal(actor) : undefined)
   if (refusal) throw refusal
 }
 

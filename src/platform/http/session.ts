@@ -21,6 +21,8 @@ export interface SessionGate<Actor> {
   sessionRefusal(actor: Actor): AppError | undefined
   /** The error for a user who is not an owner, on a route for owners; undefined for an owner and for a key. */
   ownerRefusal(actor: Actor): AppError | undefined
+  /** The error for an actor that is not an operator of the service; undefined for an operator. */
+  operatorRefusal(actor: Actor): AppError | undefined
   /** The error for an actor that lacks a scope of the route, if the actor is a user; undefined for a key. */
   roleRefusal(actor: Actor): AppError | undefined
 }

@@ -1,13 +1,12 @@
 /** @module Deletes a domain after its name was typed. */
-import { Button, Group, List, Modal, Stack, Text, TextInput, Title } from '@mantine/core'
+import { List, Stack, Text, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useDeleteDomain } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
 
 export function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
   const [isOpen, modal] = useDisclosure(false)
@@ -24,57 +23,30 @@ export function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
       <ActionButton reason={reason} onClick={modal.open} variant="default">
         Delete this domain
       </ActionButton>
-      <Modal
-        opened={isOpen}
-        onClose={modal.close}
-        title={`Delete ${domain.domain}?`}
-        closeButtonProps={{ 'aria-label': 'Close' }}
-      >
-        <DeleteForm domain={domain} onClose={modal.close} />
-      </Modal>
+      {isOpen && <DeleteDialog domain={domain} onClose={modal.close} />}
     </Stack>
   )
 }
 
-function DeleteForm({ domain, onClose }: { readonly domain: DomainWire; onClose(): void }) {
-  const [typed, setTyped] = useState('')
-  const [isWrong, setIsWrong] = useState(false)
+function DeleteDialog({ domain, onClose }: { readonly domain: DomainWire; onClose(): void }) {
   const remove = useDeleteDomain(domain.id)
   const navigate = useNavigate()
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    const isSame = typed.trim().toLowerCase() === domain.domain
-    setIsWrong(!isSame)
-    if (isSame) remove.mutate(undefined, { onSuccess: () => navigate({ to: '/domains' }) })
-  }
   return (
-    <form onSubmit={submit} noValidate>
-      <Stack>
-        <List size="sm">
-          <List.Item>Scheduled mail of the domain is cancelled.</List.Item>
-          <List.Item>Queued mail is still signed and sent. Leave the DNS records until it has ended.</List.Item>
-          <List.Item>If you add the domain again, it gets a new DKIM key.</List.Item>
-        </List>
-        <TextInput
-          label={`Type ${domain.domain} to confirm`}
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-          error={isWrong && 'This is not the name of the domain.'}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-          data-autofocus
-        />
-        <FormError error={remove.error} />
-        <Group>
-          <Button type="submit" color="red" loading={remove.isPending}>
-            Delete
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Keep it
-          </Button>
-        </Group>
-      </Stack>
-    </form>
+    <DialogFrame
+      title={`Delete ${domain.domain}?`}
+      confirm="Delete"
+      isDangerous
+      isBusy={remove.isPending}
+      typed={domain.domain}
+      error={remove.error}
+      onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/domains' }) })}
+      onClose={onClose}
+    >
+      <List size="sm">
+        <List.Item>Scheduled mail of the domain is cancelled.</List.Item>
+        <List.Item>Queued mail is still signed and sent. Leave the DNS records until it has ended.</List.Item>
+        <List.Item>If you add the domain again, it gets a new DKIM key.</List.Item>
+      </List>
+    </DialogFrame>
   )
 }

@@ -1,5 +1,5 @@
 /** @module The DNS records of a domain: what to publish, what DNS has now, checked again while one is missing. */
-import { Anchor, Button, Group, Paper, Stack, Switch, Text, Title, VisuallyHidden } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Paper, Stack, Switch, Text, Title, VisuallyHidden } from '@mantine/core'
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
 import { toZoneFileUrl, useDomainDns, useRefreshDomain, useVerify } from '../../api/domains.ts'
@@ -14,6 +14,7 @@ import {
   describeKept,
   hasImproved,
   isDone,
+  isUnproven,
   listRecords,
   RECORD_NAMES,
   RECORD_PURPOSES,
@@ -51,7 +52,18 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
       <QueryView query={query}>
         {(dns) => (
           <>
+            {dns.warnings.map((warning) => (
+              <Alert key={warning} color="red" title="These records cannot be used yet">
+                {warning}
+              </Alert>
+            ))}
             <Provider dns={dns} />
+            {isUnproven(domain, dns) && (
+              <Alert color="yellow" title="DNS does not have all records of this domain">
+                It counts as verified, by an earlier check or without one. Publish what is missing below: when the next
+                checks miss a record that sending needs, the domain sends for 72 more hours.
+              </Alert>
+            )}
             <Group>
               <Switch
                 label="Show full names"
@@ -86,7 +98,13 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
 }
 
 function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: PublishedDnsWire }) {
-  const servers = nameservers.length > 0 ? nameservers.join(', ') : 'no name servers that could be found'
+  const servers = nameservers.join(', ')
+  if (nameservers.length === 0)
+    return (
+      <Text maw={720}>
+        No name servers of {zone} were found: check the spelling of the domain, and that it is registered.
+      </Text>
+    )
   if (provider === null)
     return (
       <Text maw={720}>

@@ -94,6 +94,21 @@ export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean 
 export const isDone = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
   listRecords(dns).every(({ status }) => status === 'verified') && !hasImproved(domain, dns)
 
+/** Whether a domain counts as verified although DNS now lacks one of its records, and no check has stored that. */
+export const isUnproven = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+  domain.status === 'verified' &&
+  !domain.records_lost_at &&
+  listRecords(dns).some(({ key, status }) => isVerified(domain, key) && (status === 'missing' || status === 'wrong'))
+
+/** The domain in what a user typed or pasted: an address of a web page or of a mailbox has more. */
+export function toTypedDomain(text: string): string {
+  const [host = ''] = text
+    .trim()
+    .replace(/^https?:\/\//i, '')
+    .split(/[/?#]/, 1)
+  return host.slice(host.lastIndexOf('@') + 1)
+}
+
 /** What belongs at the name: the existing record that stays, the one that keeps its terms, or the expected one. */
 export const toPublish = ({ expected, keep }: DnsRecordView): string => keep ?? expected
 

@@ -11,7 +11,7 @@ export const Steps = ({ current }: { readonly current: number }) => (
       <li key={label} {...(index + 1 === current && { 'aria-current': 'step' })}>
         {index + 1 < current ? (
           <StatusLabel tone="good">
-            {label}
+            {index + 1}. {label}
             <VisuallyHidden>, done</VisuallyHidden>
           </StatusLabel>
         ) : (

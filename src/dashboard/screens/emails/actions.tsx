@@ -1,15 +1,16 @@
 /** @module What can be done with an email: cancel, reschedule, send again, suppress a recipient. */
-import { Alert, Button, Checkbox, Group, Modal, Radio, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Button, Checkbox, Group, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { useState } from 'react'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { newIdempotencyKey, request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
+import { toShownRecipientStatus, toShownStatus } from './shown-status.ts'
 
 type Dialog = 'cancel' | 'reschedule' | 'resend' | 'suppress'
 
@@ -24,7 +25,7 @@ export function EmailActions({ email }: EmailActionsProps) {
   const [done, setDone] = useState<string>()
   const roleReason = useAllowed('developer')
   const isScheduled = email.status === 'scheduled'
-  const status = toStatusWord(email.status).toLowerCase()
+  const status = toStatusWord(toShownStatus(email)).toLowerCase()
   const scheduledReason = isScheduled ? undefined : `Only a scheduled email can be changed; this one is ${status}.`
   const resendReason = OPEN.includes(email.status)
     ? `This email is still ${status}; it can be sent again when that has ended.`
@@ -59,50 +60,6 @@ interface DialogProps extends EmailActionsProps {
   /** @param message what was done; undefined: nothing */
   onClose(message?: string): void
 }
-
-interface FrameProps {
-  readonly title: string
-  readonly confirm: string
-  readonly isDangerous?: boolean
-  readonly isBusy: boolean
-  readonly isIncomplete?: boolean
-  readonly error: unknown
-  readonly children: ReactNode
-  readonly extra?: ReactNode
-  onConfirm(): void
-  onClose(): void
-}
-
-/** Asks before something is done; stays open, with what was typed, when it fails. */
-const DialogFrame = (props: FrameProps) => (
-  <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
-    <form
-      onSubmit={(event) => {
-        event.preventDefault()
-        if (!props.isIncomplete) props.onConfirm()
-      }}
-    >
-      <Stack>
-        {props.children}
-        <FormError error={props.error} />
-        <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={props.onClose}>
-            Back
-          </Button>
-          {props.extra}
-          <Button
-            type="submit"
-            loading={props.isBusy}
-            disabled={props.isIncomplete ?? false}
-            {...(props.isDangerous && { color: 'red.8' })}
-          >
-            {props.confirm}
-          </Button>
-        </Group>
-      </Stack>
-    </form>
-  </Modal>
-)
 
 /** A change of the email; its data is read again afterwards. */
 function useEmailMutation<Input>(email: EmailDetail, change: (input: Input, path: string) => Promise<unknown>) {
@@ -192,7 +149,9 @@ function ResendDialog({ email, onClose }: DialogProps) {
     return request<{ data: SendResponse }>('POST', `${path}/resend`, { body: isSubset ? { to } : {}, idempotencyKey })
   })
   const mayHaveIt = email.recipients.filter(({ address, status }) => status === 'uncertain' && chosen.includes(address))
-  const haveIt = email.recipients.filter(({ address, status }) => status === 'sent' && chosen.includes(address))
+  const haveIt = email.recipients.filter(
+    (recipient) => toShownRecipientStatus(email, recipient) === 'sent' && chosen.includes(recipient.address),
+  )
   const send = () =>
     resend.mutate(chosen, {
       onSuccess: (response) => {

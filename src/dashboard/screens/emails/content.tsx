@@ -1,13 +1,14 @@
 /** @module The content of an email, in tabs: HTML, text, headers, source, links. */
-import { Alert, Button, Code, CopyButton, Group, Stack, Tabs, Text } from '@mantine/core'
+import { Button, Code, CopyButton, Group, Stack, Tabs, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import type { LinkRecord } from '#features/sending/tracking/model.ts'
 import { ApiError, get } from '../../api/client.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { LongText } from '../../parts/long-text.tsx'
+import { MailFrame } from '../../parts/mail-frame.tsx'
+import { Mailbox } from '../../parts/mailbox.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { EMAIL_TABS, type EmailTab } from './tabs.ts'
@@ -47,7 +48,12 @@ export function EmailContent({ email, tab, onTab }: EmailContentProps) {
 }
 
 function Panel({ name, email }: { readonly name: EmailTab; readonly email: EmailDetail }) {
-  if (name === 'html') return email.html_body ? <HtmlBody email={email} /> : <NoBody email={email} what="HTML" />
+  if (name === 'html')
+    return email.html_body ? (
+      <MailFrame html={email.html_body ?? ''} src={`/app/mail/${email.id}/html`} />
+    ) : (
+      <NoBody email={email} what="HTML" />
+    )
   if (name === 'text')
     return email.text_body ? (
       <LongText label="Text of the email" text={email.text_body} />
@@ -66,44 +72,6 @@ const NoBody = ({ email, what }: { readonly email: EmailDetail; readonly what: s
   </Text>
 )
 
-/** Anything by which HTML can name a picture elsewhere. */
-const REMOTE_PICTURE = /<(?:img|image|picture|video|table|td|body)\b|url\(/i
-
-/** The frame has a URL of its own, whose policy allows no script and no request. */
-function HtmlBody({ email }: { readonly email: EmailDetail }) {
-  const [hasPictures, setHasPictures] = useState(false)
-  return (
-    <Stack gap="xs">
-      {REMOTE_PICTURE.test(email.html_body ?? '') && (
-        <Alert variant="default" p="xs">
-          <Group gap="xs">
-            <Text size="sm" flex="1 1 16rem">
-              {hasPictures
-                ? 'Pictures are loaded from the servers that the email names.'
-                : 'Pictures from other servers are not loaded. Loading them tells those servers that this email was opened, when, and from which network address.'}
-            </Text>
-            <Button size="xs" variant="default" onClick={() => setHasPictures(!hasPictures)}>
-              {hasPictures ? 'Hide remote pictures' : 'Load remote pictures'}
-            </Button>
-          </Group>
-        </Alert>
-      )}
-      <iframe
-        // A new element: changing the address of a frame would add to the history.
-        key={String(hasPictures)}
-        className="mail-frame"
-        title="HTML of the email"
-        sandbox=""
-        referrerPolicy="no-referrer"
-        src={`/app/mail/${email.id}/html?images=${hasPictures ? 1 : 0}`}
-      />
-      <Text size="sm" c="dimmed">
-        Links do not open from here, and scripts and forms do not work.
-      </Text>
-    </Stack>
-  )
-}
-
 function Headers({ email }: { readonly email: EmailDetail }) {
   const own = Object.entries(email.headers).map(
     ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
@@ -112,7 +80,7 @@ function Headers({ email }: { readonly email: EmailDetail }) {
     <Stack gap="xs">
       <Facts
         facts={[
-          ['From', email.from_address],
+          ['From', <Mailbox key="from" text={email.from_address} />],
           ['To', email.to],
           ['Cc', email.cc.join(', ')],
           ['Reply-To', email.reply_to],

@@ -20,15 +20,19 @@ interface FilterBarProps {
   onChange(filters: EmailFilters): void
 }
 
-const EXTRA_NAMES = FILTER_NAMES.filter((name) => name !== 'to' && name !== 'status')
+const EXTRA_NAMES = FILTER_NAMES.filter((name) => name !== 'to' && name !== 'status' && name !== 'operation_id')
 const EMPTY = Object.fromEntries(FILTER_NAMES.map((name) => [name, ''])) as Record<FilterName, string>
 const PLACEHOLDERS: Partial<Record<FilterName, string>> = {
   from: 'ada@example.com',
   subject: 'Whole words',
   tag: 'welcome',
-  stream: 'Slug of the stream',
+  stream: 'transactional',
   domain: 'example.com',
 }
+
+/** Some statuses are shown divided, but are one to `/v1`. */
+const toFilterWord = (status: string): string =>
+  status === 'queued' ? 'Queued or deferred' : status === 'sent' ? 'Delivered or captured' : toStatusWord(status)
 
 export function FilterBar({ filters, errors, onChange }: FilterBarProps) {
   const [values, setValues] = useState({ ...EMPTY, ...filters })
@@ -73,7 +77,7 @@ export function FilterBar({ filters, errors, onChange }: FilterBarProps) {
                 {...field('status')}
                 data={[
                   { value: '', label: 'Any' },
-                  ...STATUS_FILTERS.map((status) => ({ value: status, label: toStatusWord(status) })),
+                  ...STATUS_FILTERS.map((status) => ({ value: status, label: toFilterWord(status) })),
                 ]}
               />
               {EXTRA_NAMES.map((name) => (
@@ -101,7 +105,7 @@ function Chips({ filters, onChange }: Pick<FilterBarProps, 'filters' | 'onChange
   return (
     <Group gap="xs" role="list" aria-label="Filters in use">
       {active.map((name) => {
-        const value = name === 'status' ? toStatusWord(filters[name] ?? '') : filters[name]
+        const value = name === 'status' ? toFilterWord(filters[name] ?? '') : filters[name]
         return (
           <Pill
             key={name}

@@ -11,6 +11,8 @@ export interface EmailFilters {
   readonly status?: string
   readonly from_date?: string
   readonly to_date?: string
+  /** Id of a broadcast or another operation; it comes from links only. */
+  readonly operation_id?: string
 }
 
 export type FilterName = keyof EmailFilters
@@ -25,7 +27,8 @@ export const FILTER_LABELS: Readonly<Record<FilterName, string>> = {
   stream: 'Stream',
   domain: 'Domain',
   from_date: 'From day',
-  to_date: 'To day',
+  to_date: 'Until day',
+  operation_id: 'Broadcast',
 }
 
 export const FILTER_NAMES = Object.keys(FILTER_LABELS) as readonly FilterName[]
@@ -72,7 +75,8 @@ export function toEmailQuery({
   return { ...filters, from_date: toInstant(first, 'T00:00:00.000'), to_date: toInstant(last, 'T23:59:59.999') }
 }
 
-function toInstant(day: string | undefined, time: string): string | undefined {
+/** The instant of a time of day in the reader's zone. */
+export function toInstant(day: string | undefined, time: string): string | undefined {
   if (day === undefined) return undefined
   const at = new Date(day + time)
   // Such as 31 February: the server names the problem.

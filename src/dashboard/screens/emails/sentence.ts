@@ -1,6 +1,6 @@
 /** @module One sentence about an email: what happened to it, and what happens next. Pure. */
 import type { EmailDetail, EmailRecipient } from '#features/sending/emails/model.ts'
-import { toProvider } from './providers.ts'
+import { toProvider as toProviderOfAddress } from './providers.ts'
 
 export type DescribedEmail = Pick<EmailDetail, 'sandbox' | 'scheduled_at' | 'updated_at' | 'recipients' | 'events'>
 type Event = EmailDetail['events'][number]
@@ -53,14 +53,20 @@ const CATEGORY_REASONS: Readonly<Record<string, string>> = {
   expired: 'it was not accepted in time',
 }
 
+const GREYLISTING = /gr[ae]y-?list/i
+
 const UNREACHABLE: ReadonlySet<string> = new Set(['dns_failure', 'connection_failure', 'tls_failure'])
 
 const SUPPRESSION_REASONS: Readonly<Record<string, string>> = {
   hard_bounce: 'earlier mail bounced',
-  complaint: 'it reported spam',
-  unsubscribe: 'it unsubscribed',
+  complaint: 'reported as spam',
+  unsubscribe: 'unsubscribed',
   manual: 'added by hand',
 }
+
+/** Why an address is on the suppression list; undefined: unknown. */
+export const toSuppressionWords = (reason: string | undefined): string | undefined =>
+  reason === undefined ? undefined : (SUPPRESSION_REASONS[reason] ?? reason)
 
 /** Longer replies of servers are cut: the timeline has the whole. */
 const MAX_QUOTE_LENGTH = 160
@@ -88,8 +94,11 @@ export function sentence(email: DescribedEmail, options: SentenceOptions = {}): 
   return finish(describeAll(email, described, format))
 }
 
-const finish = (clause: string): string =>
-  `${clause[0]?.toUpperCase()}${clause.slice(1)}${clause.endsWith('.') ? '' : '.'}`
+/** Begins with a capital letter, unless it begins with a domain. */
+function finish(clause: string): string {
+  const isDomain = /^\S+\.\S/.test(clause)
+  return `${isDomain ? clause[0] : clause[0]?.toUpperCase()}${clause.slice(1)}${clause.endsWith('.') ? '' : '.'}`
+}
 
 function describe(email: DescribedEmail, recipient: EmailRecipient): Described {
   const events = email.events.filter((event) => event.recipient === null || event.recipient === recipient.address)
@@ -119,6 +128,13 @@ function describe(email: DescribedEmail, recipient: EmailRecipient): Described {
   }
 }
 
+/** Who answered: the provider of the recipient, or the relay that takes all mail of this service. */
+function toProvider({ recipient, event }: Described, email?: DescribedEmail): string {
+  const attempt = event?.remote_mta ? event : email?.events.findLast(({ remote_mta: host }) => host)
+  if (!attempt || toEventData(attempt)['relay'] !== true) return toProviderOfAddress(recipient.address)
+  return `your relay ${attempt.remote_mta?.split(' ')[0]}`
+}
+
 type FormatTime = (iso: string) => string
 
 /** `at 14:03` for today, else `on 24 Nov at 14:03`. */
@@ -137,7 +153,7 @@ function createTimeFormat({ now = new Date(), locale, timeZone }: SentenceOption
 /** @param it how the clause names the email */
 function toClause(email: DescribedEmail, described: Described, it: string, format: FormatTime): string {
   const { recipient, event, situation } = described
-  const provider = toProvider(recipient.address)
+  const provider = toProvider(described, email)
   switch (situation) {
     case 'scheduled':
       return email.scheduled_at ? `${it} will be sent ${format(email.scheduled_at)}` : `${it} is scheduled`
@@ -156,7 +172,7 @@ function toClause(email: DescribedEmail, described: Described, it: string, forma
     case 'sent':
       return `${provider} accepted ${it}${recipient.delivered_at ? ` ${format(recipient.delivered_at)}` : ''}${toReaction(event)}`
     case 'bounced':
-      return `${toRefusal(described, it, '')}; it is not tried again`
+      return `${toRefusal(described, it, '')}; it is not tried again${wasSuppressed(event) ? ', and the address was put on your suppression list' : ''}`
     case 'failed':
       return `${it} could not be sent: ${quoteReason(event) ?? 'the service had an error'}; it waits among the dead letters`
     case 'rejected':
@@ -171,22 +187,33 @@ function toClause(email: DescribedEmail, described: Described, it: string, forma
 }
 
 /** Who refused the email and why; `when` is `for now` or empty. */
-function toRefusal({ recipient, event }: Described, it: string, when: string): string {
-  const provider = toProvider(recipient.address)
+function toRefusal(described: Described, it: string, when: string): string {
+  const { recipient, event } = described
+  const provider = toProvider(described)
   const category = event?.bounce_category ?? recipient.bounce_category ?? undefined
   if (category === 'expired') return `${provider} did not accept ${it} in time`
-  const reason = toCategoryReason(category) ?? quoteReply(event, recipient)
+  const isGreylisted = GREYLISTING.test(readReply(event, recipient) ?? '')
+  const reason = isGreylisted
+    ? 'it makes senders that it does not know try again later (greylisting)'
+    : (toCategoryReason(category) ?? quoteReply(event, recipient))
   const because = reason === undefined ? '' : `: ${reason}`
   if (category !== undefined && UNREACHABLE.has(category))
-    return `${provider} could not be reached${it === 'it' ? '' : ` for ${recipient.address}`}${because}`
+    return `${provider} could not be reached${it === 'it' ? '' : ` for ${it}`}${because}`
   return `${provider} ${when === '' ? 'rejected' : 'refused'} ${it}${when === '' ? '' : ` ${when}`}${because}`
 }
+
+/** Whether a bounce put the address on the suppression list. */
+const wasSuppressed = (event: Event | undefined): boolean =>
+  event !== undefined && toEventData(event)['suppressed'] === true
 
 const quote = (text: string): string =>
   `“${text.length > MAX_QUOTE_LENGTH ? `${text.slice(0, MAX_QUOTE_LENGTH)}…` : text}”`
 
+const readReply = (event: Event | undefined, recipient: EmailRecipient): string | undefined =>
+  (event && toText(toEventData(event)['smtp_response'])) ?? toText(recipient.smtp_response)
+
 function quoteReply(event: Event | undefined, recipient: EmailRecipient): string | undefined {
-  const reply = (event && toText(toEventData(event)['smtp_response'])) ?? toText(recipient.smtp_response)
+  const reply = readReply(event, recipient)
   return reply === undefined ? quoteReason(event) : quote(reply)
 }
 
@@ -213,7 +240,7 @@ function toSuppression({ address }: EmailRecipient, event: Event | undefined): s
   if (data['reason'] === 'erased') return 'the data of the recipient was erased'
   if (data['reason'] !== 'suppressed' && event) return quoteReason(event) ?? `${address} gets no mail`
   const reason = toText(data['suppression'])
-  const words = reason === undefined ? undefined : (SUPPRESSION_REASONS[reason] ?? quote(reason))
+  const words = toSuppressionWords(reason)
   return `${address} is on your suppression list${words === undefined ? '' : ` (${words})`}`
 }
 
@@ -244,7 +271,7 @@ function describeAll(email: DescribedEmail, all: readonly Described[], format: F
     const [first] = group
     if (first === undefined) return []
     if (group.length === 1 && NAMED.has(situation))
-      return [toClause(email, first, `it for ${first.recipient.address}`, format)]
+      return [toClause(email, first, `the email to ${first.recipient.address}`, format)]
     const count =
       group.length === all.length ? `all ${all.length} recipients` : `${group.length} of ${all.length} recipients`
     return [`${toWords(count)}${toGroupTime(email, situation, group, format)}`]

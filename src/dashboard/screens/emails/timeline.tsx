@@ -5,7 +5,8 @@ import type { EmailDetail, EmailRecipient } from '#features/sending/emails/model
 import { Facts } from '../../parts/facts.tsx'
 import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { isCaptured, toCategoryReason, toEventData } from './sentence.ts'
+import { isCaptured, toCategoryReason, toEventData, toSuppressionWords } from './sentence.ts'
+import { toShownRecipientStatus } from './shown-status.ts'
 
 type Event = EmailDetail['events'][number]
 
@@ -30,7 +31,7 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
                 <bdi>{recipient.address}</bdi>
                 {recipient.kind !== 'to' && ` (${recipient.kind === 'cc' ? 'Cc' : 'Bcc'})`}
               </Text>
-              <StatusBadge status={toShownStatus(email, recipient)} />
+              <StatusBadge status={toShownRecipientStatus(email, recipient)} />
             </Group>
           </Accordion.Control>
           <Accordion.Panel>
@@ -40,13 +41,6 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
       ))}
     </Accordion>
   )
-}
-
-/** A recipient that waits for another attempt was deferred; a captured email was not delivered. */
-export function toShownStatus(email: Pick<EmailDetail, 'sandbox'>, recipient: EmailRecipient): string {
-  const { status, attempts, smtp_response: reply } = recipient
-  if (status === 'queued' && attempts > 0) return 'deferred'
-  return status === 'sent' && isCaptured(email, reply) ? 'captured' : status
 }
 
 function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; readonly recipient: EmailRecipient }) {
@@ -108,6 +102,12 @@ function EventEntry({ event, email }: { readonly event: Event; readonly email: E
   )
 }
 
+/** Reasons that events have as a code. */
+const REASONS: Readonly<Record<string, string>> = {
+  suppressed: 'The address is on your suppression list',
+  erased: 'The data of the recipient was erased',
+}
+
 /** What the event has of reply, server, encryption and cause; only texts, whoever wrote them. */
 function toFacts(event: Event): [string, string | null | undefined][] {
   const data = toEventData(event)
@@ -124,8 +124,8 @@ function toFacts(event: Event): [string, string | null | undefined][] {
     ['Cause', category && withCode(toCategoryReason(category), category)],
     ['Bounce', event.bounce_type],
     ['Reply', reply],
-    ['Reason', reason === reply ? undefined : reason],
-    ['Suppressed for', text('suppression')],
+    ['Reason', reason === reply ? undefined : (REASONS[reason ?? ''] ?? reason)],
+    ['Suppressed for', toSuppressionWords(text('suppression'))],
     ['Server', event.remote_mta],
     ['TLS', text('tls')],
     [isReaction ? 'Client address' : 'Sent from', event.ip_address],

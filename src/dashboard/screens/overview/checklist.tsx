@@ -3,9 +3,11 @@ import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mant
 import { useLocalStorage } from '@mantine/hooks'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { useSession } from '../../api/session.tsx'
+import { API_KEY_HINT, toSendCommand } from '../../api/commands.ts'
+import { useExampleDomain } from '../../api/domains.ts'
+import { useAllowed, useSession } from '../../api/session.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
 import { CommandBlock } from '../../parts/states.tsx'
-import { Authenticator } from './authenticator.tsx'
 import type { Step, StepName } from './steps.ts'
 
 interface StepText {
@@ -14,17 +16,10 @@ interface StepText {
   readonly Action: () => ReactNode
 }
 
-const API_KEY_HINT = 'YOUR_KEY'
-
-const curl = (path: string, body: Readonly<Record<string, unknown>>): string =>
-  [
-    `curl ${location.origin}${path}`,
-    `  -H 'Authorization: Bearer ${API_KEY_HINT}' -H 'Content-Type: application/json'`,
-    `  -d '${JSON.stringify(body)}'`,
-  ].join(' \\\n')
-
-const EMAIL = { from: 'you@your-domain.example', to: 'you@example.com', subject: 'Hello', text_body: 'It works.' }
-const WEBHOOK = { url: 'https://your-app.example/events', events: ['delivered', 'bounced'] }
+function SendCommand() {
+  const domain = useExampleDomain()
+  return <CommandBlock command={toSendCommand(domain?.domain)} />
+}
 
 const STEPS: Readonly<Record<StepName, StepText>> = {
   domain: {
@@ -38,18 +33,26 @@ const STEPS: Readonly<Record<StepName, StepText>> = {
   },
   key: {
     title: 'Make an API key',
-    text: 'Your application authenticates with it. Run this on the server:',
-    Action: () => <CommandBlock command="tassis keys create --name app" />,
+    text: 'Your application authenticates with it.',
+    Action: () => (
+      <Anchor component={Link} to="/keys">
+        Make an API key
+      </Anchor>
+    ),
   },
   email: {
     title: 'Send your first email',
-    text: `From the verified domain, to an address of yours; put your key in the place of ${API_KEY_HINT}.`,
-    Action: () => <CommandBlock command={curl('/v1/emails', EMAIL)} />,
+    text: `From the verified domain, to an address of yours; put your key in the place of ${API_KEY_HINT}. This step is done when an email was delivered: captured mail does not count.`,
+    Action: SendCommand,
   },
   webhook: {
     title: 'Receive events',
     text: 'A webhook tells your application what became of its mail. This step is done when your URL has accepted an event. If you read the event feed (GET /v1/events) instead, hide this list.',
-    Action: () => <CommandBlock command={curl('/v1/webhooks', WEBHOOK)} />,
+    Action: () => (
+      <Anchor component={Link} to="/webhooks">
+        Add a webhook
+      </Anchor>
+    ),
   },
   authenticator: {
     title: 'Protect your sign-in',
@@ -105,6 +108,8 @@ interface StepItemProps {
 
 function StepItem({ name, isDone, isOpen, onOpen }: StepItemProps) {
   const { title, text, Action } = STEPS[name]
+  const forbidden = useAllowed('developer')
+  const reason = name === 'authenticator' ? undefined : forbidden
   return (
     <Stack gap="xs">
       <Group gap="xs" wrap="nowrap" align="flex-start">
@@ -122,7 +127,7 @@ function StepItem({ name, isDone, isOpen, onOpen }: StepItemProps) {
       {isOpen && !isDone && (
         <Stack gap="xs" pl="lg" align="flex-start">
           <Text size="sm">{text}</Text>
-          <Action />
+          {reason === undefined ? <Action /> : <Text size="sm">{reason}</Text>}
         </Stack>
       )}
     </Stack>

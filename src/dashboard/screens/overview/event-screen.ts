@@ -7,6 +7,8 @@ export function findEventScreen({
   raw_payload,
 }: Pick<FeedEvent, 'email_id' | 'raw_payload'>): string | undefined {
   if (email_id !== null) return `/emails/${email_id}`
-  const { domain_id: domainId } = (raw_payload ?? {}) as { readonly domain_id?: string }
-  return domainId === undefined ? undefined : `/domains/${domainId}`
+  const data = (raw_payload ?? {}) as Readonly<Record<string, string | undefined>>
+  if (data['domain_id'] !== undefined) return `/domains/${data['domain_id']}`
+  if (data['inbound_email_id'] !== undefined) return `/inbound/${data['inbound_email_id']}`
+  return data['mailbox_id'] === undefined ? undefined : `/inbound/mailboxes/${data['mailbox_id']}`
 }

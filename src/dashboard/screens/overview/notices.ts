@@ -4,10 +4,12 @@ import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 
-/** The one action of a notice. */
-export type NoticeAction =
-  | { readonly kind: 'link'; readonly label: string; readonly to: string; readonly search?: Record<string, string> }
-  | { readonly kind: 'activate'; readonly label: string; readonly webhook: WebhookRecord }
+/** The one action of a notice: a link. */
+export interface NoticeAction {
+  readonly label: string
+  readonly to: string
+  readonly search?: Record<string, string>
+}
 
 export interface Notice {
   readonly key: string
@@ -46,7 +48,7 @@ const toPauseNotice = ({ reason, since }: NonNullable<AccountRecord['paused']>):
   title: 'Sending is paused',
   text: `${reason} Queued mail is kept. The operator of this server can resume sending.`,
   at: { label: 'Since', iso: since },
-  action: { kind: 'link', label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
+  action: { label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
 })
 
 const RECORD_NAMES: Readonly<Record<string, string>> = { spf: 'SPF', dkim: 'DKIM', return_path: 'return path' }
@@ -61,14 +63,20 @@ function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: u
       title: `${domain} lost a DNS record`,
       text: `Missing: ${names}. Without it the domain stops sending after 72 hours.`,
       ...(until && { at: { label: 'Sends until', iso: until } }),
-      action: { kind: 'link', label: 'See the records', to: `/domains/${id}` },
+      action: { label: 'See the records', to: `/domains/${id}` },
     },
   ]
 }
 
 /** Webhooks that their owner switched off have no failure to report. */
-function listWebhookNotices(webhook: WebhookRecord): Notice[] {
-  const { id, url, is_active, failure_count, last_failure_at: at, last_failure_reason: reason } = webhook
+function listWebhookNotices({
+  id,
+  url,
+  is_active,
+  failure_count,
+  last_failure_at: at,
+  last_failure_reason: reason,
+}: WebhookRecord): Notice[] {
   if (is_active || failure_count === 0) return []
   return [
     {
@@ -77,7 +85,7 @@ function listWebhookNotices(webhook: WebhookRecord): Notice[] {
       title: 'A webhook was deactivated',
       text: `${url} gets no events. ${reason ?? ''}`.trim(),
       ...(at && { at: { label: 'Last failure', iso: at } }),
-      action: { kind: 'activate', label: 'Activate it again', webhook },
+      action: { label: 'See why, and activate it', to: `/webhooks/${id}` },
     },
   ]
 }
@@ -86,7 +94,8 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
   const uncertain = data.filter(({ original_status }) => original_status === 'uncertain').length
   // A page may have fewer than there are.
   const count = (number: number): string => (total > data.length ? `At least ${number}` : String(number))
-  const failed = data.length - uncertain
+  const failed = data.filter(({ original_status }) => original_status === 'failed')
+  const expired = data.length - uncertain - failed.length
   return [
     ...(uncertain > 0
       ? [
@@ -95,18 +104,29 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
             level: 'warning',
             title: 'Delivery of some mail is uncertain',
             text: `${count(uncertain)} recipient${uncertain === 1 ? '' : 's'}: the connection broke before the final reply, so the mail may or may not have arrived. Sending it again may deliver it twice.`,
-            action: { kind: 'link', label: 'See uncertain emails', to: '/emails', search: { status: 'uncertain' } },
+            action: { label: 'See uncertain emails', to: '/emails', search: { status: 'uncertain' } },
           } as const,
         ]
       : []),
-    ...(failed > 0
+    ...(failed.length > 0
+      ? [
+          {
+            key: 'failed',
+            level: 'warning',
+            title: 'Some mail could not be sent',
+            text: `${count(failed.length)} recipient${failed.length === 1 ? '' : 's'}. ${failed[0]?.last_error ?? ''}`.trim(),
+            action: { label: 'See failed emails', to: '/emails', search: { status: 'failed' } },
+          } as const,
+        ]
+      : []),
+    ...(expired > 0
       ? [
           {
             key: 'dead-letters',
             level: 'warning',
             title: 'Some mail was given up',
-            text: `${count(failed)} recipient${failed === 1 ? '' : 's'} could not be reached in time (dead letters).`,
-            action: { kind: 'link', label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
+            text: `${count(expired)} recipient${expired === 1 ? '' : 's'} could not be reached in time (dead letters).`,
+            action: { label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
           } as const,
         ]
       : []),
@@ -125,9 +145,9 @@ function listQuotaNotices({
       key: 'quota',
       level: used >= quota ? 'problem' : 'warning',
       title: used >= quota ? 'The quota of this month is used up' : `${percent} % of this month's quota is used`,
-      text: `${used.toLocaleString('en')} of ${quota.toLocaleString('en')} recipients.${used >= quota ? ' New mail is rejected.' : ''}`,
+      text: `${used.toLocaleString()} of ${quota.toLocaleString()} recipients.${used >= quota ? ' New mail is rejected.' : ''}`,
       at: { label: 'Starts again at', iso: quota_reset_at },
-      action: { kind: 'link', label: "See this month's emails", to: '/emails' },
+      action: { label: "See this month's emails", to: '/emails' },
     },
   ]
 }

@@ -10,6 +10,7 @@ import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { ApiError, get, type QueryValues } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
+import { hasDelivered } from './steps.ts'
 
 const KEY = 'overview'
 const REFRESH_MS = 5000
@@ -24,12 +25,22 @@ function useRead<T>(path: string, query: QueryValues = {}): UseQueryResult<T> {
   })
 }
 
+type SentEmails = { readonly data: readonly EmailRow[] }
+
+/** Emails of status `sent`, until one of them was delivered: what it takes to know whether any was. */
+const useSent = (): UseQueryResult<SentEmails> =>
+  useQuery({
+    queryKey: [KEY, 'sent'],
+    queryFn: ({ signal }) => get<SentEmails>('/v1/emails', { status: 'sent', per_page: MAX_ROWS }, signal),
+    enabled: ({ state }) => !state.data || !hasDelivered(state.data.data),
+  })
+
 export interface OverviewQueries {
   readonly account: UseQueryResult<{ readonly data: AccountRecord }>
   readonly domains: UseQueryResult<{ readonly data: readonly DomainWire[] }>
   /** 403 for roles that may not see keys. */
   readonly keys: UseQueryResult<{ readonly data: readonly ApiKeyRecord[] }>
-  readonly sent: UseQueryResult<{ readonly data: readonly EmailRow[] }>
+  readonly sent: UseQueryResult<SentEmails>
   readonly webhooks: UseQueryResult<{ readonly data: readonly WebhookRecord[] }>
   readonly deadLetters: UseQueryResult<{ readonly data: readonly DeadLetterRecord[]; readonly total: number }>
 }
@@ -38,7 +49,7 @@ export const useOverviewQueries = (): OverviewQueries => ({
   account: useRead('/v1/account'),
   domains: useRead('/v1/domains', { per_page: MAX_ROWS }),
   keys: useRead('/v1/api-keys'),
-  sent: useRead('/v1/emails', { status: 'sent', per_page: MAX_ROWS }),
+  sent: useSent(),
   webhooks: useRead('/v1/webhooks', { per_page: MAX_ROWS }),
   deadLetters: useRead('/v1/dead-letters', { count: MAX_DEAD_LETTERS }),
 })

@@ -1,4 +1,4 @@
-/** @module The newest events. Events that happen meanwhile are offered as "12 new", so the list does not jump. */
+/** @module The newest events. Events since then are offered as "12 new", so the list does not jump. */
 import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -10,6 +10,7 @@ import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
+import { isCaptured } from '../emails/sentence.ts'
 import { findEventScreen } from './event-screen.ts'
 
 const QUERY_KEY = ['newest-events']
@@ -78,7 +79,9 @@ export function RecentEvents() {
 
 function EventRow({ event }: { readonly event: FeedEvent }) {
   const to = findEventScreen(event)
-  const badge = <StatusBadge status={event.type} />
+  const reply = event.raw_payload?.smtp_response
+  const isCapture = event.type === 'delivered' && isCaptured({ sandbox: event.sandbox === true }, reply)
+  const badge = <StatusBadge status={isCapture ? 'captured' : event.type} />
   return (
     <Group
       component="li"

@@ -17,13 +17,16 @@ export interface Step {
   readonly isDone: boolean
 }
 
+/** Mail of a domain that was never verified is captured, not delivered. */
+export const hasDelivered = (sent: readonly { readonly sandbox: boolean }[]): boolean =>
+  sent.some(({ sandbox }) => !sandbox)
+
 /** The steps that the role can see, in the order in which they are taken. */
 export function listSteps({ domains, keys, sent, webhooks, hasAuthenticator }: SetupFacts): Step[] {
   const steps: readonly (readonly [StepName, boolean | undefined])[] = [
     ['domain', domains?.some(({ status }) => status === 'verified')],
     ['key', keys && keys.length > 0],
-    // Mail of a domain that was never verified is captured, not delivered.
-    ['email', sent?.some(({ sandbox }) => !sandbox)],
+    ['email', sent && hasDelivered(sent)],
     ['webhook', webhooks?.some(({ last_success_at }) => last_success_at !== null)],
     ['authenticator', hasAuthenticator],
   ]

@@ -14,7 +14,7 @@ import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** The meaning of a column. A column with an unknown name becomes metadata of that name. */
-type Column =
+export type Column =
   | { readonly kind: 'email' | 'status' | 'metadata' | 'passed over' }
   | { readonly kind: 'field'; readonly name: string }
 
@@ -22,6 +22,8 @@ type Column =
 export interface CsvHead {
   readonly delimiter: Delimiter
   readonly columns: readonly Column[]
+  /** The columns as the file names them; empty: it has no header. */
+  readonly names: readonly string[]
   /** Index of the address column. */
   readonly emailCell: number
   /** Byte offset of the first contact in the file, and the number of that line. */
@@ -87,6 +89,7 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   return {
     delimiter,
     columns,
+    names: isBare ? [] : header.cells.map((cell) => unescapeCell(cell).trim()),
     emailCell: columns.findIndex(({ kind }) => kind === 'email'),
     dataByte: isBare ? skipped : skipped + end,
     dataLine: isBare ? 1 : line,

@@ -1,18 +1,24 @@
 /** @module Contacts as CSV files, import and export: paths, schemas and one call each. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
+import { getOperation } from '#features/core/operations/operations.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
-import { CSV_TYPE, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
+import { CSV_TYPE, csvBody, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
+import { DataBody, Nullable, StringEnum, Uuid } from '#platform/http/schemas.ts'
+import { KiB } from '#platform/units.ts'
+import { cancelImport } from './cancel-import.ts'
 import { exportChunks } from './export.ts'
+import { listOpenImports } from './imports.ts'
+import { MAX_PREVIEW_BYTES, previewImport } from './preview-import.ts'
 import { startImport } from './start-import.ts'
 
 const tags = ['Contact lists']
@@ -23,6 +29,43 @@ const ImportBegun = Type.Object({
     description: 'Operation that imports the file; `GET /v1/operations/{id}` shows its progress.',
   }),
   message: Type.String({ description: 'What happens now, in words.' }),
+})
+
+const ImportPreviewRecord = Type.Object({
+  columns: Type.Array(
+    Type.Object({
+      name: Nullable(Type.String(), { description: 'As the file names it; null: the file has no header.' }),
+      kind: StringEnum(['email', 'status', 'metadata', 'field', 'passed over'], {
+        description:
+          'email, status, metadata (a JSON object), field (metadata of this name) or passed over (a time of an export).',
+      }),
+    }),
+    { description: 'The columns in their order.' },
+  ),
+  contacts: Type.Array(
+    Type.Object({
+      line: Type.Integer({ description: 'Line in the file, from 1.' }),
+      email: Type.String({ description: 'Address.' }),
+      status: Nullable(StringEnum(CONTACT_STATUSES), { description: 'Status; null: as the list says.' }),
+      metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Metadata.' }),
+    }),
+    { description: 'The first contacts.' },
+  ),
+  checked: Type.Integer({ description: 'Number of lines that were checked.' }),
+  invalid: Type.Integer({ description: 'Number of them that would not be imported.' }),
+  problems: Type.Array(
+    Type.Object({
+      line: Type.Integer({ description: 'Line in the file, from 1.' }),
+      error: Type.String({ description: 'Why it would not be imported.' }),
+    }),
+    { description: 'The first 100 of these.' },
+  ),
+})
+export type ImportPreviewRecord = Static<typeof ImportPreviewRecord>
+
+const importParams = Type.Object({
+  id: Type.String({ description: 'Id of the contact list.' }),
+  operation_id: Type.String({ description: 'Operation of the import.' }),
 })
 
 export const contactFileRoutes = (app: App) =>
@@ -67,6 +110,64 @@ export const contactFileRoutes = (app: App) =>
             429: ['too_many_imports', 'Too many imports of the account are unfinished.'],
             507: ['insufficient_storage', 'The server has no disk space left.'],
           }),
+        },
+      },
+    )
+    .post(
+      '/:id/contacts/import/preview',
+      async ({ actor, params, query, body }) =>
+        dataBody(
+          await previewImport(app, actor, params.id, body as Uint8Array | undefined, query.partial !== 'true'),
+        ) as { data: ImportPreviewRecord },
+      {
+        params,
+        query: Type.Object({
+          partial: Type.Optional(
+            StringEnum(['true', 'false'], { description: 'Whether the body is only the beginning of the file.' }),
+          ),
+        }),
+        response: DataBody(ImportPreviewRecord),
+        detail: {
+          summary: 'Preview an import of contacts',
+          description: `What an import would read from the first ${MAX_PREVIEW_BYTES / KiB} KiB of a file; nothing is stored. What the import would reject as a whole is a 422 \`invalid_csv\`.`,
+          tags,
+          ...csvBody('The file, or its beginning.'),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/imports',
+      ({ actor, params }) => {
+        const list = getList(app.db, actor.accountId, params.id)
+        const operations = listOpenImports(app.db, list.id).map((id) => getOperation(app.db, actor.accountId, id))
+        return dataBody(operations.map((operation) => toOperationWire(operation, actor.accountUuid)))
+      },
+      {
+        params,
+        response: DataBody(Type.Array(OperationRecord)),
+        detail: {
+          summary: 'List the unfinished imports of a list',
+          description: 'Newest first. `GET /v1/operations/{id}` shows one, also after its end.',
+          tags,
+          ...requires('contacts:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/imports/:operation_id/cancel',
+      async ({ actor, params }) =>
+        dataBody(toOperationWire(await cancelImport(app, actor, params.id, params.operation_id), actor.accountUuid)),
+      {
+        params: importParams,
+        response: DataBody(OperationRecord),
+        detail: {
+          summary: 'Cancel an import',
+          description:
+            'Contacts imported so far stay. The file can be imported again: contacts that are on the list stay as they are.',
+          tags,
+          ...errorResponses({ 409: ['import_over', 'The import has ended.'] }),
+          ...requires('contacts:write'),
         },
       },
     )

@@ -23,6 +23,7 @@ import {
   hasImport,
   type Import,
   type ImportProgress,
+  isImportOpen,
   type LineError,
   storeImportProgress,
 } from './imports.ts'
@@ -40,12 +41,12 @@ export function startImporter(app: App): DueLoop {
   let lastAccountId = 0
   let areLeftoversRemoved = false
 
-  const close = async (job: Import): Promise<void> => {
-    await files.get(job.id)?.close()
-    files.delete(job.id)
+  const close = async (id: number): Promise<void> => {
+    await files.get(id)?.close()
+    files.delete(id)
   }
   const finish = async (job: Import): Promise<void> => {
-    await close(job)
+    await close(job.id)
     await removeSpooledFile(app, job.file)
   }
 
@@ -74,6 +75,7 @@ export function startImporter(app: App): DueLoop {
         await removeLeftovers(app, (file) => hasImport(app.db, file))
         areLeftoversRemoved = true
       }
+      for (const id of files.keys()) if (!isImportOpen(app.db, id)) await close(id)
       const job = findNextImport(app.db, lastAccountId)
       if (!job) return undefined
       lastAccountId = job.accountId
@@ -111,6 +113,8 @@ interface ParsedLine {
 
 /** Imports a batch and stores the position in the file; true when the import has ended. */
 function importBatch(app: App, tx: Tx, job: Import, batch: ImportBatch, lines: readonly ParsedLine[]): boolean {
+  // It was cancelled while its lines were read.
+  if (!isImportOpen(tx.db, job.id)) return true
   const list = findListById(tx.db, job.listId)
   if (!list) {
     failImport(app, tx, job, LIST_DELETED)

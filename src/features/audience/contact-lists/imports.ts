@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
 
 /** The progress of an import. */
 export interface ImportProgress {
@@ -60,6 +61,14 @@ const sql = prepareStatements((db) => ({
   ),
   filesOf: db.prepare<{ file: string }, [number]>('SELECT file FROM contact_imports WHERE account_id = ?'),
   ofFile: db.prepare<{ id: number }, [string]>('SELECT id FROM contact_imports WHERE file = ?'),
+  byId: db.prepare<{ id: number }, [number]>('SELECT id FROM contact_imports WHERE id = ?'),
+  ofOperation: db.prepare<{ id: number; file: string }, [number]>(
+    'SELECT id, file FROM contact_imports WHERE operation_id = ?',
+  ),
+  ofList: db.prepare<{ operationUuid: Uint8Array }, [number]>(
+    `SELECT operations.uuid AS operationUuid FROM contact_imports JOIN operations ON operations.id = operation_id WHERE list_id = ?
+     ORDER BY contact_imports.id DESC`,
+  ),
   insert: db.prepare(
     `INSERT INTO contact_imports (account_id, list_id, operation_id, file, size_bytes, confirmed, done_bytes, done_lines, inserted, duplicates, invalid,
      errors, actor, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '[]', ?, ?)`,
@@ -88,6 +97,21 @@ export const listImportFiles = (db: Database, accountId: number): string[] =>
   sql(db)
     .filesOf.all(accountId)
     .map(({ file }) => file)
+
+/** Whether an import has neither ended nor been cancelled. */
+export const isImportOpen = (db: Database, id: number): boolean => sql(db).byId.get(id) !== null
+
+/** The import of an operation, until it ends. */
+export const findImportOfOperation = (
+  db: Database,
+  operationId: number,
+): { readonly id: number; readonly file: string } | undefined => sql(db).ofOperation.get(operationId) ?? undefined
+
+/** Public ids of the operations of a list's waiting and running imports, newest first. */
+export const listOpenImports = (db: Database, listId: number): string[] =>
+  sql(db)
+    .ofList.all(listId)
+    .map(({ operationUuid }) => formatUuid(operationUuid))
 
 /** Whether a file belongs to an import. */
 export const hasImport = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { type ListInput, MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '#features/setup/contact-store/change-list.ts'
-import type { Contact } from '#features/setup/contact-store/find.ts'
+import { type Contact, MAX_COUNTED } from '#features/setup/contact-store/find.ts'
 import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
 import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
@@ -173,6 +173,13 @@ export const ContactQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
   email: Type.Optional(Type.String({ description: 'Only this address, in any spelling.' })),
+  starts_with: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 320,
+      description: `Only addresses that begin with this, sorted by address instead of newest first. \`total\` counts to ${MAX_COUNTED}. Not together with \`email\`.`,
+    }),
+  ),
 })
 
 /** Maximum number of contacts in one request. */

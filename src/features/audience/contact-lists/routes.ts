@@ -7,7 +7,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { changeList, createList, deleteList, MAX_LISTS } from '#features/setup/contact-store/change-list.ts'
-import { listContacts } from '#features/setup/contact-store/find.ts'
+import { listContacts, MAX_COUNTED } from '#features/setup/contact-store/find.ts'
 import { getList, listContactLists, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { invalid } from '#platform/errors.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
@@ -140,18 +140,30 @@ export const contactListRoutes = (app: App) => {
       ({ actor, params, query }) => {
         const page = parsePage(query)
         const of = getList(app.db, actor.accountId, params.id)
-        const { contacts, total } = listContacts(app.db, of, query, page)
+        const { status, email, starts_with: startsWith } = query
+        if (email !== undefined && startsWith !== undefined)
+          throw invalid('starts_with', 'Set either email, for one address, or starts_with, but not both.')
+        const { contacts, total, lastKey } = listContacts(app.db, of, { status, email, startsWith }, page)
         return pageBody(
           contacts.map((contact) => contactWire(contact, of, actor.accountUuid)),
-          { ...page, total },
-          idKey(contacts),
+          {
+            ...page,
+            total,
+            ...(total >= MAX_COUNTED && startsWith !== undefined && { hasMore: contacts.length === page.limit }),
+          },
+          lastKey,
         )
       },
       {
         params,
         query: ContactQuery,
         response: PageBody(ContactRecord),
-        detail: { summary: 'List contacts', description: 'Newest first.', tags, ...requires('contacts:read') },
+        detail: {
+          summary: 'List contacts',
+          description: 'Newest first; with `starts_with` in the order of the addresses.',
+          tags,
+          ...requires('contacts:read'),
+        },
       },
     )
     .post(

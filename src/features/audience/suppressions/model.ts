@@ -67,6 +67,7 @@ export const ImportResult = Type.Object({
     { description: 'The first 100 of the invalid lines.' },
   ),
 })
+export type ImportResult = Static<typeof ImportResult>
 
 export const suppressionWire = (suppression: Suppression, accountUuid: string): SuppressionRecord => ({
   id: formatUuid(suppression.uuid),

@@ -9,6 +9,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { findPause, findSendingBlock, type Pause } from './pause.ts'
@@ -51,9 +52,20 @@ interface Row {
   updated_at: number
 }
 
+/** In SQL: an account that is not deleted, with ?1 in its name or address (a pattern), in state ?2; null: any. */
+const IS_FOUND = `deleted_at IS NULL AND (?1 IS NULL OR name LIKE ?1 ESCAPE '\\' OR email LIKE ?1 ESCAPE '\\')
+  AND (?2 IS NULL OR CASE WHEN paused_at IS NOT NULL THEN 'paused' WHEN disabled_at IS NOT NULL THEN 'disabled' ELSE 'active' END = ?2)`
+
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>('SELECT * FROM accounts WHERE id = ?'),
   all: db.prepare<Row, []>('SELECT * FROM accounts WHERE deleted_at IS NULL ORDER BY id'),
+  search: db.prepare<Row, [string | null, string | null, number, number, number]>(
+    `SELECT * FROM accounts WHERE ${IS_FOUND} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5`,
+  ),
+  countFound: db.prepare<{ n: number }, [string | null, string | null]>(
+    `SELECT COUNT(*) AS n FROM accounts WHERE ${IS_FOUND}`,
+  ),
+  byUuid: db.prepare<Row, [Uint8Array]>('SELECT * FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
@@ -116,6 +128,37 @@ export const listAccounts = (config: Config, db: Database): Account[] =>
   sql(db)
     .all.all()
     .map((row) => toAccount(config, db, row))
+
+/** Paused comes before disabled. */
+export type AccountSendingState = 'active' | 'paused' | 'disabled'
+
+export interface AccountFilter {
+  /** Part of the name or address. */
+  readonly text?: string | undefined
+  readonly state?: AccountSendingState | undefined
+}
+
+/** A page of all accounts, newest first, with the number on all pages. Reads every row: accounts are few. */
+export function searchAccounts(
+  config: Config,
+  db: Database,
+  { text, state }: AccountFilter,
+  window: RowWindow,
+): { readonly accounts: Account[]; readonly total: number } {
+  const pattern = text === undefined ? null : `%${text.replace(/[\\%_]/g, '\\$&')}%`
+  const { search, countFound } = sql(db)
+  return {
+    accounts: search
+      .all(pattern, state ?? null, belowId(window), window.limit, window.offset)
+      .map((row) => toAccount(config, db, row)),
+    total: countFound.get(pattern, state ?? null)?.n ?? 0,
+  }
+}
+
+export function findAccountByUuid(config: Config, db: Database, uuid: UuidBytes): Account | undefined {
+  const row = sql(db).byUuid.get(uuid)
+  return row ? toAccount(config, db, row) : undefined
+}
 
 /** Creates an account. The caller creates its stream `transactional` in the same transaction. */
 export function insertAccount(

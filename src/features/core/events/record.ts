@@ -57,6 +57,8 @@ export interface EventData {
   readonly reason?: string | null
   /** For a `rejected` event with reason `suppressed`: why the address is on the suppression list. */
   readonly suppression?: string | null
+  /** For a `bounced` event: the address was put on the suppression list. */
+  readonly suppressed?: true
   readonly next_retry_at?: Millis | null
   /** Target of a click. */
   readonly link_url?: string | null

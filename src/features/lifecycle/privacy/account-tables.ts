@@ -49,6 +49,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'idempotency_keys', where: OF_ACCOUNT },
   { table: 'batch_replies', where: OF_ACCOUNT },
   { table: 'suppressions', where: OF_ACCOUNT },
+  { table: 'template_versions', where: 'template_id IN (SELECT id FROM templates WHERE account_id = ?1)' },
   { table: 'templates', where: OF_ACCOUNT },
   { table: 'domains', where: OF_ACCOUNT },
   { table: 'streams', where: OF_ACCOUNT },

@@ -41,8 +41,9 @@ import { findDomain } from '#features/setup/domains/domains.ts'
 import { toDomainWire } from '#features/setup/domains/model.ts'
 import { toStreamWire } from '#features/setup/streams/model.ts'
 import { getStream } from '#features/setup/streams/streams.ts'
-import { toTemplateWire } from '#features/setup/templates/model.ts'
+import { toTemplateWire, toVersionWire } from '#features/setup/templates/model.ts'
 import { getTemplate } from '#features/setup/templates/templates.ts'
+import { getVersion, listVersions, MAX_VERSIONS } from '#features/setup/templates/versions.ts'
 import { ALL_TYPES, readFeed, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
 import { getRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { toRouteWire } from '#features/webhooks/inbound-routes/model.ts'
@@ -225,6 +226,19 @@ function* subAccounts({ config, db }: App, { accountId }: Actor): Batches {
   }
 }
 
+/** Each version alone, because it can be large. */
+function* templateVersions({ db }: App, { accountId }: Actor): Batches {
+  for (let after = 0; ; ) {
+    const templates = sql(db).templates.all(accountId, after, SMALL_BATCH)
+    const last = templates.at(-1)
+    if (!last) return
+    for (const { id, uuid } of templates)
+      for (const { version } of listVersions(db, id, { limit: MAX_VERSIONS, offset: 0 }).versions)
+        yield [{ template_id: formatUuid(uuid), ...toVersionWire(getVersion(db, id, version)) }]
+    after = last.id
+  }
+}
+
 /** Parts by their names in the export, in order. */
 export const PARTS: Readonly<Record<string, ExportPart>> = {
   domains: createResourcePart('domains', LARGE_BATCH, ({ config, db }, { accountId }, _, { uuid }) =>
@@ -233,6 +247,7 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   templates: createResourcePart('templates', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toTemplateWire(getTemplate(db, accountId, id), accountUuid),
   ),
+  template_versions: templateVersions,
   webhooks: createResourcePart('webhooks', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toWebhookWire(getWebhook(db, accountId, id), accountUuid),
   ),

@@ -65,11 +65,13 @@ export const CheckoutRequest = StrictObject({
 export const CheckoutRecord = Type.Object({
   checkout_url: Type.String({ description: 'Page where the plan is bought; open it soon, and only once.' }),
 })
+export type CheckoutRecord = Static<typeof CheckoutRecord>
 
 export const PortalRequest = StrictObject({ return_url: PageUrl("Where the page's return link leads.") })
 export const PortalRecord = Type.Object({
   portal_url: Type.String({ description: 'Page where the subscription is managed; open it soon.' }),
 })
+export type PortalRecord = Static<typeof PortalRecord>
 
 export const planWire = ({ plan, monthlyQuota, limits, trackingEnabled, ...terms }: PlanTerms): PlanRecord => ({
   plan,

@@ -13,14 +13,16 @@ import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthContext } from './auth-context.ts'
-import { changePassword, confirmTotp, disableTotp, startTotp } from './credentials.ts'
+import { changePassword, confirmTotp, disableTotp, renewRecoveryCodes, startTotp } from './credentials.ts'
 import { join } from './join.ts'
-import { endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
+import { endOtherOwnSessions, endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
 import {
   AccountChoice,
   Joining,
   Login,
+  OtherSessionsEnd,
   PasswordChange,
+  PasswordConfirmation,
   RecoveryCodes,
   ResetConfirmation,
   ResetRequest,
@@ -30,10 +32,11 @@ import {
   sessionWire,
   TotpBeginning,
   TotpConfirmation,
-  TotpEnd,
+  TotpFactors,
   TotpSecret,
 } from './model.ts'
 import { confirmReset } from './password-reset.ts'
+import { confirmPassword } from './recent-password.ts'
 import { listSessions, requireSessionId, toCookieHeader } from './sessions.ts'
 import { listMemberships, type Membership } from './users.ts'
 
@@ -167,6 +170,24 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         },
       },
     )
+    .post(
+      '/session/password',
+      async ({ actor, body, set }) => {
+        await confirmPassword(app, auth.attempts, actor, body.password)
+        set.status = 204
+      },
+      {
+        body: PasswordConfirmation,
+        detail: {
+          summary: 'Confirm the password',
+          description:
+            'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
+          tags,
+          ...requiresSession,
+          ...errorResponses({ 429: RATE_LIMITED }),
+        },
+      },
+    )
     .get(
       '/sessions',
       ({ actor }) => {
@@ -184,6 +205,15 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         },
       },
     )
+    .delete('/sessions', async ({ actor }) => dataBody({ ended: await endOtherOwnSessions(app, actor) }), {
+      response: DataBody(OtherSessionsEnd),
+      detail: {
+        summary: 'End all other sessions of the user',
+        description: 'All but the session of this request. Takes effect immediately.',
+        tags,
+        ...requiresSession,
+      },
+    })
     .delete(
       '/sessions/:id',
       async ({ actor, params, set }) => {
@@ -256,6 +286,22 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         },
       },
     )
+    .post(
+      '/totp/recovery-codes',
+      async ({ actor, body }) =>
+        dataBody({ recovery_codes: [...(await renewRecoveryCodes(app, auth.attempts, actor, body))] }),
+      {
+        body: TotpFactors,
+        response: DataBody(RecoveryCodes),
+        detail: {
+          summary: 'Renew the recovery codes',
+          description: 'Returns ten new recovery codes. Those before are no longer valid.',
+          tags,
+          ...requiresSession,
+          ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+        },
+      },
+    )
     .delete(
       '/totp',
       async ({ actor, body, set }) => {
@@ -263,7 +309,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         set.status = 204
       },
       {
-        body: TotpEnd,
+        body: TotpFactors,
         detail: {
           summary: 'Disable the authenticator app',
           tags,

@@ -3,16 +3,17 @@
  * password again: someone who finds a browser open must not be able to lock its user out.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Attempts } from './attempts.ts'
 import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions, requireSessionId } from './sessions.ts'
+import { endOtherSessions, recordPassword, recordSecondFactor, requireSessionId } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
-import { consumeTotpStep, findUser, storePassword, storeTotp, type User } from './users.ts'
+import { consumeTotpStep, findUser, storePassword, storeRecoveryCodes, storeTotp, type User } from './users.ts'
 
 /** The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. */
-async function requirePassword(
+export async function requirePassword(
   app: App,
   attempts: Attempts,
   actor: Actor,
@@ -47,6 +48,7 @@ export async function changePassword(
       throw conflict('password_changed', 'The password has been changed since then; sign in with the new one.')
     storePassword(tx, user.id, passwordHash, app.eventTime())
     endOtherSessions(app, tx, user.id, requireSessionId(actor))
+    recordPassword(tx, requireSessionId(actor), app.clock.now())
     auditInAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
   attempts.resetCodeFailures(checked.email)
@@ -86,28 +88,54 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
     const now = app.eventTime()
     storeTotp(tx, user.id, { secret: user.totpSecret, enabledAt: now, lastStep: null, recoveryCodes: hashes }, now)
     consumeTotpStep(tx, user.id, step)
+    recordSecondFactor(tx, requireSessionId(actor), now)
     auditInAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
     return codes
   })
 }
 
+/** Password and a code, again. */
+export interface BothFactors {
+  readonly password: string
+  readonly code: string
+}
+
 /** Disables the second factor, by password and a code. */
-export async function disableTotp(
+export const disableTotp = (app: App, attempts: Attempts, actor: Actor, factors: BothFactors): Promise<void> =>
+  withBothFactors(app, attempts, actor, factors, (tx, user) => {
+    storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
+    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
+  })
+
+/** Replaces the recovery codes, by password and a code. Resolves with the new ones, which are not shown again. */
+export const renewRecoveryCodes = (
   app: App,
   attempts: Attempts,
   actor: Actor,
-  input: { readonly password: string; readonly code: string },
-): Promise<void> {
-  const checked = await requirePassword(app, attempts, actor, { password: input.password, field: 'password' })
-  if (checked.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
-  const isDone = await app.commit.write((tx) => {
-    const user = consumeFactors(app, attempts, tx, checked, input.code, actor.ipAddress ?? '')
-    if (!user) return false
-    storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
-    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
-    return true
+  factors: BothFactors,
+): Promise<readonly string[]> =>
+  withBothFactors(app, attempts, actor, factors, (tx, user) => {
+    const { codes, hashes } = createRecoveryCodes()
+    storeRecoveryCodes(tx, user.id, hashes)
+    auditInAccounts(app, tx, user, 'user.recovery_codes_renewed', undefined, actor)
+    return codes
   })
-  if (isDone) return
+
+/** Runs `change` once password and code are checked. Throws 409 when the user has no second factor. */
+async function withBothFactors<T>(
+  app: App,
+  attempts: Attempts,
+  actor: Actor,
+  { password, code }: BothFactors,
+  change: (tx: Tx, user: User) => T,
+): Promise<T> {
+  const checked = await requirePassword(app, attempts, actor, { password, field: 'password' })
+  if (checked.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
+  const done = await app.commit.write((tx) => {
+    const user = consumeFactors(app, attempts, tx, checked, code, actor.ipAddress ?? '')
+    return user && { result: change(tx, user) }
+  })
+  if (done) return done.result
   recordFailedLogin(app, attempts, checked.email, checked, { ipAddress: actor.ipAddress ?? '' })
   throw invalidCode()
 }

@@ -12,8 +12,10 @@ import {
   checkPassword,
   consumeFactors,
   invalidLogin,
+  isTotpOn,
   recordFailedLogin,
   type SignedIn,
+  type SignInProof,
   signIn,
 } from './login.ts'
 import { invalidLink } from './password-reset.ts'
@@ -75,7 +77,7 @@ export async function join(
       return app.commit.write((tx) => {
         const user = findUserByEmail(tx.db, invitation.email)
         if (!user) throw invalidLink()
-        return acceptInvitation(app, tx, invitation, user, browser)
+        return acceptInvitation(app, tx, invitation, user, browser, { hasPassword: false, hasSecondFactor: false })
       })
   }
 }
@@ -95,14 +97,14 @@ async function joinWithNewPassword(
     if (known && known.passwordHash !== null) throw invalidLink()
     if (known) {
       storePassword(tx, known.id, passwordHash, app.eventTime())
-      return acceptInvitation(app, tx, invitation, known, browser)
+      return acceptInvitation(app, tx, invitation, known, browser, { hasPassword: true, hasSecondFactor: false })
     }
     if (!consumeInvitation(tx, invitation)) throw invalidLink()
     const uuid = newUuid()
     const membership = toMembership(invitation)
     const actor = toUserActor({ uuid }, membership, browser.ipAddress)
     const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role })
-    return signIn(app, tx, user, membership, browser, 'invitation')
+    return signIn(app, tx, user, membership, browser, { how: 'invitation', hasPassword: true, hasSecondFactor: false })
   })
 }
 
@@ -117,19 +119,32 @@ async function joinByPassword(
   const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
   const joined = await app.commit.write((tx) => {
     const user = checked && consumeFactors(app, attempts, tx, checked, code, browser.ipAddress)
-    return user && acceptInvitation(app, tx, invitation, user, browser)
+    return (
+      user &&
+      acceptInvitation(app, tx, invitation, user, browser, { hasPassword: true, hasSecondFactor: isTotpOn(user) })
+    )
   })
   if (joined) return joined
   recordFailedLogin(app, attempts, email, checked, browser)
   throw invalidLogin()
 }
 
-/** Consumes the invitation for an existing user. */
-function acceptInvitation(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
+/**
+ * Consumes the invitation for an existing user.
+ * @param proof what the user proved
+ */
+function acceptInvitation(
+  app: App,
+  tx: Tx,
+  invitation: OpenInvitation,
+  user: User,
+  browser: Browser,
+  proof: Omit<SignInProof, 'how'>,
+): SignedIn {
   if (!consumeInvitation(tx, invitation)) throw invalidLink()
   const membership = toMembership(invitation)
   addMember(app, tx, toUserActor(user, membership, browser.ipAddress), user, invitation.role)
-  return signIn(app, tx, user, membership, browser, 'invitation')
+  return signIn(app, tx, user, membership, browser, { how: 'invitation', ...proof })
 }
 
 const toMembership = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({

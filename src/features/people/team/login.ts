@@ -14,6 +14,7 @@ import type { Attempts } from './attempts.ts'
 import type { PasswordProof } from './password-proof.ts'
 import { verifyPassword } from './passwords.ts'
 import {
+  endOtherSessions,
   endSession,
   findSession,
   type NewSession,
@@ -122,7 +123,11 @@ async function completeLogin(
     const current = user && consumeFactors(app, attempts, tx, user, code, browser.ipAddress)
     const [membership] = current ? listMemberships(tx.db, current.id) : []
     if (!current || !membership) return undefined
-    return signIn(app, tx, current, membership, browser, 'password')
+    return signIn(app, tx, current, membership, browser, {
+      how: 'password',
+      hasPassword: true,
+      hasSecondFactor: isTotpOn(current),
+    })
   })
   if (!signedIn) {
     recordFailedLogin(app, attempts, email, user, browser)
@@ -172,6 +177,18 @@ export function consumeFactors(
   return user
 }
 
+/** Whether `consumeFactors` required a code of a user it returned. */
+export const isTotpOn = ({ totpEnabledAt }: User): boolean => totpEnabledAt !== null
+
+/** What let the user in. */
+export interface SignInProof {
+  readonly how: 'password' | 'invitation' | 'setup'
+  /** Whether the user typed the password. */
+  readonly hasPassword: boolean
+  /** Whether a code of the second factor was accepted. */
+  readonly hasSecondFactor: boolean
+}
+
 /** Creates the session, and ends the previous one of the browser. */
 export function signIn(
   app: App,
@@ -179,11 +196,11 @@ export function signIn(
   user: User,
   membership: Membership,
   browser: Browser,
-  how: 'password' | 'invitation' | 'setup',
+  proof: SignInProof,
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   recordLogin(tx, user.id, app.eventTime())
-  return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
+  return { ...startSession(app, tx, user, membership, { ...browser, ...proof }), user, membership }
 }
 
 /** Counts a failed attempt; the caller's response does not wait for the write. */
@@ -240,6 +257,15 @@ export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void>
     if (found === undefined) throw notFound('session_not_found', 'Session not found.')
     endSession(app, tx, found)
     audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
+  })
+
+/** Ends all of the actor's own sessions but the one that sent the request; resolves with their number. */
+export const endOtherOwnSessions = (app: App, actor: Actor): Promise<number> =>
+  app.commit.writeFromReserve((tx) => {
+    const user = requireActorUser(app, actor, tx.db)
+    const ended = endOtherSessions(app, tx, user.id, requireSessionId(actor))
+    if (ended > 0) auditInAccounts(app, tx, user, 'user.signed_out_elsewhere', undefined, actor)
+    return ended
   })
 
 /** Switches the session to another account of the user. Throws 404 when the user does not belong to it. */

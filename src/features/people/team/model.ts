@@ -28,6 +28,7 @@ const UserRecord = Type.Object(
     email: Type.String({ description: 'Address the user signs in with.' }),
     name: Type.String({ description: 'Name.' }),
     totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
+    is_operator: Type.Boolean({ description: 'Whether the user is an operator of the service.' }),
     recovery_codes_left: Type.Integer({ description: 'Number of unused recovery codes.' }),
     last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
     created_at: Timestamp({ description: 'When the user was created.' }),
@@ -71,6 +72,13 @@ export const SessionRecord = Type.Object({
   expires_at: Timestamp({ description: 'When it ends if it is not used before then.' }),
   created_at: Timestamp({ description: 'When the user signed in.' }),
 })
+export type SessionRecord = Static<typeof SessionRecord>
+
+export const OtherSessionsEnd = Type.Object({
+  ended: Type.Integer({ description: 'Number of sessions that were ended.' }),
+})
+
+export const PasswordConfirmation = StrictObject({ password: Password('Password of the user.') })
 
 export const PasswordChange = StrictObject({
   current_password: Password('The current password of the user.'),
@@ -85,13 +93,15 @@ export const TotpSecret = Type.Object({
   secret: Type.String({ description: 'In base32, to type into the app.' }),
   otpauth_uri: Type.String({ description: 'The same as a URI for a QR code.' }),
 })
+export type TotpSecret = Static<typeof TotpSecret>
 export const TotpConfirmation = StrictObject({ code: Code('Six digits that the app shows.') })
 export const RecoveryCodes = Type.Object({
   recovery_codes: Type.Array(Type.String(), {
     description: 'Each lets the user sign in once without the app. They are not shown again.',
   }),
 })
-export const TotpEnd = StrictObject({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
+export type RecoveryCodes = Static<typeof RecoveryCodes>
+export const TotpFactors = StrictObject({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
 
 export const MemberRecord = Type.Object({
   id: Uuid({ description: 'Id of the user.' }),
@@ -123,6 +133,7 @@ export const CreatedInvitation = Type.Object({
       'Whether the mail was accepted for delivery; false while the service has no verified domain to send from.',
   }),
 })
+export type CreatedInvitation = Static<typeof CreatedInvitation>
 export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
 
 export const Joining = StrictObject({
@@ -146,6 +157,7 @@ export const sessionWire = (
     email: user.email,
     name: user.name,
     totp_enabled: user.totpEnabledAt !== null,
+    is_operator: user.operatorAt !== null,
     recovery_codes_left: countRecoveryCodes(user),
     last_login_at: isoTimeOrNull(user.lastLoginAt),
     created_at: isoTime(user.createdAt),
@@ -157,7 +169,7 @@ export const sessionWire = (
 })
 
 /** @param current row id of the session that sent the request */
-export const sessionRecordWire = (session: Session, current: number): Static<typeof SessionRecord> => ({
+export const sessionRecordWire = (session: Session, current: number): SessionRecord => ({
   id: formatUuid(session.uuid),
   is_current: session.id === current,
   ip_address: session.ipAddress,

@@ -160,6 +160,27 @@ ${REQUIRED_CODE_FIELD}
   )
 
 /** The signed-in user. */
+export interface ConfirmPasswordView extends FormProblem {
+  /** Path to which the form is sent. */
+  readonly path: string
+  /** What the form sends beside the password. */
+  readonly fields: Readonly<Record<string, string>>
+}
+
+/** Asks a signed-in user for the password, before something that needs a recent one. */
+export const confirmPasswordPage = ({ path, fields, ...problem }: ConfirmPasswordView): Html =>
+  userPage(
+    'Enter your password',
+    html`<p>You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.</p>
+${problemHtml(problem)}
+<form method="post" action="${path}">
+${Object.entries(fields).map(([name, value]) => hiddenField(name, value))}
+${PASSWORD_FIELD}
+<button>Continue</button>
+</form>
+<p class="beside"><a href="${path}">Back</a></p>`,
+  )
+
 export interface SignedInView {
   readonly email: string
   readonly accountName: string

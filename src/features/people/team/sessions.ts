@@ -85,11 +85,31 @@ const sql = prepareStatements((db) => ({
   ),
   insert: db.prepare<
     { id: number },
-    [Uint8Array, number, number, Uint8Array, string | null, string | null, number, number, number]
+    [
+      Uint8Array,
+      number,
+      number,
+      Uint8Array,
+      string | null,
+      string | null,
+      number | null,
+      number,
+      number | null,
+      number,
+      number,
+    ]
   >(
-    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, last_seen_at, expires_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, expires_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
+  operator: db.prepare<
+    { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null },
+    [number]
+  >(
+    `SELECT operator_at AS operatorAt, totp_enabled_at AS totpEnabledAt, second_factor_at AS secondFactorAt
+     FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
+  ),
+  setSecondFactor: db.prepare('UPDATE sessions SET second_factor_at = ? WHERE id = ?'),
   seen: db.prepare('UPDATE sessions SET last_seen_at = ?, expires_at = ?, ip_address = ? WHERE id = ?'),
   list: db.prepare<Session, [number, number]>(
     `SELECT id, uuid, ip_address AS ipAddress, user_agent AS userAgent, last_seen_at AS lastSeenAt, expires_at AS expiresAt, created_at AS createdAt
@@ -107,6 +127,12 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM sessions WHERE user_id = ? AND id <> ? RETURNING uuid, account_id AS accountId',
   ),
   setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
+  passwordAt: db.prepare<{ passwordAt: Millis | null }, [number]>(
+    'SELECT password_at AS passwordAt FROM sessions WHERE id = ?',
+  ),
+  setPasswordAt: db.prepare<{ uuid: Uint8Array }, [number, number]>(
+    'UPDATE sessions SET password_at = ? WHERE id = ? RETURNING uuid',
+  ),
   trim: db.prepare(
     `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
@@ -129,7 +155,15 @@ export function startSession(
   tx: Tx,
   user: User,
   membership: Membership,
-  browser: { readonly ipAddress: string; readonly userAgent: string | null; readonly how: string },
+  browser: {
+    readonly ipAddress: string
+    readonly userAgent: string | null
+    readonly how: string
+    /** Whether the user typed the password for this sign-in. */
+    readonly hasPassword: boolean
+    /** Whether a code of the second factor was accepted. */
+    readonly hasSecondFactor: boolean
+  },
 ): NewSession {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   const uuid = newUuid()
@@ -142,7 +176,10 @@ export function startSession(
     sha256(token),
     browser.ipAddress || null,
     browser.userAgent?.slice(0, MAX_USER_AGENT_LENGTH) ?? null,
+    // Compared with `totpEnabledAt`, which is an event time.
+    browser.hasSecondFactor ? app.eventTime() : null,
     now,
+    browser.hasPassword ? now : null,
     now + days(app.config.sessionDays),
     now,
   )
@@ -189,8 +226,21 @@ function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): v
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
 
+/** Records that a code of the second factor was accepted in a session. */
+export const recordSecondFactor = (tx: Tx, id: number, at: Millis): void => void sql(tx.db).setSecondFactor.run(at, id)
+
 export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =>
   void sql(tx.db).setAccount.run(accountId, id)
+
+/** When the user last typed the password in a session; null: never, or the session has ended. */
+export const findPasswordTime = (db: Database, id: number): Millis | null =>
+  sql(db).passwordAt.get(id)?.passwordAt ?? null
+
+/** Records that the user typed the right password. Returns the public id of the session; undefined when it has ended. */
+export function recordPassword(tx: Tx, id: number, now: Millis): string | undefined {
+  const row = sql(tx.db).setPasswordAt.get(now, id)
+  return row ? formatUuid(row.uuid) : undefined
+}
 
 /** Deletes sessions that have ended, one batch at a time. */
 export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
@@ -278,6 +328,35 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         ? new AppError(403, 'session_required', 'This requires a signed-in user; an API key cannot do it.')
         : undefined,
     ownerRefusal: findOwnerRefusal,
+    operatorRefusal: (actor) => findOperatorRefusal(app.db, actor),
     roleRefusal: findRoleRefusal,
   }
+}
+
+/**
+ * The 403 for an actor who is not an operator of the service, or has not used a second factor in this session;
+ * undefined for an operator who has.
+ */
+function findOperatorRefusal(db: Database, { sessionId }: Actor): AppError | undefined {
+  const row = sessionId === undefined ? undefined : sql(db).operator.get(sessionId)
+  if (!row || row.operatorAt === null)
+    return new AppError(
+      403,
+      'operator_required',
+      'Only an operator of the service may do this; `tassis users operator EMAIL` on the server makes a user one.',
+    )
+  if (row.totpEnabledAt === null)
+    return new AppError(
+      403,
+      'authenticator_required',
+      'An operator needs an authenticator app; set one up, then try again.',
+    )
+  // A code that was accepted before belongs to an app that is no longer in use.
+  if (row.secondFactorAt === null || row.secondFactorAt < row.totpEnabledAt)
+    return new AppError(
+      403,
+      'second_factor_required',
+      'This session began without a code of your authenticator app; sign out, and sign in again with a code.',
+    )
+  return undefined
 }

@@ -127,6 +127,6 @@ export async function setUp(
     const actor = toActor(created.id, created.uuid)
     const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role: 'owner' })
     const membership: Membership = { accountId: created.id, uuid: created.uuid, name: created.name, role: 'owner' }
-    return signIn(app, tx, user, membership, browser, 'setup')
+    return signIn(app, tx, user, membership, browser, { how: 'setup', hasPassword: true, hasSecondFactor: false })
   })
 }

@@ -22,6 +22,8 @@ export const users = sqliteTable('users', {
   totpLastStep: integer('totp_last_step'),
   /** JSON array of the hashes of unused recovery codes. */
   recoveryCodes: text('recovery_codes'),
+  /** Since when the user is an operator of the whole service; null: not one. */
+  operatorAt: time('operator_at'),
   lastLoginAt: time('last_login_at'),
   createdAt: time('created_at').notNull(),
   updatedAt: time('updated_at').notNull(),
@@ -94,7 +96,11 @@ export const sessions = sqliteTable(
     tokenHash: bytes('token_hash').notNull().unique(),
     ipAddress: text('ip_address'),
     userAgent: text('user_agent'),
+    /** When a code of the second factor was accepted in this session; null: never. */
+    secondFactorAt: time('second_factor_at'),
     lastSeenAt: time('last_seen_at').notNull(),
+    /** When the user last typed the password in this session; null: never. */
+    passwordAt: time('password_at'),
     expiresAt: time('expires_at').notNull(),
     createdAt: time('created_at').notNull(),
   },

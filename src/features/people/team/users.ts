@@ -26,6 +26,8 @@ export interface User {
   readonly totpLastStep: number | null
   /** JSON array of hashes. */
   readonly recoveryCodes: string | null
+  /** Since when the user is an operator of the whole service; null: not one. */
+  readonly operatorAt: Millis | null
   readonly lastLoginAt: Millis | null
   readonly createdAt: Millis
 }
@@ -59,7 +61,7 @@ interface MemberRow extends Omit<Member, 'isTotpOn'> {
 }
 
 const USER_COLUMNS = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
-  totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, last_login_at AS lastLoginAt, created_at AS createdAt`
+  totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, operator_at AS operatorAt, last_login_at AS lastLoginAt, created_at AS createdAt`
 
 const SELECT_MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at IS NOT NULL AS isTotpOn,
   users.last_login_at AS lastLoginAt, members.created_at AS createdAt FROM members JOIN users ON users.id = user_id`
@@ -78,6 +80,7 @@ const sql = prepareStatements((db) => ({
   ),
   takeStep: db.prepare('UPDATE users SET totp_last_step = ? WHERE id = ? AND coalesce(totp_last_step, -1) < ?'),
   setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
+  setOperator: db.prepare('UPDATE users SET operator_at = ?, updated_at = ? WHERE id = ?'),
   setLogin: db.prepare('UPDATE users SET last_login_at = ? WHERE id = ?'),
   members: db.prepare<MemberRow, [number]>(
     `SELECT ${SELECT_MEMBER} WHERE members.account_id = ? ORDER BY members.created_at, users.id`,
@@ -293,5 +296,9 @@ export const consumeTotpStep = (tx: Tx, userId: number, step: number): boolean =
 
 export const storeRecoveryCodes = (tx: Tx, userId: number, hashes: readonly string[]): void =>
   void sql(tx.db).setRecoveryCodes.run(JSON.stringify(hashes), userId)
+
+/** @param since null: the user is no operator any more */
+export const setOperator = (tx: Tx, userId: number, since: Millis | null, now: Millis): void =>
+  void sql(tx.db).setOperator.run(since, now, userId)
 
 export const recordLogin = (tx: Tx, userId: number, at: Millis): void => void sql(tx.db).setLogin.run(at, userId)

@@ -109,6 +109,7 @@ function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: D
         ...(!isErased(recipient) && { ...toEventData(reported), reason }),
         bounce_type: bounceType,
         bounce_category: bounceCategory,
+        ...(isPermanentlyInvalid && { suppressed: true }),
       },
     },
   )

@@ -7,6 +7,8 @@ import { hourOf } from '#features/core/events/record.ts'
 import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
+import { idKey, timeKey } from '#platform/http/envelope.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
 import { toComplaintMetric } from './apply.ts'
@@ -32,12 +34,25 @@ const sql = prepareStatements((db) => ({
     selectNewest('WHERE account_id = ? ORDER BY created_at DESC, id DESC'),
   ),
   newestOfAll: db.prepare<StoredComplaint, [number]>(selectNewest('ORDER BY id DESC')),
+  page: db.prepare<StoredComplaint, [number, number, number]>(
+    selectComplaints('WHERE id < ? ORDER BY id DESC LIMIT ? OFFSET ?'),
+  ),
+  pageOf: db.prepare<StoredComplaint, [number, number, number, number, number]>(
+    selectComplaints(
+      'WHERE account_id = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?',
+    ),
+  ),
+  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM complaints'),
+  countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM complaints WHERE account_id = ?'),
 }))
 
-function selectNewest(whereAndOrder: string): string {
-  return `SELECT complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
+const selectNewest = (whereAndOrder: string): string => selectComplaints(`${whereAndOrder} LIMIT ?`)
+
+/** @param rows which rows, in which order */
+function selectComplaints(rows: string): string {
+  return `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
     feedback_loop AS feedbackLoop, reporter,
-    complaints.created_at AS createdAt FROM (SELECT * FROM complaints ${whereAndOrder} LIMIT ?) complaints
+    complaints.created_at AS createdAt FROM (SELECT * FROM complaints ${rows}) complaints
     LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`
 }
 
@@ -57,6 +72,7 @@ export function readComplaintRate(
 }
 
 export interface StoredComplaint {
+  readonly id: number
   readonly accountId: number
   /** Null: the email was deleted. */
   readonly emailUuid: UuidBytes | null
@@ -73,3 +89,19 @@ export interface StoredComplaint {
 /** The newest complaints, `not-spam` included; of all accounts unless one is passed. */
 export const listNewestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
   accountId === undefined ? sql(db).newestOfAll.all(limit) : sql(db).newest.all(accountId, limit)
+
+/** A page of the complaints, newest first, of all accounts unless one is passed, with the number on all pages. */
+export function listComplaints(
+  db: Database,
+  accountId: number | undefined,
+  window: RowWindow,
+): { readonly complaints: StoredComplaint[]; readonly total: number; readonly lastKey: RowKey | undefined } {
+  const { page, pageOf, count, countOf } = sql(db)
+  const { limit, offset } = window
+  if (accountId === undefined) {
+    const complaints = page.all(belowId(window), limit, offset)
+    return { complaints, total: count.get()?.n ?? 0, lastKey: idKey(complaints) }
+  }
+  const complaints = pageOf.all(accountId, ...belowTimeAndId(window), limit, offset)
+  return { complaints, total: countOf.get(accountId)?.n ?? 0, lastKey: timeKey(complaints, (row) => row.createdAt) }
+}

@@ -10,13 +10,16 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
+import { idKey, timeKey } from '#platform/http/envelope.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 
 /** A report without its content. */
 export interface StoredReport {
+  readonly id: number
   readonly uuid: UuidBytes
   readonly kind: 'dmarc' | 'tls'
   /** Name of the account with the domain; null: no account had verified it when the report arrived. */
@@ -35,7 +38,7 @@ const RETENTION_DAYS = 400
 /** Rows deleted in one transaction, which takes a few milliseconds. */
 const BATCH_SIZE = 500
 
-const SELECT = `SELECT r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
+const SELECT = `SELECT r.id, r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
   r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt
   FROM received_reports r LEFT JOIN accounts ON accounts.id = r.account_id`
 
@@ -72,6 +75,14 @@ const sql = prepareStatements((db) => ({
   newestOfDomain: db.prepare<StoredReport, [string, number]>(
     `${SELECT} WHERE r.domain = ? ORDER BY r.created_at DESC, r.id DESC LIMIT ?`,
   ),
+  page: db.prepare<StoredReport, [number, number, number]>(
+    `${SELECT} WHERE r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
+  ),
+  pageOfDomain: db.prepare<StoredReport, [string, number, number, number, number]>(
+    `${SELECT} WHERE r.domain = ? AND (r.created_at, r.id) < (?, ?) ORDER BY r.created_at DESC, r.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM received_reports'),
+  countOfDomain: db.prepare<{ n: number }, [string]>('SELECT COUNT(*) AS n FROM received_reports WHERE domain = ?'),
   byUuid: db.prepare<StoredReport, [Uint8Array]>(`${SELECT} WHERE r.uuid = ?`),
   // Ids ascend with created_at.
   oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
@@ -171,6 +182,25 @@ export interface ReportFilter {
 /** Returns the newest reports, newest first. */
 export function listReports(db: Database, { domain, limit }: ReportFilter): StoredReport[] {
   return domain === undefined ? sql(db).newest.all(limit) : sql(db).newestOfDomain.all(domain, limit)
+}
+
+/**
+ * A page of the reports, newest first, with the number on all pages.
+ * @param domain in A-labels; undefined: of all domains
+ */
+export function listReportPage(
+  db: Database,
+  domain: string | undefined,
+  window: RowWindow,
+): { readonly reports: StoredReport[]; readonly total: number; readonly lastKey: RowKey | undefined } {
+  const { page, pageOfDomain, count, countOfDomain } = sql(db)
+  const { limit, offset } = window
+  if (domain === undefined) {
+    const reports = page.all(belowId(window), limit, offset)
+    return { reports, total: count.get()?.n ?? 0, lastKey: idKey(reports) }
+  }
+  const reports = pageOfDomain.all(domain, ...belowTimeAndId(window), limit, offset)
+  return { reports, total: countOfDomain.get(domain)?.n ?? 0, lastKey: timeKey(reports, (row) => row.createdAt) }
 }
 
 /** Throws 404 for an unknown id. */

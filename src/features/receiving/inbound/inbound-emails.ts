@@ -97,8 +97,14 @@ const selectNewest = (where: string, statuses: readonly string[]): string =>
 const selectOfDomain = (ids: string, domain: string): string =>
   `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
 
+/** The newest of one sender; the other filters, or null, apply to these rows only. */
+const SELECT_NEWEST_OF_SENDER = `SELECT id FROM inbound_emails WHERE id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_from
+   WHERE account_id = ?1 AND lower(from_address) = lower(?2) ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})
+   AND status = coalesce(?3, status) AND (?4 IS NULL OR domain_uuid = ?4) AND (?5 IS NULL OR route_id = ?5)`
+
 /** The query for each combination of filters, and its number of parameters. */
 const FILTERS = {
+  bySender: [SELECT_NEWEST_OF_SENDER, 5],
   byStatus: [selectNewest(WHERE_ACCOUNT, ['?2']), 2],
   byDomain: [selectNewest(WHERE_DOMAIN, ALL_STATUS_CODES), 2],
   byDomainAndStatus: [selectNewest(WHERE_DOMAIN, ['?3']), 3],
@@ -108,7 +114,7 @@ const FILTERS = {
   byAll: [selectOfDomain(selectNewest(WHERE_ROUTE, ['?3']), '?4'), 4],
 } as const
 type FilterName = keyof typeof FILTERS
-type SqlValue = number | Uint8Array
+type SqlValue = number | string | Uint8Array | null
 
 const prepareFilters = <T>(prepare: (ids: string, values: number) => T) =>
   Object.fromEntries(Object.entries(FILTERS).map(([name, [ids, values]]) => [name, prepare(ids, values)])) as Record<
@@ -178,6 +184,8 @@ export interface InboundFilter {
   /** Public ids. */
   readonly route_id?: string | undefined
   readonly domain_id?: string | undefined
+  /** Address in From. */
+  readonly from?: string | undefined
 }
 
 interface InboundList {
@@ -203,7 +211,7 @@ export function listInbound(db: Database, accountId: number, filter: InboundFilt
 function listFiltered(
   db: Database,
   accountId: number,
-  { status, route_id, domain_id }: InboundFilter,
+  { status, route_id, domain_id, from }: InboundFilter,
   { limit, offset }: RowWindow,
 ): InboundList {
   const domain = parseFilterId('domain_id', domain_id, '/v1/domains')
@@ -211,7 +219,8 @@ function listFiltered(
   const routeRow = route && sql(db).routeId.get(route, accountId)
   if (route && !routeRow) return { emails: [], total: 0 }
   const code = status === undefined ? [] : [inboundStatusCode(status)]
-  const [name, values] = resolveFilter({ domain, routeId: routeRow?.id, code })
+  const sender = parseSender(from)
+  const [name, values] = resolveFilter({ domain, routeId: routeRow?.id, code, sender })
   const total = filteredCount(db)[name].get(accountId, ...values)?.n ?? 0
   return {
     emails:
@@ -231,16 +240,25 @@ function parseFilterId(field: string, text: string | undefined, path: string): U
   return uuid
 }
 
+function parseSender(text: string | undefined): string | undefined {
+  const address = text?.trim()
+  if (address !== undefined && !address.includes('@'))
+    throw invalid('from', 'from must be a whole address, such as ada@example.com.')
+  return address
+}
+
 interface RequestedFilter {
   readonly domain: UuidBytes | undefined
   /** Row id. */
   readonly routeId: number | undefined
   /** One status code; empty: every status. */
   readonly code: readonly number[]
+  readonly sender: string | undefined
 }
 
 /** The query for the requested filter, and its values after the account id. */
-function resolveFilter({ domain, routeId, code }: RequestedFilter): readonly [FilterName, SqlValue[]] {
+function resolveFilter({ domain, routeId, code, sender }: RequestedFilter): readonly [FilterName, SqlValue[]] {
+  if (sender !== undefined) return ['bySender', [sender, code[0] ?? null, domain ?? null, routeId ?? null]]
   const isAnyStatus = code.length === 0
   if (routeId !== undefined) {
     return domain

@@ -21,11 +21,20 @@ export const InboundAttachment = Type.Object({
 const STATUS_DESCRIPTION =
   '`received`; `delivered`: the webhook of its route accepted it; `failed`: it could not be parsed; `no_route`: no route matched.'
 
+/** Longer than any address. */
+const MAX_SENDER_LENGTH = 320
+
 export const InboundQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(StringEnum(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
   route_id: Type.Optional(Type.String({ description: 'Only mail that matched this route.' })),
   domain_id: Type.Optional(Type.String({ description: 'Only mail to this domain.' })),
+  from: Type.Optional(
+    Type.String({
+      maxLength: MAX_SENDER_LENGTH,
+      description: 'Only mail with this address in From. Case does not matter. Anybody can write any address there.',
+    }),
+  ),
 })
 
 export const InboundRecord = Type.Object({

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
 
 export interface QueueEntry {
   readonly id: number
@@ -33,6 +34,10 @@ const sql = prepareStatements((db) => ({
   ),
   setAttempts: db.prepare('UPDATE inbound_receipts SET attempts = ? WHERE id = ?'),
   end: db.prepare('DELETE FROM inbound_receipts WHERE id = ?'),
+  page: db.prepare<QueueEntry, [number, number]>(
+    `SELECT id, mail_from AS mailFrom, destinations, source_ip AS sourceIp, helo, tls, raw_ref AS rawRef, size_bytes AS sizeBytes, attempts,
+     received_at AS receivedAt FROM inbound_receipts ORDER BY id LIMIT ? OFFSET ?`,
+  ),
   waiting: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts'),
 }))
 
@@ -42,6 +47,10 @@ export const countQueueEntries = (db: Database): number => sql(db).waiting.get()
 /** The oldest entries above an id. */
 export const listQueueEntriesAfter = (db: Database, id: number, limit: number): QueueEntrySummary[] =>
   sql(db).after.all(id, limit)
+
+/** A page of the entries, oldest first: they leave at the front, so pages are found by their offset. */
+export const listQueueEntries = (db: Database, { limit, offset }: RowWindow): QueueEntry[] =>
+  sql(db).page.all(limit, offset)
 
 export const findQueueEntry = (db: Database, id: number): QueueEntry | undefined => sql(db).byId.get(id) ?? undefined
 

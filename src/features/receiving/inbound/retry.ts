@@ -96,8 +96,14 @@ interface RetryTarget {
 /**
  * Parses a message again and amends its rows. Returns the reason, a sentence, when it still cannot be parsed; then
  * nothing has changed. Throws 404 when no unparsed message has this public id.
+ * @param alsoWrite called in the transaction that amends the rows
  */
-export async function retryUnparsed(app: App, parser: Parser, id: string): Promise<string | undefined> {
+export async function retryUnparsed(
+  app: App,
+  parser: Parser,
+  id: string,
+  alsoWrite: (tx: Tx) => void = () => undefined,
+): Promise<string | undefined> {
   const uuid = parseUuid(id)
   const target = uuid && findTarget(app, uuid)
   if (!target) throw notFound('message_not_found', 'No unparsed message has this id.')
@@ -119,6 +125,7 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
     const isAmended = await app.commit.writeFromReserve((tx) => {
       if (!target.amend(tx, received, classification)) return false
       applyTenantReport(app, tx, target.accountId, received, app.eventTime())
+      alsoWrite(tx)
       return true
     })
     if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended in the meantime.')
@@ -135,8 +142,13 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
  * effect, and other mail becomes operator mail again. Throws 404 for an unknown id. Throws 409 when none of its
  * addresses is ours any more, or when one of them cannot receive now: if only the others were processed, the copy for
  * that address would be lost.
+ * @param alsoWrite called in the same transaction
  */
-export async function retryOperatorMail(app: App, id: string): Promise<void> {
+export async function retryOperatorMail(
+  app: App,
+  id: string,
+  alsoWrite: (tx: Tx) => void = () => undefined,
+): Promise<void> {
   const decide = createRecipientDecider(app)
   await app.commit.writeFromReserve((tx) => {
     const { rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
@@ -149,6 +161,7 @@ export async function retryOperatorMail(app: App, id: string): Promise<void> {
       throw conflict('no_destination', 'None of the recipient addresses belongs to this host any more.')
     // The HELO name is not stored: authentication works without it.
     enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT_COUNT)
+    alsoWrite(tx)
   })
 }
 

@@ -39,10 +39,11 @@ export const inboundRoutes = (app: App) => {
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { status, route_id, domain_id } = query
+        const { status, route_id, domain_id, from } = query
+        const filter = { status, route_id, domain_id, from }
         // Filtered lists have a maximum length.
-        const isFiltered = status !== undefined || route_id !== undefined || domain_id !== undefined
-        const { emails, total } = listInbound(app.db, actor.accountId, { status, route_id, domain_id }, page)
+        const isFiltered = Object.values(filter).some((value) => value !== undefined)
+        const { emails, total } = listInbound(app.db, actor.accountId, filter, page)
         return pageBody(
           emails.map((email) => toInboundWire(email, actor.accountUuid)),
           { ...page, total },

@@ -83,6 +83,7 @@ export const inboundEmails = sqliteTable(
     // Filtered lists, each in id order.
     index('inbound_emails_status').on(t.accountId, t.status),
     index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
+    index('inbound_emails_from').on(t.accountId, sql`lower(${t.fromAddress})`),
     index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
     // Counts and sizes unrouted mail of a domain without reading rows.

@@ -11,6 +11,7 @@ import type { Envelope } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/network.ts'
@@ -41,6 +42,7 @@ export interface NewOperatorMail {
 }
 
 export interface OperatorMail {
+  readonly id: number
   readonly uuid: UuidBytes
   /** One of OPERATOR_MAIL_KINDS. */
   readonly kind: string
@@ -65,7 +67,7 @@ interface DeletedRow {
   readonly rawRef: number
 }
 
-const COLUMNS = `uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_header AS "from", subject, reason, source_ip AS sourceIp, raw_ref AS rawRef,
+const COLUMNS = `id, uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_header AS "from", subject, reason, source_ip AS sourceIp, raw_ref AS rawRef,
   size_bytes AS sizeBytes, created_at AS createdAt`
 
 const sql = prepareStatements((db) => ({
@@ -79,6 +81,12 @@ const sql = prepareStatements((db) => ({
   newest: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM operator_mail ORDER BY id DESC LIMIT ?`),
   newestOfKind: db.prepare<Row, [string, number]>(
     `SELECT ${COLUMNS} FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT ?`,
+  ),
+  page: db.prepare<Row, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM operator_mail WHERE id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  pageOfKind: db.prepare<Row, [string, number, number, number]>(
+    `SELECT ${COLUMNS} FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
   counts: db.prepare<{ kind: string; n: number }, []>('SELECT kind, COUNT(*) AS n FROM operator_mail GROUP BY kind'),
   byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
@@ -168,10 +176,25 @@ export function listOperatorMail(
   { kind, limit }: { readonly kind?: OperatorMailKind | undefined; readonly limit: number },
 ): { mail: OperatorMail[]; total: number } {
   const rows = kind === undefined ? sql(db).newest.all(limit) : sql(db).newestOfKind.all(kind, limit)
-  const total = sql(db)
+  return { mail: rows.map(toOperatorMail), total: countMail(db, kind) }
+}
+
+const countMail = (db: Database, kind: OperatorMailKind | undefined): number =>
+  sql(db)
     .counts.all()
     .reduce((sum, row) => (kind === undefined || row.kind === kind ? sum + row.n : sum), 0)
-  return { mail: rows.map(toOperatorMail), total }
+
+/** A page of the messages, newest first, optionally of one kind, with the number on all pages. */
+export function listOperatorMailPage(
+  db: Database,
+  kind: OperatorMailKind | undefined,
+  window: RowWindow,
+): { readonly mail: OperatorMail[]; readonly total: number } {
+  const { page, pageOfKind } = sql(db)
+  const { limit, offset } = window
+  const below = belowId(window)
+  const rows = kind === undefined ? page.all(below, limit, offset) : pageOfKind.all(kind, below, limit, offset)
+  return { mail: rows.map(toOperatorMail), total: countMail(db, kind) }
 }
 
 /** Throws 404 for an unknown id. */
@@ -182,15 +205,16 @@ export function findOperatorMail(db: Database, id: string): OperatorMail {
   return toOperatorMail(row)
 }
 
+/** The operator on the command line. */
 const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 
 /** Deletes a message at the operator's request. Throws 404 for an unknown id. */
-export async function deleteOperatorMail(app: App, id: string): Promise<void> {
+export async function deleteOperatorMail(app: App, id: string, actor: AuditActor = OPERATOR): Promise<void> {
   const uuid = parseUuid(id)
   await app.commit.writeFromReserve((tx) => {
     if (!uuid || dropMessages(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw createNotFoundError()
     const resourceId = formatUuid(uuid)
-    audit(app, tx, OPERATOR, { action: 'operator_mail.deleted', resourceType: 'operator_mail', resourceId })
+    audit(app, tx, actor, { action: 'operator_mail.deleted', resourceType: 'operator_mail', resourceId })
   })
 }
 

@@ -5,6 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 
@@ -49,6 +50,15 @@ const sql = prepareStatements((db) => ({
   newestOf: db.prepare<AbuseFinding, [number, number]>(
     `SELECT ${COLUMNS} WHERE abuse_findings.account_id = ? ORDER BY abuse_findings.created_at DESC, abuse_findings.id DESC LIMIT ?`,
   ),
+  page: db.prepare<AbuseFinding, [number, number, number]>(
+    `SELECT ${COLUMNS} WHERE abuse_findings.id < ? ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
+  ),
+  // An account has few findings, so they are sorted.
+  pageOf: db.prepare<AbuseFinding, [number, number, number, number]>(
+    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = ? AND abuse_findings.id < ? ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM abuse_findings'),
+  countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM abuse_findings WHERE account_id = ?'),
   trim: db.prepare(
     'DELETE FROM abuse_findings WHERE id IN (SELECT id FROM abuse_findings WHERE created_at < ? ORDER BY created_at LIMIT ?)',
   ),
@@ -73,6 +83,22 @@ export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): number {
 /** The newest findings, of all accounts unless `accountId` is set. */
 export const listNewestFindings = (db: Database, limit: number, accountId?: number): AbuseFinding[] =>
   accountId === undefined ? sql(db).newest.all(limit) : sql(db).newestOf.all(accountId, limit)
+
+/** A page of the findings, newest first, of all accounts unless `accountId` is set, with the number on all pages. */
+export function listFindings(
+  db: Database,
+  accountId: number | undefined,
+  window: RowWindow,
+): { readonly findings: AbuseFinding[]; readonly total: number } {
+  const { page, pageOf, count, countOf } = sql(db)
+  const below = belowId(window)
+  return accountId === undefined
+    ? { findings: page.all(below, window.limit, window.offset), total: count.get()?.n ?? 0 }
+    : {
+        findings: pageOf.all(accountId, below, window.limit, window.offset),
+        total: countOf.get(accountId)?.n ?? 0,
+      }
+}
 
 /** Removes findings older than 400 days, in batches; resolves with their number. */
 export async function purgeFindings(app: App, signal?: AbortSignal): Promise<number> {

@@ -11,6 +11,7 @@ import type { DomainStats } from './domains.ts'
 import type { HourStats } from './hours.ts'
 import { createParameterError, formatDay, PERIOD_FIELDS, type Period, PeriodRecord } from './period.ts'
 import { computeRates, type DayStats, type MachineStats } from './stats.ts'
+import { isStreamMetric, STREAM_METRICS, type StreamMetric, type StreamStats } from './streams.ts'
 
 const COUNT_FIELDS = {
   sent: Type.Integer({
@@ -80,6 +81,8 @@ export const DomainRecord = Type.Object({
   sent: COUNT_FIELDS.sent,
   delivered: COUNT_FIELDS.delivered,
   bounced: COUNT_FIELDS.bounced,
+  delivery_rate: Type.Number({ description: 'Delivered divided by sent, 0..1.' }),
+  bounce_rate: Type.Number({ description: 'Bounced divided by sent, 0..1.' }),
   ...RATE_FIELDS,
 })
 export type DomainRecord = Static<typeof DomainRecord>
@@ -104,6 +107,11 @@ export const TimeseriesQuery = Type.Object({
       description: `One of ${INTERVALS.join(', ')}. Default: day. Hours are those of UTC, up to the current one; at most ${MAX_HOURLY_DAYS} days, of the last ${COUNTER_RETENTION_DAYS}; default period: 7d.`,
     }),
   ),
+  stream: Type.Optional(
+    Type.String({
+      description: `Slug of a stream: only its mail. Counted by stream are ${STREAM_METRICS.join(', ')}, of the last ${COUNTER_RETENTION_DAYS} days; bounced has hard bounces only. Default: all mail.`,
+    }),
+  ),
 })
 export const DomainsQuery = Type.Object({
   ...PERIOD_FIELDS,
@@ -124,6 +132,18 @@ export function parseMetrics(text: string | undefined): readonly Metric[] {
       )
   }
   return METRICS.filter((metric) => names.includes(metric))
+}
+
+/** The metrics of a query for one stream. Throws 400 for one that is not counted by stream. */
+export function parseStreamMetrics(text: string | undefined): readonly StreamMetric[] {
+  if (text === undefined) return STREAM_METRICS.filter((name) => name !== 'complaints')
+  return parseMetrics(text).map((metric) => {
+    if (isStreamMetric(metric)) return metric
+    throw createParameterError(
+      'metrics',
+      `${metric} is not counted by stream; with stream, metrics must be a comma-separated list of ${STREAM_METRICS.join(', ')}.`,
+    )
+  })
 }
 
 /** Parses the limit of a query. Throws 400. */
@@ -198,6 +218,9 @@ export const toHourPointWire = ({ hour, ...stats }: HourStats): TimePoint => ({
   ...stats,
 })
 
+/** The points of one stream by day. */
+export const toStreamDayWire = (day: number, stats: StreamStats): TimePoint => ({ date: formatDay(day), ...stats })
+
 export const toTimePointWire = (stats: DayStats, metrics: readonly Metric[]): TimePoint => ({
   date: formatDay(stats.day),
   ...Object.fromEntries(metrics.map((metric) => [metric, stats[metric]])),
@@ -205,8 +228,17 @@ export const toTimePointWire = (stats: DayStats, metrics: readonly Metric[]): Ti
 
 export function toDomainWire(stats: DomainStats): DomainRecord {
   const { domain, sent, delivered, bounced } = stats
-  const { open, click } = computeRates(stats)
-  return { domain, sent, delivered, bounced, open_rate: toFraction(open), click_rate: toFraction(click) }
+  const { delivery, bounce, open, click } = computeRates(stats)
+  return {
+    domain,
+    sent,
+    delivered,
+    bounced,
+    delivery_rate: toFraction(delivery),
+    bounce_rate: toFraction(bounce),
+    open_rate: toFraction(open),
+    click_rate: toFraction(click),
+  }
 }
 
 /** CSV (RFC 4180) with one line per day. */

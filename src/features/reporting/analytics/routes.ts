@@ -5,27 +5,22 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
 import { findBusiestDomains } from './domains.ts'
-import { readHours } from './hours.ts'
 import {
   DomainRecord,
   DomainsQuery,
   Overview,
   PeriodBody,
   PeriodQuery,
-  parseInterval,
   parseLimit,
-  parseMetrics,
   TimePoint,
   TimeseriesQuery,
   toCsv,
   toDomainWire,
-  toHourPointWire,
-  toHours,
   toOverviewWire,
-  toTimePointWire,
 } from './model.ts'
 import { parsePeriod, toPeriodWire } from './period.ts'
 import { readDays, readMachineStats, sumStats } from './stats.ts'
+import { readTimeseries } from './timeseries.ts'
 
 const tags = ['Analytics']
 const READS = requires('analytics:read')
@@ -55,15 +50,7 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/timeseries',
       ({ actor, query }) => {
-        const now = app.clock.now()
-        const metrics = parseMetrics(query.metrics)
-        const interval = parseInterval(query.interval)
-        const hasPeriod = query.period !== undefined || query.from !== undefined || query.to !== undefined
-        const period = parsePeriod(interval === 'hour' && !hasPeriod ? { period: '7d' } : query, now)
-        const data =
-          interval === 'hour'
-            ? readHours(app.db, actor.accountId, toHours(period, now), metrics).map(toHourPointWire)
-            : readDays(app.db, actor.accountId, period).map((stats) => toTimePointWire(stats, metrics))
+        const { period, data } = readTimeseries(app, actor.accountId, query)
         return { data, period: toPeriodWire(period) }
       },
       {
@@ -72,7 +59,7 @@ export const analyticsRoutes = (app: App) =>
         detail: {
           summary: 'Get stats by day or hour',
           description:
-            'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one.',
+            'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one; with `stream` the mail of one stream.',
           tags,
           ...READS,
         },

@@ -82,6 +82,13 @@ const MAX_OPEN_BROADCASTS = 200
 /** Rows that a discarded broadcast loses in one transaction. */
 const DISCARD_BATCH_SIZE = 5000
 
+/**
+ * SQL: whether a contact of the list ?2 gets no broadcast of the stream ?7, because its address is suppressed; ?6 is the
+ * code of the suppression scope `all`.
+ */
+export const IS_SUPPRESSED = `EXISTS (SELECT 1 FROM suppressions s WHERE s.account_id = contacts.account_id AND s.address = address_key
+  AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2) AND (opted_in_at IS NULL OR s.stream_id <> 0 OR s.list_id <> 0))))`
+
 const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO broadcasts (account_id, newsletter_id, list_id, stream_id, template_id, template_version, from_address, subject, html_ref, text_ref,
@@ -98,10 +105,7 @@ const sql = prepareStatements((db) => ({
   fix: db.prepare<never, [number, number, number, number, number, number, number]>(
     `INSERT INTO broadcast_recipients (broadcast_id, contact_id, contact_uuid, email, metadata)
      SELECT ?1, id, uuid, coalesce(email, address_key), metadata FROM contacts
-     WHERE list_id = ?2 AND status = ?3 AND id > ?4 AND id <= ?5 AND NOT EXISTS (
-       SELECT 1 FROM suppressions s WHERE s.account_id = contacts.account_id AND s.address = address_key
-       AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2) AND (opted_in_at IS NULL OR s.stream_id <> 0 OR s.list_id <> 0))))
-     ORDER BY id`,
+     WHERE list_id = ?2 AND status = ?3 AND id > ?4 AND id <= ?5 AND NOT ${IS_SUPPRESSED} ORDER BY id`,
   ),
   openOf: db.prepare<{ n: number }, [number]>(
     `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?`,

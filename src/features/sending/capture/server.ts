@@ -17,10 +17,10 @@ export interface CaptureServerOptions {
   readonly store: Pick<CaptureStore, 'save'>
   readonly verpKey: Uint8Array
   /**
-   * The email of a recipient, and the owner whose share of the store this email uses; undefined for an unknown
-   * recipient.
+   * The email of a recipient, the owner whose share of the store this email uses, and the account whose inbox lists it;
+   * undefined for an unknown recipient.
    */
-  readonly findEmail: (recipientId: number) => Pick<NewCapture, 'emailId' | 'ownerId'> | undefined
+  readonly findEmail: (recipientId: number) => Pick<NewCapture, 'emailId' | 'ownerId' | 'accountId'> | undefined
   /** Host name in the greeting. */
   readonly hostname: string
   /** Larger messages are rejected with 552; also limits the memory of one session. */
@@ -46,7 +46,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
 
   const findRecipient = (
     mailFrom: SMTPServerAddress | false,
-  ): Pick<NewCapture, 'recipientId' | 'emailId' | 'ownerId'> | undefined => {
+  ): Pick<NewCapture, 'recipientId' | 'emailId' | 'ownerId' | 'accountId'> | undefined => {
     const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
     const recipientId = decodeVerp(localPart, options.verpKey)?.recipientId
     const email = recipientId === undefined ? undefined : options.findEmail(recipientId)

@@ -12,6 +12,7 @@ import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.t
 import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { KiB } from '#platform/units.ts'
+import { addToInbox, fillInbox, INBOX_SCHEMA } from './inbox.ts'
 
 /** A message as submitted for one recipient. */
 export interface NewCapture {
@@ -19,6 +20,8 @@ export interface NewCapture {
   readonly emailId: number
   /** The owner whose share of the stored bytes the message uses. */
   readonly ownerId: number
+  /** The account whose inbox lists the message; undefined: none. */
+  readonly accountId?: number | undefined
   readonly mailFrom: string
   readonly rcptTo: string
   /** The octets of the message without dot-stuffing. */
@@ -156,6 +159,7 @@ export class CaptureStore {
       const columns = this.db.query<{ name: string }, []>("SELECT name FROM pragma_table_info('captures')").all()
       if (!columns.some(({ name }) => name === 'owner_id')) this.db.run(ADD_OWNER)
       this.db.run(OWNER_INDEX)
+      this.db.run(INBOX_SCHEMA)
       for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#bytes.add(ownerId, storedBytes)
       this.committer = new Committer(this.db, this.path, options.committerOptions)
     } catch (error) {
@@ -169,7 +173,7 @@ export class CaptureStore {
    * Rejects with AppError 507 `insufficient_storage` if the disk is full or only the reserve is left: clients choose
    * how large captures are, and delivery is retried.
    */
-  async save({ recipientId, emailId, ownerId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
+  async save({ recipientId, emailId, ownerId, accountId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
     const head = readHead(raw)
     await this.committer.write((tx) => {
@@ -187,6 +191,8 @@ export class CaptureStore {
         stored,
         ownerId,
       )
+      if (accountId !== undefined)
+        addToInbox(tx.db, { accountId, emailId, receivedAt, sizeBytes: raw.length, rcptTo, head })
       tx.afterCommit(() => {
         if (replaced) this.#bytes.add(replaced.ownerId, -replaced.storedBytes)
         this.#bytes.add(ownerId, stored.length)
@@ -194,6 +200,24 @@ export class CaptureStore {
     })
     // Not awaited: if the purge fails, the next one repeats its work.
     if (this.#bytes.total > this.#options.maxBytes) void this.purge().catch(() => undefined)
+  }
+
+  /** Lists what a version without an inbox captured; see `fillInbox`. */
+  fillInbox(findAccount: (recipientId: number) => number | undefined): void {
+    fillInbox(this.db, findAccount)
+  }
+
+  /** The envelope recipients of a captured email, in its order; empty if it is not captured. */
+  recipients(emailId: number): string[] {
+    return sql(this.db)
+      .ofEmail.all(emailId)
+      .map(({ rcptTo }) => rcptTo)
+  }
+
+  /** The message of the first recipient of an email; undefined if it is not captured. Throws if it is corrupt. */
+  firstOf(emailId: number): CapturedMessage | undefined {
+    const [first] = sql(this.db).ofEmail.all(emailId)
+    return first && this.get(first.recipientId)
   }
 
   /** The capture of an email; undefined if none exists or all were deleted. */

@@ -156,7 +156,7 @@ export function writeOutcome(
   const now = app.eventTime()
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
-    toAttemptFacts(session, reply, extra)
+    toAttemptFacts(session, reply, { ...(session && app.config.delivery === 'relay' && { relay: true }), ...extra })
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: attempt.startedAt, ...facts(verdict.reply) })
@@ -171,6 +171,7 @@ export function writeOutcome(
           diagnostic_code: `smtp; ${verdict.reply}`,
           bounce_type: verdict.bounceType,
           bounce_category: verdict.category,
+          ...(verdict.isAddressDead && { suppressed: true }),
         }),
       })
       if (verdict.isAddressDead) suppressRecipient(app, tx, attempt)

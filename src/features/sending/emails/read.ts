@@ -124,8 +124,9 @@ const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 
   AND created_at BETWEEN ?4 AND ?5`
 
 const sql = prepareStatements((db) => ({
-  emailOfRecipient: db.prepare<{ emailId: number; ownerId: number }, [number]>(
-    `SELECT emails.id AS emailId, coalesce(parent_id, accounts.id) AS ownerId FROM recipients JOIN emails ON emails.id = email_id
+  emailOfRecipient: db.prepare<{ emailId: number; ownerId: number; accountId: number; isOfService: number }, [number]>(
+    `SELECT emails.id AS emailId, coalesce(parent_id, accounts.id) AS ownerId, account_id AS accountId,
+     coalesce(extra ->> '$.of_service', 0) AS isOfService FROM recipients JOIN emails ON emails.id = email_id
      JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
   ),
   byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${SELECT_EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
@@ -164,12 +165,21 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Row ids of a recipient's email and of the account that owns it; mail of a sub-account is owned by the parent. */
-export const findEmailOfRecipient = (
-  db: Database,
-  recipientId: number,
-): { readonly emailId: number; readonly ownerId: number } | undefined =>
-  sql(db).emailOfRecipient.get(recipientId) ?? undefined
+export interface EmailOfRecipient {
+  readonly emailId: number
+  /** The account that owns the email; mail of a sub-account is owned by the parent. */
+  readonly ownerId: number
+  /** The account that sent it and may read it; undefined: system mail, which only its recipient may read. */
+  readonly accountId: number | undefined
+}
+
+/** Row ids of a recipient's email and of its accounts; undefined for an unknown recipient. */
+export function findEmailOfRecipient(db: Database, recipientId: number): EmailOfRecipient | undefined {
+  const found = sql(db).emailOfRecipient.get(recipientId)
+  if (!found) return undefined
+  const { emailId, ownerId, accountId, isOfService } = found
+  return { emailId, ownerId, accountId: isOfService ? undefined : accountId }
+}
 
 export interface EmailFilter {
   readonly status: Status | undefined

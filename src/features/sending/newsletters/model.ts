@@ -2,12 +2,14 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { SendAt } from '#features/sending/broadcasts/model.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
   FreeMap,
   mapFromPhp,
   Nullable,
   OptionalNullable,
   StrictObject,
+  StringEnum,
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
@@ -22,6 +24,7 @@ import {
   type NewsletterChange,
   type NewsletterInput,
 } from './newsletters.ts'
+import { NEWSLETTER_STATUSES } from './states.ts'
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the newsletter.' }),
@@ -106,7 +109,18 @@ export const NewsletterChangeBody = StrictObject(
   },
 )
 
-export const SendNewsletter = StrictObject({ send_at: SendAt })
+export const SendNewsletter = StrictObject({
+  send_at: SendAt,
+  max_recipients: OptionalNullable(Type.Integer({ minimum: 0 }), {
+    description:
+      'If there are more recipients than this, the response is a 409 and nothing is sent; omitted: no limit.',
+  }),
+})
+
+export const NewsletterQuery = Type.Object({
+  ...ROW_RANGE_FIELDS,
+  status: Type.Optional(StringEnum(NEWSLETTER_STATUSES, { description: 'Only newsletters with this status.' })),
+})
 
 export const toNewsletterInput = (body: Static<typeof NewNewsletter>): NewsletterInput => ({
   listId: body.list_id,

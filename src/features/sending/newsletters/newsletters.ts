@@ -100,7 +100,14 @@ const sql = prepareStatements((db) => ({
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
   ),
+  pageOfStatus: db.prepare<Row & { isTruncated: number }, [number, number, number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters INDEXED BY newsletters_status
+     WHERE account_id = ? AND status = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
+  ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM newsletters WHERE account_id = ?'),
+  countOfStatus: db.prepare<{ n: number }, [number, number]>(
+    'SELECT COUNT(*) AS n FROM newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = ?',
+  ),
   insert: db.prepare(
     `INSERT INTO newsletters (uuid, account_id, list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to, status,
      created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -122,16 +129,24 @@ export function getNewsletter(db: Database, accountId: number, id: string): News
 }
 
 /** A page of the account's newsletters, newest first. */
-export const listNewsletters = (
+export function listNewsletters(
   db: Database,
   accountId: number,
   page: RowWindow,
-): { newsletters: ListedNewsletter[]; total: number } => ({
-  newsletters: sql(db)
-    .page.all(accountId, belowId(page), page.limit, page.offset)
-    .map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+  status?: NewsletterStatus,
+): { newsletters: ListedNewsletter[]; total: number } {
+  const { limit, offset } = page
+  const code = status === undefined ? undefined : newsletterStatusCode(status)
+  const rows =
+    code === undefined
+      ? sql(db).page.all(accountId, belowId(page), limit, offset)
+      : sql(db).pageOfStatus.all(accountId, code, belowId(page), limit, offset)
+  const counted = code === undefined ? sql(db).count.get(accountId) : sql(db).countOfStatus.get(accountId, code)
+  return {
+    newsletters: rows.map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })),
+    total: counted?.n ?? 0,
+  }
+}
 
 /** The 409 for actions that only a draft allows. */
 export const createNotDraftError = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>

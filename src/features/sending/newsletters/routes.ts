@@ -8,11 +8,12 @@ import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
+import { parseRowRange } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import {
   NewNewsletter,
   NewsletterChangeBody,
+  NewsletterQuery,
   NewsletterRecord,
   NewsletterRow,
   SendNewsletter,
@@ -43,7 +44,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       '/',
       ({ actor, query }) => {
         const range = parseRowRange(query)
-        const { newsletters, total } = listNewsletters(app.db, actor.accountId, range)
+        const { newsletters, total } = listNewsletters(app.db, actor.accountId, range, query.status)
         return pageBody(
           newsletters.map((newsletter) => toNewsletterRowWire(newsletter, actor.accountUuid)),
           { ...range, total },
@@ -51,7 +52,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         )
       },
       {
-        query: RowRangeQuery,
+        query: NewsletterQuery,
         response: PageBody(NewsletterRow),
         detail: {
           summary: 'List newsletters',
@@ -137,6 +138,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
             dataBody(
               await sendNewsletter(app, actor, params.id, {
                 sendAt: body.send_at || undefined,
+                maxRecipients: body.max_recipients ?? undefined,
                 admit: () => takeRate(actor),
               }),
             ),
@@ -151,7 +153,12 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
           description:
             'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Responds once a snapshot of the recipients is on disk. If it is cancelled before the first email, it becomes a draft again.',
           tags,
-          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or has ended.'] }),
+          ...errorResponses({
+            409: [
+              'newsletter_not_draft',
+              'It is scheduled, being sent or has ended, or has more recipients than allowed.',
+            ],
+          }),
           ...requires('emails:send', 'contacts:read'),
         },
       },

@@ -18,12 +18,17 @@ import { startNewsletter } from './states.ts'
  * `newsletter_not_draft`. Throws 422 when the draft has no body, or when its list, template or domain was deleted; and
  * what `startBroadcast` throws.
  * @param sendAt date and time with a zone
+ * @param maxRecipients 409 `too_many_recipients` when there are more
  */
 export async function sendNewsletter(
   app: App,
   actor: Actor,
   id: string,
-  { sendAt, admit }: { readonly sendAt: string | undefined; readonly admit: () => void },
+  {
+    sendAt,
+    maxRecipients = Number.POSITIVE_INFINITY,
+    admit,
+  }: { readonly sendAt: string | undefined; readonly maxRecipients?: number | undefined; readonly admit: () => void },
 ): Promise<BroadcastResponse> {
   const newsletter = getNewsletter(app.db, actor.accountId, id)
   if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'sent')
@@ -46,6 +51,11 @@ export async function sendNewsletter(
     sendAt,
   } as const
   return startBroadcast(app, actor, input, (tx, operation) => {
+    if (operation.total > maxRecipients)
+      throw conflict(
+        'too_many_recipients',
+        `The newsletter has ${operation.total} recipients now, which is more than ${maxRecipients}; nothing was sent. Count them again, and send it with a higher max_recipients.`,
+      )
     const current = getNewsletter(tx.db, actor.accountId, id)
     if (current.status !== 'draft') throw createNotDraftError(current, 'sent')
     // The newsletter may have been edited during the snapshot. It must not be marked as sent with a text other than the

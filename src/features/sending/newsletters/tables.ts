@@ -31,5 +31,10 @@ export const newsletters = sqliteTable(
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
-  (t) => [index('newsletters_account').on(t.accountId), index('newsletters_operation').on(t.operationId)],
+  (t) => [
+    index('newsletters_account').on(t.accountId),
+    // For the list of drafts: other rows, with their long bodies, are not read.
+    index('newsletters_status').on(t.accountId, t.status),
+    index('newsletters_operation').on(t.operationId),
+  ],
 )

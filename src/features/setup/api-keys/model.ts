@@ -24,6 +24,7 @@ export const CreatedApiKey = Type.Object({
   ...FIELDS,
   key: Type.String({ description: 'The key. It is shown only once and not stored: save it now.' }),
 })
+export type CreatedApiKey = Static<typeof CreatedApiKey>
 
 export const NewApiKey = StrictObject({
   name: Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key, in your own words.' }),

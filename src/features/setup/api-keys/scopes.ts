@@ -13,14 +13,26 @@ const RESOURCES = [
   'mailboxes',
 ] as const
 
-export const SCOPES: readonly string[] = [
+/** A scope by its name. */
+export type Scope =
+  | 'emails:send'
+  | 'emails:read'
+  | `${(typeof RESOURCES)[number]}:${'read' | 'write'}`
+  | 'sub_accounts:manage'
+  | 'account:read'
+  | 'account:admin'
+
+const ALL_SCOPES: readonly Scope[] = [
   'emails:send',
   'emails:read',
-  ...RESOURCES.flatMap((resource) => [`${resource}:read`, `${resource}:write`]),
+  ...RESOURCES.flatMap((resource) => [`${resource}:read`, `${resource}:write`] as const),
   'sub_accounts:manage',
   'account:read',
   'account:admin',
 ]
+
+/** All scopes, compared with text from requests. */
+export const SCOPES: readonly string[] = ALL_SCOPES
 
 /** Implies every other scope. */
 export const ADMIN_SCOPE = 'account:admin'

@@ -82,5 +82,7 @@ export const contacts = sqliteTable(
     // Used for pages of a list, newest first, unfiltered or by status.
     index('contacts_list').on(t.listId),
     index('contacts_status').on(t.listId, t.status),
+    // For searches by the beginning of an address.
+    index('contacts_search').on(t.listId, t.status, t.addressKey),
   ],
 )

@@ -221,6 +221,10 @@ export const PublishedDnsWire = Type.Object({
     { description: 'The records to publish.' },
   ),
   checked_at: Timestamp({ description: 'When DNS was asked.' }),
+  warnings: Type.Array(Type.String(), {
+    description:
+      'Why the records cannot work whatever DNS has, such as a host name of the service that DNS cannot have.',
+  }),
 })
 export type PublishedDnsWire = Static<typeof PublishedDnsWire>
 
@@ -234,6 +238,7 @@ export function toPublishedDnsWire(dns: PublishedDns): PublishedDnsWire {
     domain_spf: dns.domainSpf,
     records: dns.records,
     checked_at: isoTime(dns.checkedAt),
+    warnings: [...dns.warnings],
   }
 }
 

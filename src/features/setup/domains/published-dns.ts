@@ -22,6 +22,7 @@ import {
 } from './dns-records.ts'
 import { findZone } from './dns-zone.ts'
 import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
+import { findHostnameWarnings } from './hostname-warnings.ts'
 import { mergeSpf } from './merge-spf.ts'
 import { findRegistrableDomain } from './name.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
@@ -61,6 +62,8 @@ export interface PublishedDns {
     readonly tracking?: PublishedRecord
   }
   readonly checkedAt: Millis
+  /** Why the records cannot work: sentences for the operator. */
+  readonly warnings: readonly string[]
 }
 
 const MAX_VALUES = 10
@@ -90,6 +93,7 @@ export async function readPublishedDns(app: App, domain: Domain): Promise<Publis
     domainSpf: domainSpf === undefined ? null : truncate(domainSpf),
     records,
     checkedAt: app.clock.now(),
+    warnings: findHostnameWarnings(app.config),
   }
 }
 

@@ -27,6 +27,9 @@ const sql = prepareStatements((db) => ({
   byHost: db.prepare<AccountRow, [string]>(
     `${SELECT_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
+  ofAccount: db.prepare<{ 1: number }, [string, number]>(
+    'SELECT 1 FROM domains WHERE tracking_domain = ? AND account_id = ? AND deleted_at IS NULL',
+  ),
   verifiedBy: db.prepare<AccountRow, [string]>(
     `${SELECT_ACCOUNT} WHERE domain = ? AND verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
@@ -47,6 +50,18 @@ export function isTrackingHost(db: Database, host: string): boolean {
   const row = sql(db).byHost.get(name)
   return row !== null && !isHostElsewhere(db, row.accountId, name)
 }
+
+/**
+ * Whether `host` serves our pages as far as an account can know: our public host, a verified tracking host of any
+ * account, or one that this account has set, verified or not.
+ * @param host as `normaliseHost` returns it
+ */
+export const isOwnHost = (
+  db: Database,
+  config: Pick<Config, 'publicUrl'>,
+  { accountId, host }: { readonly accountId: number; readonly host: string },
+): boolean =>
+  host === getPublicHost(config) || isTrackingHost(db, host) || sql(db).ofAccount.get(host, accountId) !== null
 
 /**
  * UUID of the account whose links a verified tracking host serves; undefined for any other host.

@@ -22,7 +22,8 @@ export type StreamCounter = (typeof STREAM_COUNTERS)[number]
 /** Prefix of all stream counters. */
 export const STREAM_METRIC_PREFIX = 'stream:'
 
-const toStreamMetric = (streamId: number, counter: StreamCounter): string =>
+/** Counter of one stream. */
+export const toStreamMetric = (streamId: number, counter: StreamCounter): string =>
   `${STREAM_METRIC_PREFIX}${streamId}:${counter}`
 
 /** Counter over all streams of an account, deleted ones included, by which the account is monitored. */

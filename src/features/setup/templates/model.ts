@@ -6,12 +6,15 @@ import {
   mapFromPhp,
   Nullable,
   OptionalNullable,
+  PAGE_FIELDS,
   StrictObject,
+  StringEnum,
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
+import type { Draft, DraftProblem, RenderedDraft } from './draft.ts'
 import {
   type ListedTemplate,
   MAX_ALIAS_LENGTH,
@@ -23,6 +26,7 @@ import {
   type TemplateChange,
   type TemplateInput,
 } from './templates.ts'
+import { type ListedVersion, MAX_VERSIONS, type TemplateVersion } from './versions.ts'
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the template.' }),
@@ -48,6 +52,18 @@ export const TemplateRow = Type.Object({
 })
 export type TemplateRow = Static<typeof TemplateRow>
 
+const MAX_SEARCH_LENGTH = 200
+
+export const TemplateListQuery = Type.Object({
+  ...PAGE_FIELDS,
+  search: Type.Optional(
+    Type.String({
+      maxLength: MAX_SEARCH_LENGTH,
+      description: 'Only templates whose alias or name contains this text; the case of A to Z does not matter.',
+    }),
+  ),
+})
+
 const SYNTAX = 'In Jinja syntax.'
 const Alias = Type.String({
   description: `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} characters of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
@@ -63,6 +79,14 @@ const Html = OptionalNullable(Type.String(), {
 const Text = OptionalNullable(Type.String(), {
   description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
 })
+
+const IfVersion = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    description:
+      'The `version` that the change is based on: 409 `template_changed` when the template has another one. Left out: the last change wins.',
+  }),
+)
 
 export const NewTemplate = StrictObject(
   { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text },
@@ -86,9 +110,10 @@ export const TemplateChangeBody = StrictObject(
     subject: Type.Optional(Subject),
     html_body: Html,
     text_body: Text,
+    if_version: IfVersion,
   },
   {
-    description: 'At least one field; omitted fields keep their value. Null removes a body.',
+    description: 'At least one field besides `if_version`; omitted fields keep their value. Null removes a body.',
     examples: [{ subject: 'Welcome aboard, {{ user.name }}' }],
   },
 )
@@ -149,4 +174,104 @@ export const toRenderedWire = ({ subject, html, text }: RenderedParts): Rendered
   subject: subject ?? '',
   html_body: html ?? null,
   text_body: text ?? null,
+})
+
+const VERSION_FIELDS = {
+  version: Type.Integer({ description: 'Number of the version; the highest is that of the template.' }),
+  subject: Type.String({ description: 'Source of the subject.' }),
+  actor_type: Nullable(Type.String(), {
+    description: 'Who saved it: user, api_key, system or operator; null when it was saved before versions were stored.',
+  }),
+  actor_id: Nullable(Type.String(), { description: 'Id of the key or user, as in the audit log.' }),
+  created_at: Timestamp({ description: 'When it was saved.' }),
+}
+
+export const TemplateVersionRow = Type.Object(VERSION_FIELDS)
+export type TemplateVersionRow = Static<typeof TemplateVersionRow>
+
+export const TemplateVersionRecord = Type.Object({
+  ...VERSION_FIELDS,
+  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
+  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
+})
+export type TemplateVersionRecord = Static<typeof TemplateVersionRecord>
+
+export const VERSIONS_DESCRIPTION = `Each change of subject or bodies stores a version. The newest ${MAX_VERSIONS} are stored, until the template is deleted.`
+
+export const RestoreBody = StrictObject({ if_version: IfVersion })
+
+export const toVersionRowWire = (version: ListedVersion): TemplateVersionRow => ({
+  version: version.version,
+  subject: version.subject,
+  actor_type: version.actorType,
+  actor_id: version.actorId,
+  created_at: isoTime(version.createdAt),
+})
+
+export const toVersionWire = (version: TemplateVersion): TemplateVersionRecord => ({
+  ...toVersionRowWire(version),
+  html_body: version.htmlBody,
+  text_body: version.textBody,
+})
+
+export const DraftBody = StrictObject(
+  {
+    subject: OptionalNullable(Type.String(), { description: `Source of the subject. ${SYNTAX}` }),
+    html_body: Html,
+    text_body: Text,
+    template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as in a send.' }),
+  },
+  {
+    description: 'At least one of subject and bodies.',
+    examples: [{ subject: 'Welcome, {{ user.name }}', template_data: { user: { name: 'Ada' } } }],
+  },
+)
+
+export const toDraft = ({ subject, html_body, text_body }: Static<typeof DraftBody>): Draft => ({
+  subject: subject ?? undefined,
+  html: html_body ?? undefined,
+  text: text_body ?? undefined,
+})
+
+const PROBLEM_KINDS = ['syntax', 'missing_variable', 'limit', 'error'] as const
+
+export const RenderProblem = Type.Object({
+  field: StringEnum(['subject', 'html_body', 'text_body', 'template_data'], { description: 'Where the problem is.' }),
+  line: Nullable(Type.Integer(), { description: 'Line of the source, from 1; null when it is in no single line.' }),
+  column: Nullable(Type.Integer(), { description: 'Column in UTF-16 code units, from 1; null when it is not known.' }),
+  variable: Nullable(Type.String(), { description: 'The variable that is missing in `template_data`, or null.' }),
+  kind: StringEnum(PROBLEM_KINDS, {
+    description:
+      '`syntax`: it never works. `missing_variable`: a variable is not in `template_data`. `limit`: it takes too much time or memory, or is too long. `error`: any other.',
+  }),
+  message: Type.String({ description: 'What is wrong, as in the error of a send.' }),
+})
+export type RenderProblem = Static<typeof RenderProblem>
+
+export const DraftResult = Type.Object({
+  subject: Nullable(Type.String(), { description: 'Subject in one line; null: left out, or it has a problem.' }),
+  html_body: Nullable(Type.String(), { description: 'HTML body; null: left out, or it has a problem.' }),
+  text_body: Nullable(Type.String(), { description: 'Text body; null: left out, or it has a problem.' }),
+  problems: Type.Array(RenderProblem, { description: 'Why a send would be refused; empty: it would not be.' }),
+  preview_id: Nullable(Type.String(), {
+    description:
+      'For signed-in users: the HTML is at `/app/previews/{preview_id}` for ten minutes, for a frame. Null for keys, and without HTML.',
+  }),
+})
+export type DraftResult = Static<typeof DraftResult>
+
+const toProblemWire = ({ kind, ...problem }: DraftProblem): RenderProblem => ({
+  ...problem,
+  kind: kind === 'undefined' ? 'missing_variable' : kind,
+})
+
+export const toDraftResultWire = (
+  { subject, html, text, problems }: RenderedDraft,
+  previewId: string | null,
+): DraftResult => ({
+  subject,
+  html_body: html,
+  text_body: text,
+  problems: problems.map(toProblemWire),
+  preview_id: previewId,
 })

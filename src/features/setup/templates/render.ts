@@ -45,7 +45,7 @@ export async function requireValidSource(
   if (isEmpty(source)) return
   const problems = await app.renderer.check({ accountId, source }).catch(throwUnavailable)
   const [first] = problems
-  if (first) throw createTemplateError(first, problems)
+  if (first) throw new TemplateFaultError(first, problems)
 }
 
 /**
@@ -56,7 +56,7 @@ export async function renderParts(app: Pick<App, 'renderer'>, request: RenderReq
   if (isEmpty(request.source)) return {}
   const source = joinSubjectLines(request.source)
   const outcome = await app.renderer.render({ ...request, source }).catch(throwUnavailable)
-  if (outcome.kind === 'fault') throw createTemplateError(outcome.fault, [outcome.fault])
+  if (outcome.kind === 'fault') throw new TemplateFaultError(outcome.fault, [outcome.fault])
   const { subject, ...bodies } = outcome.parts
   if (subject === undefined) return bodies
   if (hasHeaderBreak(subject))
@@ -86,11 +86,16 @@ export const toOneLine = (subject: string): string => subject.replace(/[ \t-\r\x
 const isEmpty = ({ subject, html, text }: TemplateSource): boolean =>
   subject === undefined && html === undefined && text === undefined
 
-function createTemplateError(first: TemplateFault, all: readonly TemplateFault[]): AppError {
-  const code = first.kind === 'limit' ? 'template_limit' : 'template_error'
-  return new AppError(422, code, first.message, {
-    details: all.map(({ part, message }) => ({ field: part ?? 'template', message })),
-  })
+/** 422: the sources or the data cannot be rendered. */
+export class TemplateFaultError extends AppError {
+  readonly faults: readonly TemplateFault[]
+
+  constructor(first: TemplateFault, faults: readonly TemplateFault[]) {
+    super(422, first.kind === 'limit' ? 'template_limit' : 'template_error', first.message, {
+      details: faults.map(({ part, message }) => ({ field: part ?? 'template', message })),
+    })
+    this.faults = faults
+  }
 }
 
 function throwUnavailable(cause: unknown): never {

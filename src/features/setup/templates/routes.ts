@@ -6,21 +6,34 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { renderDraft } from './draft.ts'
 import {
+  DraftBody,
+  DraftResult,
   NewTemplate,
   RenderBody,
   RenderedTemplate,
+  RestoreBody,
   readRenderData,
   TemplateChangeBody,
+  TemplateListQuery,
   TemplateRecord,
   TemplateRow,
+  TemplateVersionRecord,
+  TemplateVersionRow,
+  toDraft,
+  toDraftResultWire,
   toRenderedWire,
   toTemplateChange,
   toTemplateInput,
   toTemplateRowWire,
   toTemplateWire,
+  toVersionRowWire,
+  toVersionWire,
+  VERSIONS_DESCRIPTION,
 } from './model.ts'
 import { previewTemplate } from './preview.ts'
+import type { PreviewStore } from './shown-previews.ts'
 import {
   changeTemplate,
   createTemplate,
@@ -29,22 +42,39 @@ import {
   listTemplates,
   MAX_LISTED_BYTES,
   MAX_TEMPLATES,
+  restoreVersion,
 } from './templates.ts'
+import { getVersion, listVersions } from './versions.ts'
 
 const tags = ['Templates']
 const params = Type.Object({ id: Type.String({ description: 'Id of the template.' }) })
+const versionParams = Type.Object({
+  id: Type.String({ description: 'Id of the template.' }),
+  version: Type.String({ description: 'Number of the version.' }),
+})
+const CHANGED = '`template_changed`: the template has another version than `if_version`; `version` says which.'
 const SAME_ALIAS = 'The account has a template with this alias'
 const TEMPLATE_ERRORS =
   'A part that can never be rendered fails with 422 `template_error`, which says where the error is.'
 
-export const templateRoutes = (app: App) =>
+/** Number of a version in a path; no version has the number 0. */
+const parseVersion = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : 0)
+
+export interface TemplateRouteOptions {
+  /** Keeps rendered HTML for the frames of browsers. */
+  readonly previews: PreviewStore
+}
+
+export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
   new Elysia({ prefix: '/v1/templates' })
     .use(authenticated)
+    .use(versionRoutes(app))
+    .use(draftRoutes(app, options))
     .get(
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { templates, total } = listTemplates(app.db, actor.accountId, page)
+        const { templates, total } = listTemplates(app.db, actor.accountId, page, query.search)
         return pageBody(
           templates.map((template) => toTemplateRowWire(template, actor.accountUuid)),
           { ...page, total },
@@ -52,7 +82,7 @@ export const templateRoutes = (app: App) =>
         )
       },
       {
-        query: PageQuery,
+        query: TemplateListQuery,
         response: PageBody(TemplateRow),
         detail: {
           summary: 'List templates',
@@ -95,7 +125,10 @@ export const templateRoutes = (app: App) =>
       '/:id',
       async ({ actor, params, body }) =>
         dataBody(
-          toTemplateWire(await changeTemplate(app, actor, params.id, toTemplateChange(body)), actor.accountUuid),
+          toTemplateWire(
+            await changeTemplate(app, actor, params.id, toTemplateChange(body), { ifVersion: body.if_version }),
+            actor.accountUuid,
+          ),
         ),
       {
         params,
@@ -105,7 +138,7 @@ export const templateRoutes = (app: App) =>
           summary: 'Change a template',
           description: `Omitted fields keep their value. ${TEMPLATE_ERRORS} Mail already accepted does not change.`,
           tags,
-          ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}.`] }),
+          ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}; or ${CHANGED}`] }),
           ...requires('templates:write'),
         },
       },
@@ -143,3 +176,80 @@ export const templateRoutes = (app: App) =>
         },
       },
     )
+
+const versionRoutes = (app: App) =>
+  new Elysia()
+    .use(authenticated)
+    .get(
+      '/:id/versions',
+      ({ actor, params, query }) => {
+        const page = parsePage(query)
+        const template = getTemplate(app.db, actor.accountId, params.id)
+        const { versions, total } = listVersions(app.db, template.id, page)
+        return pageBody(versions.map(toVersionRowWire), { page: page.page, perPage: page.perPage, total })
+      },
+      {
+        params,
+        query: PageQuery,
+        response: PageBody(TemplateVersionRow),
+        detail: {
+          summary: 'List the versions of a template',
+          description: `Newest first. ${VERSIONS_DESCRIPTION}`,
+          tags,
+          ...requires('templates:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/versions/:version',
+      ({ actor, params }) => {
+        const template = getTemplate(app.db, actor.accountId, params.id)
+        return dataBody(toVersionWire(getVersion(app.db, template.id, parseVersion(params.version))))
+      },
+      {
+        params: versionParams,
+        response: DataBody(TemplateVersionRecord),
+        detail: { summary: 'Get a version of a template', tags, ...requires('templates:read') },
+      },
+    )
+    .post(
+      '/:id/versions/:version/restore',
+      async ({ actor, params, body }) => {
+        const version = parseVersion(params.version)
+        const restored = await restoreVersion(app, actor, params.id, version, body.if_version)
+        return dataBody(toTemplateWire(restored, actor.accountUuid))
+      },
+      {
+        params: versionParams,
+        body: RestoreBody,
+        response: DataBody(TemplateRecord),
+        detail: {
+          summary: 'Restore a version of a template',
+          description: 'Its subject and bodies become a new version; alias and name stay.',
+          tags,
+          ...errorResponses({ 409: ['template_changed', CHANGED] }),
+          ...requires('templates:write'),
+        },
+      },
+    )
+
+const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
+  new Elysia().use(authenticated).post(
+    '/render',
+    async ({ actor, body }) => {
+      const rendered = await renderDraft(app, actor, toDraft(body), readRenderData(body))
+      const isShown = actor.type === 'user' && rendered.html !== null
+      return dataBody(toDraftResultWire(rendered, isShown ? previews.add(actor.accountId, rendered.html) : null))
+    },
+    {
+      body: DraftBody,
+      response: DataBody(DraftResult),
+      detail: {
+        summary: 'Render unsaved text',
+        description:
+          'Renders each part for itself, as a send would, and reports problems with their line. Nothing is stored or sent. An endless loop ends with a problem after a moment, and does not delay your mail.',
+        tags,
+        ...requires('templates:read'),
+      },
+    },
+  )

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid } from '#platform/db/columns.ts'
 
@@ -30,4 +30,23 @@ export const templates = sqliteTable(
     uniqueIndex('templates_alias').on(t.accountId, t.alias).where(sql`deleted_at is null`),
     index('templates_account').on(t.accountId),
   ],
+)
+
+/** A version of a template as it was saved; the newest is that of the template. Deleted with it. */
+export const templateVersions = sqliteTable(
+  'template_versions',
+  {
+    templateId: integer('template_id')
+      .notNull()
+      .references(() => templates.id),
+    version: integer('version').notNull(),
+    subject: text('subject').notNull(),
+    htmlBody: text('html_body'),
+    textBody: text('text_body'),
+    /** Who saved it, as in the audit log; null: saved before versions were stored. */
+    actorType: text('actor_type'),
+    actorId: text('actor_id'),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.templateId, t.version] })],
 )

@@ -9,12 +9,13 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { conflict, invalid } from '#platform/errors.ts'
+import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { requireValidSource } from './render.ts'
+import { deleteVersions, getVersion, recordVersion } from './versions.ts'
 
 export interface Template {
   readonly id: number
@@ -49,6 +50,13 @@ export interface TemplateInput {
 /** An undefined field keeps its current value. */
 export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
 
+export interface ChangeOptions {
+  /** Version that the change is based on; undefined: any. */
+  readonly ifVersion?: number | undefined
+  /** Former version whose texts the change has. */
+  readonly restoredVersion?: number
+}
+
 /** Templates per account. */
 export const MAX_TEMPLATES = 10_000
 export const MAX_ALIAS_LENGTH = 100
@@ -66,6 +74,11 @@ const BODIES = 'html_body AS htmlBody, text_body AS textBody'
 const isLongSql = (column: string): string => `coalesce(octet_length(${column}), 0) > ${MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_body END AS htmlBody,
   CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
+
+type StoredListedTemplate = Omit<ListedTemplate, 'isTruncated'> & { readonly isTruncated: number }
+
+/** ?2: text in lower case. SQLite folds the letters A to Z only. */
+const MATCHES = '(instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0)'
 
 const SIZE = 'octet_length(subject) + coalesce(octet_length(html_body), 0) + coalesce(octet_length(text_body), 0)'
 
@@ -92,12 +105,20 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
   // Uses the index of existing rows, so that deleted rows are not scanned, however many there are.
-  page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number, number]>(
+  page: db.prepare<StoredListedTemplate, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
      WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  // Reads alias and name of every template of the account: at most MAX_TEMPLATES. They precede the bodies in a row.
+  foundPage: db.prepare<StoredListedTemplate, [number, string, number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
+     WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5) ORDER BY id DESC`,
+  ),
+  foundCount: db.prepare<{ n: number }, [number, string]>(
+    `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
   insert: db.prepare(
     `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, version, created_at, updated_at)
@@ -160,17 +181,25 @@ export const toTemplateSource = ({
   text: textBody ?? undefined,
 })
 
-/** A page of the account's templates, newest first. */
-export const listTemplates = (
+/**
+ * A page of the account's templates, newest first.
+ * @param search part of alias or name; empty: all templates
+ */
+export function listTemplates(
   db: Database,
   accountId: number,
   page: RowWindow,
-): { templates: ListedTemplate[]; total: number } => ({
-  templates: sql(db)
-    .page.all(accountId, belowId(page), page.limit, page.offset)
-    .map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+  search = '',
+): { templates: ListedTemplate[]; total: number } {
+  const { count, foundCount, foundPage, page: wholePage } = sql(db)
+  const wanted = search.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+  const rows =
+    wanted === ''
+      ? wholePage.all(accountId, belowId(page), page.limit, page.offset)
+      : foundPage.all(accountId, wanted, belowId(page), page.limit, page.offset)
+  const total = wanted === '' ? count.get(accountId) : foundCount.get(accountId, wanted)
+  return { templates: rows.map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })), total: total?.n ?? 0 }
+}
 
 /**
  * Creates a template once all its parts are known to be renderable. Throws 422 `template_error` with a detail for each
@@ -201,19 +230,28 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
       resourceId: id,
       metadata: { alias, name },
     })
-    return getTemplate(tx.db, actor.accountId, id)
+    const created = getTemplate(tx.db, actor.accountId, id)
+    recordVersion(tx, created.id, created, actor, now)
+    return created
   })
 }
 
 /**
  * Changes the provided fields, once all provided parts are known to be renderable. A change of subject or bodies
- * increments the version. Throws 422 when no field is provided, and as `createTemplate` does.
+ * increments the version. Throws 422 when no field is provided, 409 `template_changed` when the template has another
+ * version than `ifVersion`, and as `createTemplate` does.
  */
-export async function changeTemplate(app: App, actor: Actor, id: string, change: TemplateChange): Promise<Template> {
+export async function changeTemplate(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: TemplateChange,
+  { ifVersion, restoredVersion }: ChangeOptions = {},
+): Promise<Template> {
   if (Object.values(change).every((value) => value === undefined))
     throw invalid('body', 'At least one of alias, name, subject, html_body and text_body must be set.')
   const provided = validateChange(change)
-  getTemplate(app.db, actor.accountId, id)
+  requireVersion(getTemplate(app.db, actor.accountId, id), ifVersion)
   await requireValidSource(app, actor.accountId, {
     subject: provided.subject,
     html: provided.htmlBody ?? undefined,
@@ -221,22 +259,53 @@ export async function changeTemplate(app: App, actor: Actor, id: string, change:
   })
   return app.commit.write((tx) => {
     const before = getTemplate(tx.db, actor.accountId, id)
+    requireVersion(before, ifVersion)
     const after = applyChange(before, provided)
     if (after.alias !== before.alias) requireUnusedAlias(tx.db, actor.accountId, after.alias)
     const { alias, name, subject, htmlBody, textBody } = after
     const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
     const version = before.version + (isOther ? 1 : 0)
+    const now = app.eventTime()
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, app.eventTime(), before.id),
+      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, now, before.id),
     )
+    if (isOther) {
+      // Templates that are older than the table of versions have none.
+      recordVersion(tx, before.id, before, undefined, before.updatedAt)
+      recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
+    }
     audit(app, tx, actor, {
       action: 'template.updated',
       resourceType: 'template',
       resourceId: formatUuid(before.uuid),
-      metadata: { alias, name, version },
+      metadata: { alias, name, version, ...(restoredVersion !== undefined && { restored_version: restoredVersion }) },
     })
     return getTemplate(tx.db, actor.accountId, id)
   })
+}
+
+/** Gives a template the texts of a former version, as a new version. Throws 404, and as `changeTemplate` does. */
+export function restoreVersion(
+  app: App,
+  actor: Actor,
+  id: string,
+  restoredVersion: number,
+  ifVersion: number | undefined,
+): Promise<Template> {
+  const template = getTemplate(app.db, actor.accountId, id)
+  const { subject, htmlBody, textBody } = getVersion(app.db, template.id, restoredVersion)
+  const change = { alias: undefined, name: undefined, subject, htmlBody, textBody }
+  return changeTemplate(app, actor, id, change, { ifVersion, restoredVersion })
+}
+
+function requireVersion({ version }: Template, ifVersion: number | undefined): void {
+  if (ifVersion === undefined || ifVersion === version) return
+  throw new AppError(
+    409,
+    'template_changed',
+    `The template has version ${version} now, your change is based on version ${ifVersion}; read the template, and send the change again with if_version ${version}.`,
+    { facts: { version } },
+  )
 }
 
 /** Deletes a template. Emails made from it still refer to it; sends that use it fail from now on. */
@@ -244,6 +313,7 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
   app.commit.writeFromReserve((tx) => {
     const template = getTemplate(tx.db, actor.accountId, id)
     sql(tx.db).delete.run(app.eventTime(), template.id)
+    deleteVersions(tx, template.id)
     audit(app, tx, actor, {
       action: 'template.deleted',
       resourceType: 'template',

@@ -31,6 +31,25 @@ const EVENTS_PER_PIECE = 100
 /** Limit for the data of the events in one piece; a stream whose client never reads holds one piece. */
 const CHARACTERS_PER_PIECE = 32 * KiB
 
+/** How long a piece is held for the other streams of its account: not until an erasure could matter. */
+const SHARED_MS = seconds(1)
+
+/** A piece as text, with the events that it covers. */
+interface Piece {
+  readonly text: string
+  /** Number of the last event that was examined. */
+  readonly position: number
+  /** Number of the last event in the text; undefined: no event examined has a requested type. */
+  readonly newest: number | undefined
+}
+
+/** The piece that a stream of an account read last: streams that follow the feed read the same ones, moments apart. */
+interface SharedPiece extends Piece {
+  readonly after: number
+  readonly types: TypeMask
+  readonly readAtMs: Millis
+}
+
 /** Where a stream begins, and what it has. */
 export interface StreamStart {
   readonly after: number
@@ -60,6 +79,7 @@ interface Listener {
 /** @param ending aborted when the service stops: all streams end, and no new one is opened */
 export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const byAccount = new Map<number, Set<Listener>>()
+  const lastPieces = new Map<number, SharedPiece>()
   const awaitTurn = createFairYield()
   let size = 0
   let stopListening: (() => void)[] = []
@@ -81,7 +101,10 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const remove = (accountId: number, listener: Listener): void => {
     const listeners = byAccount.get(accountId)
     if (!listeners?.delete(listener)) return
-    if (listeners.size === 0) byAccount.delete(accountId)
+    if (listeners.size === 0) {
+      byAccount.delete(accountId)
+      lastPieces.delete(accountId)
+    }
     if (--size > 0) return
     for (const stop of stopListening) stop()
     stopListening = []
@@ -108,7 +131,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
           'The service has its maximum of event streams open; request JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
-      const source = new FeedSource(app, actor, { ...from, awaitTurn: awaitTurn })
+      const source = new FeedSource(app, actor, { ...from, awaitTurn, lastPieces })
       const stream: EventStream = openEventStream({
         request,
         clock: app.clock,
@@ -135,6 +158,7 @@ class FeedSource {
   readonly #actor: Actor
   readonly #types: TypeMask
   readonly #awaitTurn: () => Promise<void>
+  readonly #lastPieces: Map<number, SharedPiece>
   readonly #sendsStart: boolean
   /** All events up to here were examined. */
   #position: number
@@ -146,12 +170,20 @@ class FeedSource {
   #wake: (() => void) | undefined
   #isStopped = false
 
-  /** @param from.awaitTurn resolves when this stream may produce a piece */
-  constructor(app: App, actor: Actor, from: StreamStart & { awaitTurn: () => Promise<void> }) {
+  /**
+   * @param from.awaitTurn resolves when this stream may produce a piece
+   * @param from.lastPieces by row id of the account
+   */
+  constructor(
+    app: App,
+    actor: Actor,
+    from: StreamStart & { awaitTurn: () => Promise<void>; lastPieces: Map<number, SharedPiece> },
+  ) {
     this.#app = app
     this.#actor = actor
     this.#types = from.types
     this.#awaitTurn = from.awaitTurn
+    this.#lastPieces = from.lastPieces
     this.#sendsStart = from.sendsStart === true
     this.#position = from.after
     this.#sentId = from.after
@@ -201,21 +233,38 @@ class FeedSource {
   }
 
   #readPiece(upTo: number): string | undefined {
-    const { events, nextAfter } = readFeed(this.#app, this.#actor, {
-      after: this.#position,
-      upTo,
-      types: this.#types,
-      limit: EVENTS_PER_PIECE,
-      characters: CHARACTERS_PER_PIECE,
-    })
-    this.#position = nextAfter
-    const newest = events.at(-1)
-    if (newest) {
-      this.#sentId = newest.seq
-      return events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
+    const { text, position, newest } = this.#findSharedPiece() ?? this.#readOwnPiece(upTo)
+    this.#position = position
+    if (newest !== undefined) {
+      this.#sentId = newest
+      return text
     }
     // Sends the position after a long stretch of events of other types, so that a reconnect does not scan them again.
     return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
+  }
+
+  #findSharedPiece(): Piece | undefined {
+    const last = this.#lastPieces.get(this.#actor.accountId)
+    const isOurs =
+      last?.after === this.#position &&
+      last.types === this.#types &&
+      this.#app.clock.monotonicMs() - last.readAtMs < SHARED_MS
+    return isOurs ? last : undefined
+  }
+
+  #readOwnPiece(upTo: number): Piece {
+    const { clock } = this.#app
+    const request = { after: this.#position, upTo, types: this.#types }
+    const { events, nextAfter } = readFeed(this.#app, this.#actor, {
+      ...request,
+      limit: EVENTS_PER_PIECE,
+      characters: CHARACTERS_PER_PIECE,
+    })
+    const newest = events.at(-1)?.seq
+    const text = events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
+    const piece = { text, position: nextAfter, newest }
+    this.#lastPieces.set(this.#actor.accountId, { ...request, ...piece, readAtMs: clock.monotonicMs() })
+    return piece
   }
 
   #formatPosition(): string {

@@ -19,6 +19,7 @@ import {
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
+import { type AddressMatch, REJECTION_REASONS } from './match-address.ts'
 import { MAX_PATTERN_LENGTH } from './pattern.ts'
 
 const MAX_PRIORITY = 1_000_000
@@ -172,4 +173,35 @@ export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: 
 export const RouteReplayRange = StrictObject(RANGE_FIELDS, {
   description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} messages.`,
   examples: [{ from_seq: 1200, to_seq: 1300 }],
+})
+
+export const MatchQuery = Type.Object({
+  address: Type.String({ maxLength: MAX_PATTERN_LENGTH, description: 'Address to test, such as support@example.com.' }),
+})
+
+export const AddressMatchRecord = Type.Object({
+  address: Type.String({ description: 'The address, with its domain in A-labels.' }),
+  is_accepted: Type.Boolean({ description: 'Whether mail to this address is accepted now.' }),
+  rejection: Nullable(StringEnum(REJECTION_REASONS), {
+    description:
+      'Why it is not: `unknown_domain`: the account has no such domain; `domain_not_verified`; `inbound_disabled`: the domain does not receive; `server_not_receiving`: `TASSIS_INBOUND_ADDR` is not set. Null: it is accepted.',
+  }),
+  domain_id: Nullable(Uuid(), { description: 'Domain of the address; null: the account has none with this name.' }),
+  mailbox_id: Nullable(Uuid(), { description: 'Agent mailbox that gets the mail; null: none.' }),
+  route_id: Nullable(Uuid(), {
+    description:
+      'Active route that gets the mail, even if the domain does not receive yet; null: a mailbox gets it, or no route matches.',
+  }),
+})
+export type AddressMatchRecord = Static<typeof AddressMatchRecord>
+
+const formatOptionalUuid = (uuid: Uint8Array | undefined): string | null => (uuid ? formatUuid(uuid) : null)
+
+export const toAddressMatchWire = (match: AddressMatch): AddressMatchRecord => ({
+  address: match.address,
+  is_accepted: match.rejection === undefined,
+  rejection: match.rejection ?? null,
+  domain_id: formatOptionalUuid(match.domainUuid),
+  mailbox_id: formatOptionalUuid(match.mailboxUuid),
+  route_id: formatOptionalUuid(match.routeUuid),
 })

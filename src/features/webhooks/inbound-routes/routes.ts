@@ -3,13 +3,23 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
 import { listDeliveries } from '#features/webhooks/webhooks/history.ts'
-import { HISTORY_LIMIT_NOTE, ReplayResult, toReplayWire } from '#features/webhooks/webhooks/model.ts'
-import { replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import {
+  HISTORY_LIMIT_NOTE,
+  ReplayCount,
+  ReplayResult,
+  SecretResult,
+  toReplayWire,
+} from '#features/webhooks/webhooks/model.ts'
+import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/webhooks.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { listEmailDeliveries } from './email-deliveries.ts'
 import {
   changeRoute,
   createRoute,
@@ -19,13 +29,17 @@ import {
   listRoutes,
   MAX_ROUTES,
 } from './inbound-routes.ts'
+import { matchAddress } from './match-address.ts'
 import {
+  AddressMatchRecord,
+  MatchQuery,
   NewRoute,
   RouteChangeBody,
   RouteDelivery,
   RouteDeliveryQuery,
   RouteRecord,
   RouteReplayRange,
+  toAddressMatchWire,
   toRouteChange,
   toRouteDeliveryWire,
   toRouteInput,
@@ -39,6 +53,32 @@ const SAME_ROUTE_NOTE = 'The domain has a route with this pattern and match_type
 const URL_SCOPE_NOTE =
   'With a `webhook_url` it also needs the scope `inbound:read`, because received mail is posted there.'
 const NOTHING_POSTED_NOTE = 'The route has no webhook_url, or is not active.'
+
+/** The deliveries of an inbound email, which belong to its route. */
+export const inboundDeliveryRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/inbound' }).use(authenticated).get(
+    '/:id/deliveries',
+    ({ actor, params, query }) => {
+      const page = parsePage(query)
+      const { deliveries, total, webhook } = listEmailDeliveries(app.db, actor.accountId, params.id ?? '', page)
+      return pageBody(webhook ? deliveries.map((delivery) => toRouteDeliveryWire(delivery, webhook, app.keys)) : [], {
+        ...page,
+        total,
+      })
+    },
+    {
+      params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the inbound email.' }) }),
+      query: PageQuery,
+      response: PageBody(RouteDelivery),
+      detail: {
+        summary: 'List the deliveries of an inbound email',
+        description:
+          'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
+        tags: ['Inbound'],
+        ...requires('inbound:read'),
+      },
+    },
+  )
 
 export const inboundRouteRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/inbound-routes' })
@@ -75,6 +115,59 @@ export const inboundRouteRoutes = (app: App) =>
             409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${MAX_ROUTES} routes.`],
           }),
           ...requires('inbound:write'),
+        },
+      },
+    )
+    .get(
+      '/match',
+      ({ actor, query }) => dataBody(toAddressMatchWire(matchAddress(app, actor.accountId, query.address))),
+      {
+        query: MatchQuery,
+        response: DataBody(AddressMatchRecord),
+        detail: {
+          summary: 'Test an address against the routes',
+          description:
+            'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
+          tags,
+          ...requires('inbound:read', 'mailboxes:read'),
+        },
+      },
+    )
+    .post(
+      '/secret/reveal',
+      async ({ actor }) => {
+        requireRecentPassword(app, actor)
+        return dataBody({ secret: await revealInboundSecret(app, actor) })
+      },
+      {
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Show the signing secret of inbound routes',
+          description:
+            'One secret signs the requests to the URLs of all routes; it is created when there is none. For signed-in users only. The audit log records it.',
+          tags,
+          ...requires('inbound:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
+    .post(
+      '/secret/rotate',
+      async ({ actor }) => {
+        requireRecentPassword(app, actor)
+        return dataBody({ secret: await rotateInboundSecret(app, actor) })
+      },
+      {
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Replace the signing secret of inbound routes',
+          description:
+            'For signed-in users only. The new secret signs every later attempt, including retries; the old one is not used again.',
+          tags,
+          ...requires('inbound:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
         },
       },
     )
@@ -160,6 +253,24 @@ export const inboundRouteRoutes = (app: App) =>
           tags,
           ...errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
           ...requires('inbound:write', 'inbound:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/replay/count',
+      async ({ actor, params, body }) =>
+        dataBody(toReplayWire(await countReplay(app, actor, params.id, body, getRouteWebhook))),
+      {
+        params,
+        body: RouteReplayRange,
+        response: DataBody(ReplayCount),
+        detail: {
+          summary: 'Count the mail of an inbound route',
+          description:
+            'What a replay of the range would queue; nothing is queued. Also while the route posts nothing, as if it were activated now; 409 when it never had a webhook_url.',
+          tags,
+          ...errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
+          ...requires('inbound:read'),
         },
       },
     )

@@ -7,6 +7,7 @@ import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limit
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { EVENT_TYPES, readLastSeq } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
@@ -31,7 +32,7 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO webhooks (uuid, account_id, url, description, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   ),
   // `updated_at` always increases, even while the clock stands still: a different value shows that the webhook was
   // changed since an attempt began.
@@ -39,15 +40,18 @@ const sql = prepareStatements((db) => ({
     'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
   ),
   reactivate: db.prepare(
-    'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
+    'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, failing_since = NULL, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
   ),
-  forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0 WHERE id = ?'),
+  forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0, failing_since = NULL WHERE id = ?'),
+  describe: db.prepare('UPDATE webhooks SET description = ? WHERE id = ?'),
   delete: db.prepare('UPDATE webhooks SET deleted_at = ? WHERE id = ?'),
 }))
 
 export interface WebhookInput {
   readonly url: string
   readonly events: readonly string[]
+  /** Null or blank: none. Undefined leaves it as it is. */
+  readonly description?: string | null | undefined
 }
 
 /**
@@ -74,13 +78,24 @@ export async function createWebhook(
       )
     const now = app.eventTime()
     const cursorSeq = readLastSeq(tx.db, actor.accountId)
-    sql(tx.db).insert.run(uuid, actor.accountId, input.url, JSON.stringify(events), sealed, cursorSeq, now, now)
+    const description = toDescription(input.description)
+    sql(tx.db).insert.run(
+      uuid,
+      actor.accountId,
+      input.url,
+      description,
+      JSON.stringify(events),
+      sealed,
+      cursorSeq,
+      now,
+      now,
+    )
     const created = getWebhook(tx.db, actor.accountId, id)
     audit(app, tx, actor, {
       action: 'webhook.created',
       resourceType: 'webhook',
       resourceId: id,
-      metadata: { url: input.url, events },
+      metadata: { url: input.url, events, ...(description !== null && { description }) },
     })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
     return created
@@ -90,14 +105,18 @@ export async function createWebhook(
 
 /**
  * Changes a webhook. Any change reactivates a webhook that failures deactivated; otherwise `isActive` is stored as
- * provided. Events from the inactive time are not sent, but can be replayed. Throws 404 for an unknown webhook; 403 and
- * 422 like `createWebhook`.
+ * provided. Events from the inactive time are not sent, but can be replayed. Throws 404 for an unknown webhook; 409
+ * `webhook_changed` when it was changed since the user saw it; 403 and 422 like `createWebhook`.
  */
 export async function changeWebhook(
   app: App,
   actor: Actor,
   id: string,
-  input: WebhookInput & { readonly isActive: boolean },
+  input: WebhookInput & {
+    readonly isActive: boolean
+    /** `updatedAt` as the user saw it; undefined: any. */
+    readonly expectedUpdatedAt?: Millis | undefined
+  },
 ): Promise<Webhook> {
   // The webhook of another account is always a 404, whatever the input, and causes no DNS lookup.
   getWebhook(app.db, actor.accountId, id)
@@ -108,14 +127,23 @@ export async function changeWebhook(
   await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
   const changed = await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
+    requireUnchanged(before, input.expectedUpdatedAt)
     const isActive = input.isActive || before.offByFailures
     const isReactivated = isActive && !before.isActive
     writeChange(app, tx, before, { url: input.url, events, isActive })
+    const { description } = input
+    if (description !== undefined) sql(tx.db).describe.run(toDescription(description), before.id)
     audit(app, tx, actor, {
       action: 'webhook.updated',
       resourceType: 'webhook',
       resourceId: formatUuid(before.uuid),
-      metadata: { url: input.url, events, is_active: isActive, ...(isReactivated && { reactivated: true }) },
+      metadata: {
+        url: input.url,
+        events,
+        is_active: isActive,
+        ...(description !== undefined && { description: toDescription(description) }),
+        ...(isReactivated && { reactivated: true }),
+      },
     })
     return getWebhook(tx.db, actor.accountId, id)
   })
@@ -191,6 +219,17 @@ export async function tryEndPending(app: App, webhookId: number, error: string):
     )
   }
 }
+
+/** Throws 409 when the webhook is not the one that the user saw. */
+export function requireUnchanged({ updatedAt }: Webhook, expectedUpdatedAt: Millis | undefined): void {
+  if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
+    throw conflict(
+      'webhook_changed',
+      'The webhook was changed since you opened it, so nothing was stored; read it again, then repeat your change.',
+    )
+}
+
+const toDescription = (text: string | null | undefined): string | null => text?.trim() || null
 
 /** The names without duplicates, in the provided order. */
 function parseEvents(events: readonly string[]): string[] {

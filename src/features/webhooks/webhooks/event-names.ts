@@ -25,7 +25,7 @@ export const WEBHOOK_EVENTS = [
   'domain.unverified',
 ] as const
 
-type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 export const isWebhookEvent = (name: string): name is WebhookEvent => WEBHOOK_EVENTS.some((event) => event === name)
 

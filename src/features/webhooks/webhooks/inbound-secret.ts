@@ -21,8 +21,9 @@ const sql = prepareStatements((db) => ({
      ON CONFLICT DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
   ),
   // Invalidates the results of attempts signed with the old secret.
-  touchRoutes: db.prepare<{ id: number }, [number, number]>(
-    'UPDATE webhooks SET updated_at = max(?, updated_at + 1) WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id',
+  touchRoutes: db.prepare<{ id: number }, [number, number, number]>(
+    `UPDATE webhooks SET secret_rotated_at = ?, updated_at = max(?, updated_at + 1)
+     WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id`,
   ),
 }))
 
@@ -73,7 +74,7 @@ export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
   app.commit.write((tx) => {
     const clear = storeNewSecret(app, tx, actor)
     auditSecret(app, tx, actor, 'rotated')
-    const touched = sql(tx.db).touchRoutes.all(app.eventTime(), actor.accountId)
+    const touched = sql(tx.db).touchRoutes.all(app.clock.now(), app.eventTime(), actor.accountId)
     tx.afterCommit(() => {
       for (const { id } of touched) app.webhookChanged.emit({ webhookId: id })
     })

@@ -3,11 +3,20 @@ import { type Static, Type } from '@sinclair/typebox'
 import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, PAGE_FIELDS, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  Nullable,
+  OptionalNullable,
+  PAGE_FIELDS,
+  StrictObject,
+  StringEnum,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from './event-names.ts'
 import { type Delivery, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
 import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
+import type { DeliveryRequest } from './request.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** More names than there are events, so that duplicates fit. */
@@ -17,14 +26,21 @@ const WEBHOOK_FIELDS = {
   id: Uuid({ description: 'Id of the webhook.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
   url: Type.String({ description: 'Where events are posted.' }),
+  description: Nullable(Type.String(), { description: 'What you call it; null: nothing.' }),
   events: Type.Array(Type.String(), { description: 'Names of the events that it gets.' }),
   is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
   failure_count: Type.Integer({ description: 'Consecutive failed attempts; the tenth deactivates it.' }),
+  failing_since: Nullable(Timestamp(), {
+    description: 'When the first of these failed attempts was made; null: there is none.',
+  }),
   last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
   last_failure_reason: Nullable(Type.String(), {
     description: 'Why it failed, or that failures deactivated the webhook.',
   }),
   last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
+  secret_rotated_at: Nullable(Timestamp(), {
+    description: 'When its signing secret was last replaced; null: never.',
+  }),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
@@ -47,14 +63,29 @@ const events = (more = {}) =>
     ...more,
   })
 
-export const NewWebhook = StrictObject({ url: url(), events: events() })
+const MAX_DESCRIPTION_LENGTH = 200
+const description = (text: string) =>
+  OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), { description: text })
+
+export const NewWebhook = StrictObject({
+  url: url(),
+  events: events(),
+  description: description('What you call it.'),
+})
 
 /** Clients that only want to change is_active tend to omit the other fields. */
 const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
+/** Makes sure that a change overwrites no change of somebody else. */
+const SEEN = Type.Optional(
+  Type.String({ description: '`updated_at` of the webhook as you saw it; 409 when it was changed since then.' }),
+)
+
 export const WebhookChange = StrictObject({
+  updated_at: SEEN,
   url: url(PUT_HINT),
   events: events(PUT_HINT),
+  description: description('What you call it; null: nothing. Stays as it is when it is omitted.'),
   is_active: Type.Boolean({
     ...PUT_HINT,
     description: 'Whether anything is posted. A webhook that failures deactivated becomes active in any case.',
@@ -63,6 +94,7 @@ export const WebhookChange = StrictObject({
 
 export const TestResult = Type.Object({
   message: Type.String({ description: 'What happens now.' }),
+  delivery_id: Uuid({ description: 'Id of the delivery, which shows the result.' }),
   payload: Type.Object(
     {
       event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
@@ -76,6 +108,8 @@ export const TestResult = Type.Object({
     { description: 'The body that is posted.' },
   ),
 })
+
+export type TestResult = Static<typeof TestResult>
 
 export const DeliveryQuery = Type.Object({
   ...PAGE_FIELDS,
@@ -112,6 +146,27 @@ export const DeliveryRecord = Type.Object({
 })
 export type DeliveryRecord = Static<typeof DeliveryRecord>
 
+/** A delivery with the request of its last attempt. */
+export const DeliveryDetail = Type.Object({
+  ...DeliveryRecord.properties,
+  payload: Nullable(Type.String(), {
+    description:
+      'The JSON text that is posted. It is built from stored data: the same octets at every attempt, unless a person in it was erased since then. Null when the event is no longer kept.',
+  }),
+  headers: Nullable(Type.Record(Type.String(), Type.String()), {
+    description:
+      'Headers of the last attempt; null before the first, and when there is no payload. The signature is missing when the secret was replaced since then, and without the scope webhooks:write.',
+  }),
+})
+export type DeliveryDetail = Static<typeof DeliveryDetail>
+
+export const SecretResult = Type.Object({
+  secret: Type.String({ description: 'Signing secret of the webhook.' }),
+})
+export type SecretResult = Static<typeof SecretResult>
+
+export const SecretRotation = StrictObject({ updated_at: SEEN })
+
 const Seq = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
 const Time = (description: string) => Type.Optional(Type.String({ description }))
 
@@ -120,6 +175,12 @@ export const RANGE_FIELDS = {
   to_seq: Seq('Position of the last event; default: the newest.'),
   from: Time('Date-time (ISO 8601) of the first event.'),
   to: Time('Date-time of the last event; default: now.'),
+  undelivered: Type.Optional(
+    Type.Boolean({
+      description:
+        'Only events that have no delivery here that was accepted or is pending, as far as the history reaches.',
+    }),
+  ),
 }
 
 export const ReplayRange = StrictObject(
@@ -144,6 +205,14 @@ export const ReplayResult = Type.Object({
 })
 export type ReplayResult = Static<typeof ReplayResult>
 
+export const ReplayCount = Type.Object({
+  deliveries: Type.Integer({ description: 'Deliveries that a replay would queue.' }),
+  from_seq: Nullable(Type.Integer(), {
+    description: 'Position of their first event; null when there is none.',
+  }),
+  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
+})
+
 /** For the descriptions of lists. */
 export const HISTORY_LIMIT_NOTE = `The list and its total cover only the newest ${MAX_LISTED} deliveries under the filter.`
 
@@ -151,12 +220,15 @@ export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRec
   id: formatUuid(webhook.uuid),
   account_id: accountUuid,
   url: webhook.url,
+  description: webhook.description,
   events: [...webhook.events],
   is_active: webhook.isActive,
   failure_count: webhook.failureCount,
+  failing_since: isoTimeOrNull(webhook.failingSince),
   last_failure_at: isoTimeOrNull(webhook.lastFailureAt),
   last_failure_reason: webhook.lastFailureReason,
   last_success_at: isoTimeOrNull(webhook.lastSuccessAt),
+  secret_rotated_at: isoTimeOrNull(webhook.secretRotatedAt),
   created_at: isoTime(webhook.createdAt),
   updated_at: isoTime(webhook.updatedAt),
 })
@@ -167,6 +239,11 @@ export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRi
   email_id: delivery.emailUuid === null ? null : formatUuid(delivery.emailUuid),
   ...toDeliveryFields(delivery, webhook, keys),
 })
+
+export const toDeliveryDetail = (
+  { delivery, webhook, payload, headers }: DeliveryRequest,
+  keys: KeyRing,
+): DeliveryDetail => ({ ...toDeliveryWire(delivery, webhook, keys), payload, headers: headers && { ...headers } })
 
 /** The values of DELIVERY_FIELDS. */
 export const toDeliveryFields = (

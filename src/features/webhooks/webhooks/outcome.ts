@@ -61,10 +61,11 @@ const sql = prepareStatements((db) => ({
   ),
   give: db.prepare('UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE id = ?'),
   succeeded: db.prepare(
-    'UPDATE webhooks SET failure_count = 0, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+    'UPDATE webhooks SET failure_count = 0, failing_since = NULL, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
   ),
   failed: db.prepare<unknown, [number, Millis, string | null, number, number]>(
-    'UPDATE webhooks SET failure_count = ?, last_failure_at = ?, last_failure_reason = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+    `UPDATE webhooks SET failure_count = ?1, failing_since = iif(?1 = 0, NULL, coalesce(failing_since, ?2)), last_failure_at = ?2,
+     last_failure_reason = ?3, cursor_seq = max(cursor_seq, ?4) WHERE id = ?5`,
   ),
   switchOff: db.prepare(
     'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',

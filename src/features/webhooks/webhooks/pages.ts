@@ -1,14 +1,16 @@
 /**
  * @module Serves /webhooks, where signed-in users see and replace the signing secrets of the account's webhooks and
  * send test events. GET shows no secret and changes nothing; it can ask for confirmation before a replacement. Only a
- * POST from the page itself acts, and each such action has an audit entry.
+ * POST from the page itself acts, and each such action has an audit entry. Secrets need a password typed a short while
+ * ago.
  */
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { AuthContext } from '#features/people/team/auth-context.ts'
 import { toLoginPath, WEBHOOKS_PATH } from '#features/people/team/links.ts'
-import { errorPage } from '#features/people/team/page.ts'
+import { confirmPasswordPage, errorPage } from '#features/people/team/page.ts'
+import { confirmPassword, hasRecentPassword } from '#features/people/team/recent-password.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId } from '#features/people/team/sessions.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
@@ -60,6 +62,32 @@ export function webhookPages(app: App, people: AuthContext) {
     )
   }
 
+  /** The page that asks for the password, unless it was typed a short while ago or is in the form. */
+  const findPasswordQuestion = async (actor: Actor, body: unknown): Promise<Response | undefined> => {
+    const [id, action, version] = [readField(body, 'id'), readField(body, 'action'), readField(body, 'version')]
+    getWebhook(app.db, actor.accountId, id)
+    if (hasRecentPassword(app, actor)) return undefined
+    const csrfToken = getCsrfToken(app, requireSessionId(actor))
+    const ask = (status: number, message?: string) =>
+      ownFormResponse(
+        confirmPasswordPage({
+          path: WEBHOOKS_PATH,
+          fields: { csrf_token: csrfToken, id, action, ...(version && { version }) },
+          message,
+        }),
+        status,
+      )
+    const password = readField(body, 'password')
+    if (password === '') return ask(200)
+    try {
+      await confirmPassword(app, people.attempts, actor, password)
+      return undefined
+    } catch (error) {
+      if (!(error instanceof AppError) || error.status !== 422) throw error
+      return ask(422, error.message)
+    }
+  }
+
   /** Runs a page function for the signed-in user. Redirects others to the sign-in page, and renders errors as pages. */
   const forUser = async (request: Request, work: (actor: Actor) => Response | Promise<Response>): Promise<Response> => {
     try {
@@ -98,6 +126,10 @@ export function webhookPages(app: App, people: AuthContext) {
           if (action === TEST) {
             await sendTestEvent(app, actor, id)
             return respondWithPage(actor, { id, isTested: true })
+          }
+          if (action === REVEAL || action === ROTATE) {
+            const question = await findPasswordQuestion(actor, body)
+            if (question) return question
           }
           if (action === REVEAL)
             return respondWithPage(actor, { id, secret: await revealSecret(app, actor, id), isRotated: false })

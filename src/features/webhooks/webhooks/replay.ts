@@ -14,7 +14,7 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { requireKnownEvent } from './change.ts'
-import { requireBodyScopes, TEST_EVENT } from './event-names.ts'
+import { deliveryStatusCode, requireBodyScopes, TEST_EVENT } from './event-names.ts'
 import { type Delivery, getDelivery } from './history.ts'
 import { buildPayload } from './payload.ts'
 import { countPending, insertPending } from './pending.ts'
@@ -47,11 +47,13 @@ const sql = prepareStatements((db) => ({
     'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
   // Events after the cursor are excluded unless they have a delivery: the webhook has yet to get them anyway.
-  wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null]>(
+  wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null, number]>(
     `SELECT seq, type FROM events WHERE account_id = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
      AND type IN (SELECT value FROM json_each(?6))
      AND (?9 IS NULL OR seq IN (SELECT event_seq FROM inbound_emails WHERE route_id = ?9 AND event_seq BETWEEN ?2 AND ?3))
-     AND (seq <= ?7 OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = ?8 AND webhook_deliveries.seq = events.seq)) ORDER BY seq`,
+     AND (seq <= ?7 OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = ?8 AND webhook_deliveries.seq = events.seq))
+     AND (?10 = 0 OR NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = ?8 AND webhook_deliveries.seq = events.seq
+       AND status <> ${deliveryStatusCode('undeliverable')})) ORDER BY seq`,
   ),
 }))
 
@@ -119,6 +121,8 @@ export interface ReplayInput {
   readonly to?: string | undefined
   /** Only these events; omitted: all that the webhook subscribes to. */
   readonly events?: readonly string[] | undefined
+  /** Only events without a delivery that was accepted or is pending. */
+  readonly undelivered?: boolean | undefined
 }
 
 export interface ReplayOutcome {
@@ -174,6 +178,24 @@ export async function replayRange(
   return { deliveries: events.length, fromSeq: auditMetadata.from_seq, toSeq: auditMetadata.to_seq }
 }
 
+/**
+ * Counts what `replayRange` would queue, and stores nothing. For an inactive webhook: what it would queue if it were
+ * activated now. Throws 404, and 422 like `replayRange`.
+ */
+export async function countReplay(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: ReplayInput,
+  find: FindWebhook = getWebhook,
+): Promise<ReplayOutcome> {
+  const webhook = find(app.db, actor.accountId, id)
+  const names = resolveEventNames(webhook, input.events)
+  const cursorSeq = webhook.isActive ? webhook.cursorSeq : readLastSeq(app.db, webhook.accountId)
+  const events = await readReplayEvents(app, { ...webhook, cursorSeq }, names, input)
+  return { deliveries: events.length, fromSeq: events[0]?.seq ?? null, toSeq: events.at(-1)?.seq ?? null }
+}
+
 async function readReplayEvents(
   app: App,
   webhook: Webhook,
@@ -201,6 +223,7 @@ async function readReplayEvents(
       webhook.cursorSeq,
       webhook.id,
       webhook.routeId,
+      input.undelivered === true ? 1 : 0,
     )
     for (const row of rows) events.push(row)
     const lastAllowed = events[MAX_REPLAYED - 1]

@@ -3,33 +3,47 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
+import type { Millis } from '#platform/clock.ts'
+import { parseDateTime } from '#platform/date-time.ts'
+import { invalid } from '#platform/errors.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from './change.ts'
 import { BODY_SCOPES_NOTE } from './event-names.ts'
 import { listDeliveries } from './history.ts'
 import {
   CreatedWebhook,
+  DeliveryDetail,
   DeliveryQuery,
   DeliveryRecord,
   HISTORY_LIMIT_NOTE,
   NewWebhook,
+  ReplayCount,
   ReplayRange,
   ReplayResult,
+  SecretResult,
+  SecretRotation,
   TestResult,
+  toDeliveryDetail,
   toDeliveryWire,
   toReplayWire,
   toWebhookWire,
   WebhookChange,
   WebhookRecord,
 } from './model.ts'
-import { replayDelivery, replayRange } from './replay.ts'
+import { countReplay, replayDelivery, replayRange } from './replay.ts'
+import { readDeliveryRequest } from './request.ts'
+import { revealSecret, rotateSecret } from './secret.ts'
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
 
 const tags = ['Webhooks']
 const ID = Type.String({ description: 'Id of the webhook.' })
 const params = Type.Object({ id: ID })
+const deliveryParams = Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) })
 
 export const webhookRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/webhooks' })
@@ -80,8 +94,10 @@ export const webhookRoutes = (app: App) =>
     .put(
       '/:id',
       async ({ actor, params, body }) => {
-        const { url, events, is_active: isActive } = body
-        const changed = await changeWebhook(app, actor, params.id, { url, events, isActive })
+        const { url, events, description, is_active: isActive, updated_at: seen } = body
+        const expectedUpdatedAt = parseSeen(seen)
+        const change = { url, events, description, isActive, expectedUpdatedAt }
+        const changed = await changeWebhook(app, actor, params.id, change)
         return dataBody(toWebhookWire(changed, actor.accountUuid))
       },
       {
@@ -115,8 +131,9 @@ export const webhookRoutes = (app: App) =>
     .post(
       '/:id/test',
       async ({ actor, params }) => {
-        const { payload } = await sendTestEvent(app, actor, params.id)
+        const { payload, deliveryId } = await sendTestEvent(app, actor, params.id)
         return dataBody({
+          delivery_id: deliveryId,
           message: 'The test event is queued; the deliveries of the webhook show its result.',
           payload,
         })
@@ -155,6 +172,21 @@ export const webhookRoutes = (app: App) =>
         },
       },
     )
+    .get(
+      '/:id/deliveries/:delivery_id',
+      ({ actor, params }) =>
+        dataBody(toDeliveryDetail(readDeliveryRequest(app, actor, params.id, params.delivery_id), app.keys)),
+      {
+        params: deliveryParams,
+        response: DataBody(DeliveryDetail),
+        detail: {
+          summary: 'Get a delivery with its payload',
+          description: `Shows what is posted, and the response. It is kept like the list. ${BODY_SCOPES_NOTE}`,
+          tags,
+          ...requires('webhooks:read', 'emails:read'),
+        },
+      },
+    )
     .post(
       '/:id/deliveries/:delivery_id/replay',
       async ({ actor, params, status }) => {
@@ -162,7 +194,7 @@ export const webhookRoutes = (app: App) =>
         return status(202, dataBody(toDeliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)))
       },
       {
-        params: Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) }),
+        params: deliveryParams,
         response: { 202: DataBody(DeliveryRecord) },
         detail: {
           summary: 'Replay a delivery',
@@ -188,3 +220,68 @@ export const webhookRoutes = (app: App) =>
         },
       },
     )
+    .post(
+      '/:id/replay/count',
+      async ({ actor, params, body }) => dataBody(toReplayWire(await countReplay(app, actor, params.id, body))),
+      {
+        params,
+        body: ReplayRange,
+        response: DataBody(ReplayCount),
+        detail: {
+          summary: 'Count a range of events',
+          description:
+            'What a replay of the range would queue; nothing is queued. Also for an inactive webhook, as if it were activated now.',
+          tags,
+          ...requires('webhooks:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/secret/reveal',
+      async ({ actor, params }) => {
+        requireRecentPassword(app, actor)
+        return dataBody({ secret: await revealSecret(app, actor, params.id) })
+      },
+      {
+        params,
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Show the signing secret',
+          description: 'For signed-in users only. The audit log records it.',
+          tags,
+          ...requires('webhooks:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
+    .post(
+      '/:id/secret/rotate',
+      async ({ actor, params, body }) => {
+        requireRecentPassword(app, actor)
+        const secret = await rotateSecret(app, actor, params.id, parseSeen(body.updated_at))
+        return dataBody({ secret })
+      },
+      {
+        params,
+        body: SecretRotation,
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Replace the signing secret',
+          description:
+            'For signed-in users only. The new secret signs every later attempt, including retries; the old one is not used again.',
+          tags,
+          ...requires('webhooks:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
+
+/** The version of a webhook that a user saw. */
+function parseSeen(updatedAt: string | undefined): Millis | undefined {
+  if (updatedAt === undefined) return undefined
+  const time = parseDateTime(updatedAt, 'any')
+  if (time === undefined) throw invalid('updated_at', 'updated_at must be a date-time such as 2026-01-31T09:30:00Z.')
+  return time
+}

@@ -1,6 +1,6 @@
 /**
- * @module Creates, seals, reveals and rotates the signing secret of a webhook. The secret is shown at creation,
- * and later only on the page /webhooks and to the operator.
+ * @module Creates, seals, reveals and rotates the signing secret of a webhook. The secret is shown at creation, and
+ * later only to signed-in users who typed their password a short while ago, and to the operator.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -17,7 +17,9 @@ const RANDOM_LENGTH = 32
 const sql = prepareStatements((db) => ({
   // `updated_at` always increases, even while the clock stands still: it reveals attempts signed with the old secret,
   // and outdated versions of the page.
-  setSecret: db.prepare('UPDATE webhooks SET secret = ?, updated_at = max(?, updated_at + 1) WHERE id = ?'),
+  setSecret: db.prepare(
+    'UPDATE webhooks SET secret = ?1, secret_rotated_at = ?2, updated_at = max(?3, updated_at + 1) WHERE id = ?4',
+  ),
 }))
 
 /** A new secret in clear: `whsec_` and 32 random characters. */
@@ -56,7 +58,7 @@ export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdated
         'The webhook was changed since the page was opened, so its secret was not replaced; open the page again.',
       )
     const { clear, sealed } = createSealedSecret(app.keys, uuid)
-    sql(tx.db).setSecret.run(sealed, app.eventTime(), webhookId)
+    sql(tx.db).setSecret.run(sealed, app.clock.now(), app.eventTime(), webhookId)
     audit(app, tx, actor, {
       action: 'webhook.secret_rotated',
       resourceType: 'webhook',

@@ -14,6 +14,8 @@ export const webhooks = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     url: text('url').notNull(),
+    /** What its user calls it; null: nothing. */
+    description: text('description'),
     /** JSON array of names in WEBHOOK_EVENTS. */
     events: text('events').notNull(),
     isActive: flag('is_active').notNull().default(true),
@@ -21,8 +23,12 @@ export const webhooks = sqliteTable(
     offByFailures: flag('off_by_failures').notNull().default(false),
     /** Sealed with context `webhook:{uuid}`. */
     secret: bytes('secret').notNull(),
+    /** When the secret was last replaced; null: never. */
+    secretRotatedAt: time('secret_rotated_at'),
     /** Consecutive failed attempts, over all events. */
     failureCount: integer('failure_count').notNull().default(ZERO),
+    /** When the first of the consecutive failed attempts was made; null: there is none. */
+    failingSince: time('failing_since'),
     lastFailureAt: time('last_failure_at'),
     lastFailureReason: text('last_failure_reason'),
     lastSuccessAt: time('last_success_at'),

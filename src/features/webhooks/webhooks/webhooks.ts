@@ -15,6 +15,7 @@ export interface Webhook {
   readonly uuid: UuidBytes
   readonly accountId: number
   readonly url: string
+  readonly description: string | null
   /** Names in WEBHOOK_EVENTS. */
   readonly events: readonly string[]
   readonly isActive: boolean
@@ -22,8 +23,12 @@ export interface Webhook {
   readonly offByFailures: boolean
   /** Sealed; `openSecret` opens it. Empty for a route webhook, which is signed with the account's inbound secret. */
   readonly secret: Uint8Array
+  /** When the secret was last replaced; null: never. */
+  readonly secretRotatedAt: Millis | null
   /** Consecutive failed attempts, over all events. */
   readonly failureCount: number
+  /** When the first of them was made; null: there is none. */
+  readonly failingSince: Millis | null
   readonly lastFailureAt: Millis | null
   readonly lastFailureReason: string | null
   readonly lastSuccessAt: Millis | null
@@ -46,8 +51,8 @@ interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures'> {
   readonly offByFailures: number
 }
 
-const COLUMNS = `id, uuid, account_id AS accountId, url, events, is_active AS isActive, off_by_failures AS offByFailures, secret,
-  failure_count AS failureCount, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
+const COLUMNS = `id, uuid, account_id AS accountId, url, description, events, is_active AS isActive, off_by_failures AS offByFailures, secret,
+  secret_rotated_at AS secretRotatedAt, failure_count AS failureCount, failing_since AS failingSince, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
   cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
 
 const sql = prepareStatements((db) => ({

@@ -47,6 +47,7 @@ test('an export has every kind of record, no bodies of mail and no secrets', asy
   expect(Object.fromEntries(Object.entries(parts).map(([name, records]) => [name, records.length]))).toEqual({
     domains: 2,
     templates: 1,
+    template_versions: 1,
     webhooks: 1,
     suppressions: 1,
     contact_lists: 1,

@@ -312,6 +312,28 @@ describe('the second factor', () => {
   })
 
   // Proves: user-10
+  test('gets new recovery codes with password and code; those before are invalid', async () => {
+    await using factor = await createFactor()
+    const { service, session, code, recoveryCodes } = factor
+    const renew = (given: object) =>
+      session.ask('POST', '/v1/auth/totp/recovery-codes', { password: PASSWORD, code: code(), ...given })
+    expectError(await renew({ password: 'x' }), 422, 'wrong_password', 'password')
+    expectError(await renew({ code: '000000' }), 422, 'wrong_code', 'code')
+    service.clock.advance(WAIT_MS)
+    const used = recoveryCodes[0]
+    const renewed = at((await renew({ code: used })).body, 'data', 'recovery_codes') as string[]
+    expect(renewed).toEqual(Array(10).fill(expect.stringMatching(/^([a-z2-7]{4}-){3}[a-z2-7]{4}$/)))
+    expect(renewed.filter((text) => recoveryCodes.includes(text))).toEqual([])
+    for (const old of [used, recoveryCodes[1]]) expectError(await login(service, { code: old }), 401, 'invalid_login')
+    service.clock.advance(WAIT_MS)
+    expect((await login(service, { code: renewed[0] })).status).toBe(200)
+    const actions = auditedActions(service, ...recoveryCodes, ...renewed)
+    expect(actions.filter((name) => name === 'user.recovery_codes_renewed')).toHaveLength(1)
+    await session.ask('DELETE', '/v1/auth/totp', { password: PASSWORD, code: renewed[1] })
+    expectError(await renew({}), 409, 'totp_not_enabled')
+  })
+
+  // Proves: user-10
   test('can be disabled with password and code', async () => {
     await using factor = await createFactor()
     const { service, session, secret, code, recoveryCodes } = factor

@@ -43,6 +43,7 @@ describe('signing in', () => {
             email: ADA,
             name: 'ada',
             totp_enabled: false,
+            is_operator: false,
             recovery_codes_left: 0,
             last_login_at: null,
             created_at: '2026-01-01T00:00:00.000Z',
@@ -497,6 +498,21 @@ describe('a session', () => {
       'tassis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax',
     ])
     expect((await mine.ask('GET', '/v1/account')).status).toBe(401)
+  })
+
+  // Proves: user-5
+  test('stays when its user ends all others; those of other users stay too', async () => {
+    await using service = await createService()
+    await createTestUser(service.app, service.actor, 'bob@people.test', 'viewer')
+    const bob = await signIn(service, 'bob@people.test')
+    const [mine, other, third] = [await signIn(service, ADA), await signIn(service, ADA), await signIn(service, ADA)]
+    const ended = await mine.ask('DELETE', '/v1/auth/sessions')
+    expect([ended.status, ended.body]).toEqual([200, { data: { ended: 2 } }])
+    const statuses = [mine, other, third, bob].map(async ({ ask }) => (await ask('GET', '/v1/account')).status)
+    expect(await Promise.all(statuses)).toEqual([200, 401, 401, 200])
+    expect((await mine.ask('DELETE', '/v1/auth/sessions')).body).toEqual({ data: { ended: 0 } })
+    const audited = service.app.db.query("SELECT id FROM audit_logs WHERE action = 'user.signed_out_elsewhere'").all()
+    expect(audited).toHaveLength(1)
   })
 
   // Proves: user-5

@@ -105,6 +105,10 @@ describe('an invitation', () => {
     const joined = await join({}, bob.headers)
     expect(at(joined.body, 'data', 'account', 'id')).toBe(service.actor.accountUuid)
     expect(at(joined.body, 'data', 'accounts')).toHaveLength(2)
+    // The password was not typed for this session.
+    expect(app.db.query('SELECT password_at FROM sessions ORDER BY id DESC LIMIT 1').get()).toEqual({
+      password_at: null,
+    })
     expectError(await owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' }), 409, 'already_member')
   })
 

@@ -69,6 +69,7 @@ test('a late hard bounce reverts the delivery, emits one event and suppresses th
       bounce_type: 'hard',
       bounce_category: 'invalid_recipient',
       reason: 'The receiver reported later that delivery failed: 550 5.1.1 User unknown',
+      suppressed: true,
     },
   })
   expectBalanced(post.service)

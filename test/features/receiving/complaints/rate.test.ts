@@ -51,6 +51,7 @@ test('the newest complaints come first, of one account or of all', async () => {
   await complaints.apply(await complaints.report('yahoo', email, 0))
   await complaints.apply(await complaints.report('comcast', email, 1), { feedbackLoop: 'Comcast' })
   const expected = ['ReturnPathFBL/1.0', 'Yahoo!-Mail-Feedback/2.0'].map((reporter, i) => ({
+    id: expect.any(Number),
     accountId: actor.accountId,
     emailUuid: expect.any(Uint8Array),
     address: i === 0 ? null : 'u0@one.test',

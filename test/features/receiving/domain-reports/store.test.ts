@@ -51,6 +51,7 @@ test('a report is stored with its metadata and found by its id', async () => {
   expect(await store(app)).toBe('stored')
   const [stored] = listReports(app.db, { limit: 100 })
   expect(stored).toEqual({
+    id: expect.any(Number) as number,
     uuid: expect.any(Uint8Array) as Uint8Array,
     kind: 'dmarc',
     account: 'Test',

@@ -184,6 +184,35 @@ describe('the filtered list', () => {
   })
 
   // Proves: inbound-1
+  test('contains the mail of one sender, in any case, together with the other filters', async () => {
+    await using service = await filled()
+    const { app, list, uuids, routes } = service
+    app.db.run("UPDATE inbound_emails SET from_address = 'Bob@Customer.test' WHERE subject LIKE '%a, received'")
+    app.db.run("UPDATE inbound_emails SET from_address = NULL WHERE subject = 'two, failed'")
+    for (const [query, subjects] of [
+      ['from=BOB@customer.TEST', ['two, a, received', 'one, a, received']],
+      ['from=%20bob@customer.test%20&per_page=1&page=2', ['one, a, received']],
+      [`from=bob@customer.test&domain_id=${uuids[0]}`, ['one, a, received']],
+      [`from=bob@customer.test&route_id=${routes[0]}`, ['two, a, received', 'one, a, received']],
+      [`from=bob@customer.test&route_id=${routes[1]}`, []],
+      ['from=bob@customer.test&status=failed', []],
+      ['from=ada@customer.test&status=no_route', ['two, no route', 'one, no route']],
+      ['from=@customer.test', []],
+    ] as const)
+      expect([query, (await list(query)).subjects]).toEqual([query, [...subjects]])
+    const key = await service.newKey([], await service.newAccount())
+    const other = await service.api('GET', '/v1/inbound?from=bob@customer.test', undefined, { key })
+    expect(at(other.body, 'data')).toEqual([])
+    const plan = app.db
+      .query<{ detail: string }, []>(
+        `EXPLAIN QUERY PLAN SELECT id FROM inbound_emails WHERE account_id = 1 AND lower(from_address) = lower('x') ORDER BY id DESC LIMIT 10`,
+      )
+      .all()
+      .map(({ detail }) => detail)
+    expect(plan).toEqual(['SEARCH inbound_emails USING COVERING INDEX inbound_emails_from (account_id=? AND <expr>=?)'])
+  })
+
+  // Proves: inbound-1
   test('excludes deleted mail and mail of other accounts', async () => {
     await using service = await filled()
     const { api, add, list, uuids, routes, newAccount, newKey } = service
@@ -226,6 +255,8 @@ describe('the filtered list', () => {
       ['status=lost', 'status', 'status must be one of received, delivered, failed, no_route.'],
       ['status=', 'status', 'status must be one of received, delivered, failed, no_route.'],
       ['domain_id=example.com', 'domain_id', 'domain_id must be an id; GET /v1/domains lists all ids.'],
+      ['from=ada', 'from', 'from must be a whole address, such as ada@example.com.'],
+      ['from=', 'from', 'from must be a whole address, such as ada@example.com.'],
       ['route_id=', 'route_id', 'route_id must be an id; GET /v1/inbound-routes lists all ids.'],
     ] as const) {
       const answer = await service.api('GET', `/v1/inbound?${query}`)

@@ -64,6 +64,7 @@ test('a message is stored with its session facts and the reason', async () => {
   expect({ found, total }).toEqual({
     found: [
       {
+        id: expect.any(Number),
         uuid: expect.any(Uint8Array),
         kind: 'abuse',
         mailFrom: 'bob@receiver.test',

@@ -38,7 +38,7 @@ test('accepted mail counts as sent on the day of its acceptance, by recipient; s
   clock.advance(days(1))
   await service.accepted({ to: 'next@a.test' })
   const domains = async () => at(await ask(service, 'domains'), 'data')
-  const rates = { open_rate: 0, click_rate: 0 }
+  const rates = { delivery_rate: 0, bounce_rate: 0, open_rate: 0, click_rate: 0 }
   expect(await domains()).toEqual([
     { domain: 'a.test', sent: 5, delivered: 0, bounced: 0, ...rates },
     { domain: 'xn--mnchen-3ya.test', sent: 1, delivered: 0, bounced: 0, ...rates },
@@ -258,6 +258,15 @@ test('domains are sorted by recipients and then by name, up to the limit', async
   expect(await listed('?limit=2')).toEqual(['c.test 5', 'a.test 2'])
   expect(await listed(`?from=${textOf(TODAY)}&to=${textOf(TODAY)}`)).toEqual(['b.test 2', 'a.test 1', 'd.test 1'])
   expect(at(await ask(service, 'domains?limit=1'), 'data')).toEqual([
-    { domain: 'c.test', sent: 5, delivered: 4, bounced: 1, open_rate: 0.5, click_rate: 0.25 },
+    {
+      domain: 'c.test',
+      sent: 5,
+      delivered: 4,
+      bounced: 1,
+      delivery_rate: 0.8,
+      bounce_rate: 0.2,
+      open_rate: 0.5,
+      click_rate: 0.25,
+    },
   ])
 })

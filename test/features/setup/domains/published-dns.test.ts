@@ -57,6 +57,7 @@ describe('GET /v1/domains/{id}/dns', () => {
       nameservers,
       provider: { name: 'Hetzner', nameservers, edit_url: 'https://console.hetzner.com/' },
       domain_spf: 'v=spf1 -all',
+      warnings: [],
       records: {
         spf: {
           type: 'TXT',

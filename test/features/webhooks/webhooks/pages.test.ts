@@ -1,6 +1,7 @@
 /** @module Users see and replace the signing secrets of webhooks on a page, if their role allows it. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
+import { minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, startBrowser } from '#test/support/browser.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -11,10 +12,11 @@ setDefaultTimeout(120_000)
 
 const SECRET = /whsec_[A-Za-z0-9]{32}/
 
-async function createService(): Promise<TestApi & { webhookId: string; secret: string }> {
+async function createService(): Promise<TestApi & { clock: ManualClock; webhookId: string; secret: string }> {
   // The clock stands still: no change can be distinguished by its time.
+  const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const service = await createTestApi({
-    clock: new ManualClock(Date.UTC(2026, 2, 15)),
+    clock,
     settings: { TASSIS_LOGINS_PER_MINUTE: '1000' },
   })
   for (const role of ['owner', 'developer', 'viewer'] as const)
@@ -22,7 +24,7 @@ async function createService(): Promise<TestApi & { webhookId: string; secret: s
   const { body } = await service.api('POST', '/v1/webhooks', { url: 'https://127.0.0.1/hooks', events: ['sent'] })
   const secret = String(at(body, 'data', 'secret'))
   expect(secret).toMatch(SECRET)
-  return { ...service, webhookId: String(at(body, 'data', 'id')), secret }
+  return { ...service, clock, webhookId: String(at(body, 'data', 'id')), secret }
 }
 
 const get = ({ url }: TestApi, cookie = '', query = '') =>
@@ -97,6 +99,30 @@ describe('the page of signing secrets', () => {
       ['webhook.secret_revealed', 'user', expect.any(String)],
       ['webhook.created', 'api_key', expect.any(String)],
     ])
+  })
+
+  // Proves: notify-13, user-20
+  test('asks for the password again after ten minutes, and then does what was asked for', async () => {
+    await using service = await createService()
+    const { cookie } = await signIn(service, 'developer@people.test')
+    const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie) }
+    const version = await versionOf(service, cookie)
+    service.clock.advance(minutes(10))
+    const asked = await post(service, cookie, { ...fields, action: 'reveal' })
+    const text = await asked.text()
+    expect([asked.status, text.includes('Enter your password'), SECRET.test(text)]).toEqual([200, true, false])
+    expect(hiddenIn(text, 'action')).toBe('reveal')
+    const wrong = await post(service, cookie, { ...fields, action: 'rotate', version, password: 'not this one' })
+    const wrongText = await wrong.text()
+    expect([wrong.status, wrongText.includes('This is not your password.')]).toEqual([422, true])
+    expect([hiddenIn(wrongText, 'action'), hiddenIn(wrongText, 'version')]).toEqual(['rotate', version])
+    const right = await post(service, cookie, { ...fields, action: 'rotate', version, password: PASSWORD })
+    const rotated = SECRET.exec(await right.text())?.[0]
+    expect([right.status, rotated === service.secret]).toEqual([200, false])
+    const again = await (await post(service, cookie, { ...fields, action: 'reveal' })).text()
+    expect(SECRET.exec(again)?.[0]).toBe(String(rotated))
+    const unknown = { ...fields, id: '01234567-89ab-7def-8123-456789abcdef', action: 'reveal' }
+    expect((await post(service, cookie, unknown)).status).toBe(404)
   })
 
   // Proves: notify-13

@@ -36,7 +36,7 @@ test('a test event is queued, returned with its payload, and stored in the histo
   }
   expect({ status: answer.status, body: answer.body }).toEqual({
     status: 200,
-    body: { data: { message: expect.any(String), payload } },
+    body: { data: { message: expect.any(String), delivery_id: expect.stringMatching(UUID), payload } },
   })
   expect(await deliveries(id)).toEqual([
     {

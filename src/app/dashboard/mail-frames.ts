@@ -1,0 +1,134 @@
+/**
+ * @module HTML of mail and templates below /app, for frames of the dashboard: for signed-in users of its account only,
+ * as restricted as mail-response.ts says. Hidden under the tracking hosts of accounts.
+ */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { createBodyReader } from '#features/core/app/stored-content.ts'
+import type { AuthContext } from '#features/people/team/auth-context.ts'
+import { getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { getMessage } from '#features/receiving/agent-mailboxes/messages.ts'
+import { getInbound } from '#features/receiving/inbound/inbound-emails.ts'
+import { readCapturedMessage } from '#features/sending/capture/captured.ts'
+import type { CaptureStore } from '#features/sending/capture/store.ts'
+import { findEmail } from '#features/sending/emails/read.ts'
+import { type RenderBodies, readEmailBodies } from '#features/sending/emails/read-bodies.ts'
+import { previewNewsletter } from '#features/sending/newsletters/preview.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import type { PreviewStore } from '#features/setup/templates/shown-previews.ts'
+import { AppError } from '#platform/errors.ts'
+import { escapeHtml } from '#platform/http/html.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
+import { toMailResponse } from './mail-response.ts'
+
+interface MailFrameOptions {
+  readonly auth: Pick<AuthContext, 'findActor' | 'requireOwnHost'>
+  readonly captures: CaptureStore
+  readonly previews: PreviewStore
+  readonly renderBodies: RenderBodies
+}
+
+interface FrameRequest {
+  readonly request: Request
+  readonly query: { readonly images?: string }
+}
+
+type Html = string | null | undefined
+
+/** @param readHtml throws 404 for what the account does not have */
+type ToFrame = (
+  frame: FrameRequest,
+  scope: string,
+  readHtml: (actor: Actor) => Html | Promise<Html>,
+) => Promise<Response>
+
+const createToFrame =
+  ({ auth }: MailFrameOptions): ToFrame =>
+  async ({ request, query }, scope, readHtml) => {
+    auth.requireOwnHost(request)
+    const actor = auth.findActor(request)
+    if (!actor || !hasScope(actor.scopes, scope)) return toMailResponse('Sign in to see this.', 401)
+    try {
+      const html = await readHtml(actor)
+      return html == null
+        ? toMailResponse('No HTML of this is stored.', 404)
+        : toMailResponse(html, 200, query.images === '1')
+    } catch (error) {
+      if (error instanceof AppError) return toMailResponse(escapeHtml(error.message), error.status)
+      throw error
+    }
+  }
+
+const IMAGES = { images: Type.Optional(Type.String()) }
+const query = Type.Object(IMAGES)
+const params = Type.Object({ id: Type.String() })
+const detail = { hide: true }
+
+export function mailFrames(app: App, options: MailFrameOptions) {
+  const toFrame = createToFrame(options)
+  const { captures, previews, renderBodies } = options
+  const readStored = (ref: number | null) => createBodyReader(app).read(ref)
+  const readEmail = async (accountId: number, id: string) => {
+    const email = findEmail(app.db, accountId, parseUuidParam(id, 'email_not_found', 'email'))
+    if (!email) throw notFoundById('email_not_found', 'email')
+    return (await readEmailBodies(app, email, renderBodies)).html
+  }
+  return new Elysia()
+    .get(
+      '/app/mail/:id/html',
+      (frame) => toFrame(frame, 'emails:read', ({ accountId }) => readEmail(accountId, frame.params.id)),
+      { params, query, detail },
+    )
+    .get(
+      '/app/captured/:id/html',
+      (frame) =>
+        toFrame(
+          frame,
+          'emails:read',
+          async ({ accountId }) => (await readCapturedMessage(app, captures, accountId, frame.params.id)).parsed.html,
+        ),
+      { params, query, detail },
+    )
+    .get(
+      '/app/inbound/:id/html',
+      (frame) =>
+        toFrame(frame, 'inbound:read', ({ accountId }) =>
+          readStored(getInbound(app.db, accountId, frame.params.id).htmlRef),
+        ),
+      { params, query, detail },
+    )
+    .get(
+      '/app/inbound/mailboxes/:id/messages/:message/html',
+      (frame) =>
+        toFrame(frame, 'mailboxes:read', ({ accountId }) =>
+          readStored(getMessage(app.db, getMailbox(app.db, accountId, frame.params.id), frame.params.message).htmlRef),
+        ),
+      { params: Type.Object({ id: Type.String(), message: Type.String() }), query, detail },
+    )
+    .get(
+      '/app/newsletters/:id/html',
+      (frame) =>
+        toFrame(
+          frame,
+          'contacts:read',
+          async (actor) => (await previewNewsletter(app, actor, frame.params.id, frame.query.contact_email)).parts.html,
+        ),
+      { params, query: Type.Object({ ...IMAGES, contact_email: Type.Optional(Type.String()) }), detail },
+    )
+    .get(
+      '/app/previews/:id',
+      (frame) =>
+        toFrame(frame, 'templates:read', ({ accountId }) => {
+          const html = previews.find(accountId, frame.params.id)
+          if (html === undefined)
+            throw new AppError(
+              404,
+              'preview_not_found',
+              'This preview has expired. Change the text to render it again.',
+            )
+          return html
+        }),
+      { params, query, detail },
+    )
+}

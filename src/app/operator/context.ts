@@ -1,0 +1,19 @@
+/** @module What the operator's routes share, created once per service. */
+import type { SettingReport } from '#platform/config.ts'
+import type { OpenedApp, RunningDelivery } from '../create.ts'
+import { createViewLog, type RecordView } from './view-log.ts'
+
+export interface OperatorContext {
+  readonly opened: OpenedApp
+  /** Undefined while mail is not delivered. */
+  readonly delivery: () => RunningDelivery | undefined
+  readonly isStopping: () => boolean
+  /** Settings with their sources; empty when the service does not know them. */
+  readonly settings: readonly SettingReport[]
+  readonly recordView: RecordView
+}
+
+export const createOperatorContext = (options: Omit<OperatorContext, 'recordView'>): OperatorContext => ({
+  ...options,
+  recordView: createViewLog(options.opened.app),
+})

@@ -1,0 +1,56 @@
+/** @module The state of the whole service for its operator. */
+import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
+import type { LaneState } from '#features/sending/delivery/scheduler.ts'
+import { createReadiness } from '#features/setup/health/readiness.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { findSettingWarnings } from '../cli/setting-warnings.ts'
+import { formatVersion } from '../version.ts'
+import type { OperatorContext } from './context.ts'
+import { readFileSystem } from './disk.ts'
+import type { ServerHealth } from './model.ts'
+import { countWebhooks } from './queue.ts'
+
+const sql = prepareStatements((db) => ({
+  accounts: db.prepare<{ total: number; paused: number }, []>(
+    'SELECT COUNT(*) AS total, COUNT(paused_at) AS paused FROM accounts WHERE deleted_at IS NULL',
+  ),
+}))
+
+export function createHealthReader(
+  { opened: { app }, delivery, isStopping }: OperatorContext,
+  readLanes: () => { readonly lanes: readonly LaneState[] },
+): () => Promise<ServerHealth> {
+  const readiness = createReadiness(app, isStopping)
+  const startedAt = app.clock.now()
+  const version = formatVersion()
+  return async () => {
+    const problems = await readiness()
+    const { config, db } = app
+    const { lanes } = readLanes()
+    const webhooks = countWebhooks(db)
+    return {
+      read_at: isoTime(app.clock.now()),
+      version,
+      started_at: isoTime(startedAt),
+      hostname: config.hostname,
+      public_url: config.publicUrl,
+      delivery: config.delivery,
+      is_delivering: delivery() !== undefined,
+      inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
+      problems: problems.map(({ field, message }) => ({ field, message })),
+      warnings: [...findSettingWarnings(config)],
+      memory_bytes: process.memoryUsage.rss(),
+      disk: readFileSystem(config),
+      queue: {
+        waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
+        lanes: lanes.length,
+        in_flight: delivery()?.scheduler.inFlight ?? 0,
+        first_due_at: lanes[0] ? isoTime(lanes[0].firstDue) : null,
+      },
+      received: countQueueEntries(db),
+      webhooks: { waiting: webhooks.waiting, deactivated: webhooks.off_by_failures },
+      accounts: sql(db).accounts.get() ?? { total: 0, paused: 0 },
+    }
+  }
+}

@@ -1,0 +1,366 @@
+/** @module Wire shapes of /v1/operator: what operators see of the whole service. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Nullable, PAGE_FIELDS, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+
+const MAX_FILTER_LENGTH = 320
+export const MAX_PAUSE_REASON_LENGTH = 300
+
+const text = (description: string) => Type.String({ description })
+const count = (description: string) => Type.Integer({ description })
+const bytes = (description: string) => Type.Integer({ description: `${description}, in bytes.` })
+const filter = (description: string) => Type.Optional(Type.String({ maxLength: MAX_FILTER_LENGTH, description }))
+
+export const ServerHealth = Type.Object({
+  read_at: Timestamp({ description: 'When this was read.' }),
+  version: text('Version of the service.'),
+  started_at: Timestamp({ description: 'When the service started.' }),
+  hostname: text('Name of the host in SMTP and DNS.'),
+  public_url: text('URL under which browsers reach the service.'),
+  delivery: text('Delivery mode: direct, relay or capture.'),
+  is_delivering: Type.Boolean({ description: 'Whether mail is being delivered.' }),
+  inbound_addr: Nullable(Type.String(), { description: 'Address where mail is received; null: none.' }),
+  problems: Type.Array(Type.Object({ field: text('The part that is not ready.'), message: text('What is wrong.') }), {
+    description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
+  }),
+  warnings: Type.Array(Type.String(), { description: 'Problems of the settings, as sentences.' }),
+  memory_bytes: bytes('Memory of the process'),
+  disk: Type.Object(
+    {
+      size_bytes: bytes('Size of the file system of the data directory'),
+      free_bytes: bytes('Free space'),
+      wanted_free_bytes: bytes('New mail is refused when less is free'),
+    },
+    { description: 'The disk.' },
+  ),
+  queue: Type.Object(
+    {
+      waiting: count('Recipients whose mail waits for delivery.'),
+      lanes: count('Destinations of this mail; each account has its own.'),
+      in_flight: count('Recipients to whom mail is being delivered.'),
+      first_due_at: Nullable(Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
+    },
+    { description: 'The mail queue.' },
+  ),
+  received: count('Received messages that are not processed yet.'),
+  webhooks: Type.Object(
+    {
+      waiting: count('Deliveries that wait for an attempt.'),
+      deactivated: count('Webhooks deactivated by failures.'),
+    },
+    { description: 'Webhooks of all accounts.' },
+  ),
+  accounts: Type.Object(
+    { total: count('Number of accounts.'), paused: count('Number of those that are paused.') },
+    { description: 'Accounts.' },
+  ),
+})
+export type ServerHealth = Static<typeof ServerHealth>
+
+export const QueueQuery = Type.Object({
+  ...PAGE_FIELDS,
+  account_id: filter('Only mail of the account with this id.'),
+  domain: filter('Only mail to this domain.'),
+})
+export const QueueLane = Type.Object({
+  lane: text('Name of the lane: the mail of one account to one domain; broadcasts have their own.'),
+  account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
+  account: Nullable(Type.String(), { description: 'Name of the account; null: it is deleted.' }),
+  domain: text('Domain of the recipients; `sandbox` for mail that is only captured.'),
+  is_broadcast: Type.Boolean({ description: 'Whether it is mail of broadcasts, which yields to other mail.' }),
+  waiting: count('Number of recipients.'),
+  first_due_at: Timestamp({ description: 'When the earliest is due.' }),
+  reason: text('Why it waits.'),
+})
+export type QueueLane = Static<typeof QueueLane>
+
+export const QueueRecipientQuery = Type.Object({
+  lane: Type.String({ maxLength: MAX_FILTER_LENGTH, description: 'Name of a lane, as in the queue.' }),
+})
+export const QueueRecipient = Type.Object({
+  email_id: Uuid({ description: 'Id of the email.' }),
+  account: text('Name of the account.'),
+  lane: text('Name of the lane.'),
+  recipient: text('Address of the recipient.'),
+  status: text('Status of the recipient.'),
+  attempts: count('Number of attempts so far.'),
+  next_at: Timestamp({ description: 'When the next attempt is due.' }),
+  last_error: Nullable(Type.String(), { description: 'Why the last attempt failed; null: it has not failed.' }),
+})
+export type QueueRecipient = Static<typeof QueueRecipient>
+
+export const ReceivedEntry = Type.Object({
+  id: text('Id of the entry.'),
+  mail_from: text('Sender of the envelope; empty for the null reverse-path.'),
+  rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope; the first 20.' }),
+  source_ip: text('Address from which it came.'),
+  size_bytes: bytes('Size of the message'),
+  is_suspect: Type.Boolean({
+    description: 'Whether the process ended with it in progress: it is then processed alone.',
+  }),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+})
+export type ReceivedEntry = Static<typeof ReceivedEntry>
+
+export const UnparsedQuery = Type.Object({
+  after: Type.Optional(
+    Type.String({ maxLength: 50, pattern: '^\\d{1,15}-\\d{1,15}$', description: '`next_after` of the previous page.' }),
+  ),
+})
+export const UnparsedMessage = Type.Object({
+  id: Uuid({ description: 'Id of the message.' }),
+  kind: text('`inbound` for a route or a domain; `mailbox` for an agent mailbox.'),
+  to: text('Recipients.'),
+  from: text('Sender.'),
+  subject: text('Subject.'),
+  parse_error: text('Why it could not be parsed.'),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+})
+export type UnparsedMessage = Static<typeof UnparsedMessage>
+export const RetryResult = Type.Object({
+  id: Uuid({ description: 'Id of the message.' }),
+  parse_error: Nullable(Type.String(), { description: 'Why it still cannot be parsed; null: it was parsed.' }),
+})
+export type RetryResult = Static<typeof RetryResult>
+
+const MonthBytes = Type.Object({
+  month: text('Month, such as 2026-11.'),
+  bytes: bytes('Size of its files'),
+  free_bytes: bytes('Free space in them'),
+})
+const AccountUsage = Type.Object({
+  id: Uuid({ description: 'Id of the account.' }),
+  name: text('Name of the account.'),
+  used_bytes: bytes('What it uses'),
+  kept_bytes: bytes('Of this, what is deleted only for its age'),
+  share_bytes: Nullable(Type.Integer(), { description: 'Its fair share in bytes; null: it uses no more than that.' }),
+  goes_before: Nullable(Timestamp(), {
+    description: 'The next run deletes its data from before this time; null: it deletes none.',
+  }),
+})
+const KindUsage = Type.Object({
+  kind: text('content, events, inbound, logs or audit.'),
+  used_bytes: bytes('What is used'),
+  max_bytes: Nullable(Type.Integer(), { description: 'Limit in bytes; null: none.' }),
+  max_days: count('How many days it is retained.'),
+  oldest_at: Nullable(Timestamp(), { description: 'Time of the oldest that can be deleted; null: there is none.' }),
+  goes_at: Nullable(Timestamp(), { description: 'When the oldest is deleted for its age.' }),
+  over_before: Nullable(Timestamp(), {
+    description: 'Over its limit: the next run deletes data from before this time; null: it is not.',
+  }),
+  accounts: Type.Array(AccountUsage, { description: 'The accounts that use most, and all above their share.' }),
+})
+const DiskUse = Type.Object({
+  at: Timestamp({ description: 'When it was measured.' }),
+  data_dir: text('The data directory.'),
+  total_bytes: bytes('Size of the data directory'),
+  database: Type.Object(
+    {
+      file_bytes: bytes('Size of the file'),
+      wal_bytes: bytes('Size of the write-ahead log'),
+      free_bytes: bytes('Free pages, which the next rows reuse'),
+      groups: Type.Record(Type.String(), Type.Integer(), { description: 'Size in bytes of each group of tables.' }),
+    },
+    { description: 'The database.' },
+  ),
+  content: Type.Array(MonthBytes, { description: 'Bodies and attachments, by month.' }),
+  raw_mail: Type.Array(MonthBytes, { description: 'Received messages in their raw form, by month.' }),
+  captures_bytes: bytes('Captured mail'),
+  imports_bytes: bytes('Files that wait for their import'),
+  other_bytes: bytes('Other files'),
+  kinds: Type.Array(KindUsage, { description: 'What is retained, for how long, and what is deleted next.' }),
+  warnings: Type.Array(Type.String(), { description: 'Problems of the configured sizes.' }),
+  not_stored: Type.Array(
+    Type.Object({
+      id: Uuid({ description: 'Id of the account.' }),
+      name: text('Name of the account.'),
+      messages: count('Number of messages.'),
+    }),
+    { description: 'Messages that were dropped, because no route matched and their domain had too much of such mail.' },
+  ),
+})
+export const ServerDisk = Type.Object({
+  read_at: Timestamp({ description: 'When this was read.' }),
+  file_system: Type.Object(
+    {
+      size_bytes: bytes('Size of the file system of the data directory'),
+      free_bytes: bytes('Free space'),
+      wanted_free_bytes: bytes('New mail is refused when less is free'),
+    },
+    { description: 'The disk, as it is now.' },
+  ),
+  is_measuring: Type.Boolean({ description: 'Whether the use is being measured, which reads the whole database.' }),
+  use: Nullable(DiskUse, { description: 'The use as last measured; null: it was not measured yet.' }),
+})
+export type ServerDisk = Static<typeof ServerDisk>
+
+export const ACCOUNT_STATES = ['active', 'paused', 'disabled'] as const
+export const AccountsQuery = Type.Object({
+  ...PAGE_FIELDS,
+  q: filter('Part of the name or address, or the id of an account.'),
+  state: Type.Optional(StringEnum(ACCOUNT_STATES, { description: 'Only accounts in this state.' })),
+})
+const ACCOUNT_FIELDS = {
+  id: Uuid({ description: 'Id of the account.' }),
+  name: text('Name of the account.'),
+  email: text('Address of its owner.'),
+  plan: text('Plan of the account.'),
+  parent_account_id: Nullable(Uuid(), { description: 'Id of the parent account; null: it is not a sub-account.' }),
+  disabled_at: Nullable(Timestamp(), { description: 'When its parent disabled it; null: it did not.' }),
+  monthly_quota: Nullable(Type.Integer(), { description: 'Recipients per month; null: unlimited.' }),
+  used_this_month: count('Recipients used in this month.'),
+  paused_at: Nullable(Timestamp(), { description: 'When it was paused; null: it is not paused.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
+}
+export const OperatorAccount = Type.Object(ACCOUNT_FIELDS)
+export type OperatorAccount = Static<typeof OperatorAccount>
+
+export const OperatorAccountDetail = Type.Object({
+  ...ACCOUNT_FIELDS,
+  stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
+  paused: Nullable(
+    Type.Object({
+      since: Timestamp({ description: 'Since when.' }),
+      source: text('What paused it: reputation, scam_classifier, registration_burst or admin.'),
+      reason: text('Why, a sentence that its users see.'),
+    }),
+    { description: 'Its pause, or that of its parent; null: neither is paused.' },
+  ),
+  held: count('Recipients whose mail is held, as far as they are counted.'),
+  judged: Type.Boolean({ description: 'Whether its rates can pause it, which depends on its plan.' }),
+  last_24_hours: Type.Object(
+    {
+      delivered: count('Delivered recipients.'),
+      bounced: count('Bounced recipients.'),
+      complained: count('Complaints from verified feedback loops.'),
+      bounce_percent: Nullable(Type.Number(), { description: 'Bounces per 100; null: nothing was sent.' }),
+      complaints_per_mille: Nullable(Type.Number(), { description: 'Complaints per 1,000; null: none delivered.' }),
+    },
+    { description: 'Since it was resumed, at most 24 hours.' },
+  ),
+  thresholds: Type.Object(
+    {
+      minimum_volume: count('Recipients from which on the rates are checked.'),
+      bounce_percent: Type.Number({ description: 'Bounces per 100 at which it is paused.' }),
+      complaints_per_mille: Type.Number({ description: 'Complaints per 1,000 at which it is paused.' }),
+    },
+    { description: 'When it is paused automatically.' },
+  ),
+  last_30_days: Type.Object(
+    {
+      delivered: count('Delivered recipients, without sandbox mail.'),
+      complaints: count('Complaints.'),
+      rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+    },
+    { description: 'Complaint rate of 30 days.' },
+  ),
+  members: Type.Array(Type.Object({ email: text('Address of the user.'), role: text('Role of the user.') }), {
+    description: 'Its team, at most 20.',
+  }),
+})
+export type OperatorAccountDetail = Static<typeof OperatorAccountDetail>
+
+export const PauseRequest = StrictObject({
+  reason: Type.String({
+    minLength: 1,
+    maxLength: MAX_PAUSE_REASON_LENGTH,
+    description: 'Why, in one sentence; the users of the account read it.',
+  }),
+})
+export const ResumeResult = Type.Object({
+  account: text('Name of the account.'),
+  released: count('Recipients whose mail is released, as far as they are counted.'),
+  released_is_at_least: Type.Boolean({ description: 'Whether there may be more.' }),
+  still_stopped: Nullable(Type.String(), { description: 'Why it still may not send; null: it may.' }),
+})
+export type ResumeResult = Static<typeof ResumeResult>
+
+export const OfAccountQuery = Type.Object({ ...PAGE_FIELDS, account_id: filter('Only of the account with this id.') })
+
+export const Finding = Type.Object({
+  id: text('Id of the finding.'),
+  account_id: Uuid({ description: 'Id of the account.' }),
+  account: text('Name of the account.'),
+  source: text('What found it: reputation, scam_classifier, registration_burst or admin.'),
+  reason: text('The finding, a sentence.'),
+  paused: Type.Boolean({ description: 'Whether it paused the account.' }),
+  email_id: Nullable(Uuid(), { description: 'Id of the email; null: none, or it is deleted.' }),
+  detail: Nullable(Type.Unknown(), { description: 'Figures, links and words of the finding.' }),
+  created_at: Timestamp({ description: 'When it was found.' }),
+})
+export type Finding = Static<typeof Finding>
+
+export const OperatorComplaint = Type.Object({
+  id: text('Id of the complaint.'),
+  account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
+  account: Nullable(Type.String(), { description: 'Name of the account; null: it is deleted.' }),
+  email_id: Nullable(Uuid(), { description: 'Id of the email; null: it is deleted.' }),
+  complainer: Nullable(Type.String(), { description: 'Address that complained; null: the report does not name it.' }),
+  feedback_type: text('abuse, fraud, virus, not-spam or other.'),
+  feedback_loop: Nullable(Type.String(), {
+    description: 'Provider that provably sent the report; null: no proof, so it pauses no account.',
+  }),
+  reporter: Nullable(Type.String(), { description: 'Program or server that sent the report.' }),
+  created_at: Timestamp({ description: 'When it arrived.' }),
+})
+export type OperatorComplaint = Static<typeof OperatorComplaint>
+
+export const ReportsQuery = Type.Object({ ...PAGE_FIELDS, domain: filter('Only reports about this domain.') })
+const REPORT_FIELDS = {
+  id: Uuid({ description: 'Id of the report.' }),
+  kind: text('`dmarc` or `tls`.'),
+  account: Nullable(Type.String(), { description: 'Name of the account that has the domain; null: none has.' }),
+  domain: text('Domain that it is about.'),
+  organisation: text('Who reports.'),
+  report_id: text('Id that the reporter gave it.'),
+  period_start: Nullable(Timestamp(), { description: 'Start of its period.' }),
+  period_end: Nullable(Timestamp(), { description: 'End of its period.' }),
+  size_bytes: bytes('Size of its content'),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+}
+export const DomainReport = Type.Object(REPORT_FIELDS)
+export type DomainReport = Static<typeof DomainReport>
+export const DomainReportDetail = Type.Object({
+  ...REPORT_FIELDS,
+  content: Type.String({ description: 'The unpacked XML or JSON; its first part when it is very long.' }),
+  is_truncated: Type.Boolean({ description: 'Whether `content` is only the first part.' }),
+})
+export type DomainReportDetail = Static<typeof DomainReportDetail>
+
+export const MAIL_KINDS = ['postmaster', 'abuse', 'bounce', 'complaint', 'unsubscribe', 'report', 'other'] as const
+export const MailQuery = Type.Object({
+  ...PAGE_FIELDS,
+  kind: Type.Optional(StringEnum(MAIL_KINDS, { description: 'Only mail of this kind.' })),
+})
+const MAIL_FIELDS = {
+  id: Uuid({ description: 'Id of the message.' }),
+  kind: text('postmaster, abuse, bounce, complaint, unsubscribe, report or other.'),
+  reason: text('Why the operator gets it.'),
+  mail_from: text('Sender of the envelope; empty for the null reverse-path.'),
+  rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope.' }),
+  from: Nullable(Type.String(), { description: 'From as in the header; null: none.' }),
+  subject: text('Subject.'),
+  source_ip: text('Address from which it came.'),
+  size_bytes: bytes('Size of the message'),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+}
+export const OperatorMailRecord = Type.Object(MAIL_FIELDS)
+export type OperatorMailRecord = Static<typeof OperatorMailRecord>
+export const OperatorMailDetail = Type.Object({
+  ...MAIL_FIELDS,
+  text: Nullable(Type.String(), {
+    description: 'Its text, as far as it is shown; null: none, or it cannot be parsed.',
+  }),
+  source: Nullable(Type.String(), { description: 'Its source, the first part; null: it is no longer stored.' }),
+})
+export type OperatorMailDetail = Static<typeof OperatorMailDetail>
+
+export const SettingRecord = Type.Object({
+  topic: text('What it belongs to.'),
+  variable: text('Name of the environment variable.'),
+  toml_key: text('Name in the TOML file.'),
+  value: text('Its value; `(set)` in place of a secret.'),
+  source: text('Where the value comes from: environment, file or default.'),
+  allowed: text('Which values are allowed.'),
+  description: text('What it does.'),
+})
+export type SettingRecord = Static<typeof SettingRecord>

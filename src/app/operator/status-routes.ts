@@ -1,0 +1,274 @@
+/** @module /v1/operator: health, queue, received mail, disk and settings. Paths, schemas and one call each. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated } from '#features/core/app/http.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { countQueueEntries, listQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
+import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
+import type { LaneState } from '#features/sending/delivery/scheduler.ts'
+import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { operatorsOnly } from '#platform/http/access.ts'
+import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { SETTING_GROUPS } from '../settings.ts'
+import type { OperatorContext } from './context.ts'
+import { type DiskUsage, readFileSystem } from './disk.ts'
+import { createDiskMeter } from './disk-meter.ts'
+import { createHealthReader } from './health.ts'
+import { createLaneReader } from './lane-reader.ts'
+import {
+  QueueLane,
+  QueueQuery,
+  QueueRecipient,
+  QueueRecipientQuery,
+  ReceivedEntry,
+  RetryResult,
+  ServerDisk,
+  ServerHealth,
+  SettingRecord,
+  UnparsedMessage,
+  UnparsedQuery,
+} from './model.ts'
+import { describeWait, findLaneAccount, listLaneRecipients } from './queue.ts'
+import { START_POSITION, toReceivedEntry, toUnparsedView } from './received.ts'
+import { toServiceActor } from './view-log.ts'
+
+const tags = ['Operator']
+const MAX_RECIPIENTS = 50
+const MAX_UNPARSED = 25
+
+export const operatorStatusRoutes = (context: OperatorContext) => {
+  const { app, parser } = context.opened
+  const { recordView } = context
+  const readLanes = createLaneReader(app, context.delivery)
+  const readHealth = createHealthReader(context, readLanes)
+  const readDisk = createDiskMeter(app)
+  return new Elysia({ prefix: '/v1/operator' })
+    .use(authenticated)
+    .get(
+      '/health',
+      async ({ actor }) => {
+        await recordView(actor, { name: 'health' })
+        return dataBody(await readHealth())
+      },
+      {
+        response: DataBody(ServerHealth),
+        detail: { summary: 'Get the state of the service', tags, ...operatorsOnly },
+      },
+    )
+    .get(
+      '/queue',
+      async ({ actor, query }) => {
+        await recordView(actor, { name: 'queue' })
+        const page = parsePage(query)
+        const found = filterLanes(app, readLanes().lanes, query)
+        const shown = found.slice(page.offset, page.offset + page.limit)
+        return pageBody(
+          shown.map((lane) => toLaneWire(app, lane)),
+          { ...page, total: found.length },
+        )
+      },
+      {
+        query: QueueQuery,
+        response: PageBody(QueueLane),
+        detail: {
+          summary: 'List what waits for delivery',
+          description: 'By destination and account, the earliest first, with the reason. May be some seconds old.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .get(
+      '/queue/recipients',
+      async ({ actor, query }) => {
+        await recordView(actor, { name: 'queue' })
+        return dataBody(listLaneRecipients(app.db, query.lane, MAX_RECIPIENTS))
+      },
+      {
+        query: QueueRecipientQuery,
+        response: DataBody(Type.Array(QueueRecipient)),
+        detail: {
+          summary: 'List the recipients of a lane',
+          description: `The ${MAX_RECIPIENTS} whose next attempt is due first.`,
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .get(
+      '/received',
+      async ({ actor, query }) => {
+        await recordView(actor, { name: 'received' })
+        const page = parsePage(query)
+        return pageBody(listQueueEntries(app.db, page).map(toReceivedEntry), {
+          ...page,
+          total: countQueueEntries(app.db),
+        })
+      },
+      {
+        query: PageQuery,
+        response: PageBody(ReceivedEntry),
+        detail: {
+          summary: 'List received mail that is not processed yet',
+          description: 'Oldest first.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .get(
+      '/received/unparsed',
+      async ({ actor, query }) => {
+        await recordView(actor, { name: 'received' })
+        const { unparsed, cursor } = listUnparsed(app, parsePosition(query.after), MAX_UNPARSED)
+        return {
+          data: unparsed.map(toUnparsedView),
+          next_after: cursor === undefined ? null : `${cursor.inbound}-${cursor.mailbox}`,
+        }
+      },
+      {
+        query: UnparsedQuery,
+        response: Type.Object({
+          data: Type.Array(UnparsedMessage),
+          next_after: Nullable(Type.String(), { description: 'Value of `after` for the next page; null: the last.' }),
+        }),
+        detail: {
+          summary: 'List received mail that could not be parsed',
+          description: 'Oldest first. Its account sees only the header and the raw message.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .post(
+      '/received/unparsed/:id/retry',
+      async ({ actor, params }) => {
+        const recordRetry = (tx: Tx) =>
+          audit(app, tx, toServiceActor(actor), {
+            action: 'operator.message_retried',
+            resourceType: 'message',
+            resourceId: params.id.toLowerCase(),
+          })
+        const problem = await retryUnparsed(app, parser, params.id, recordRetry)
+        // Nothing else was written then.
+        if (problem !== undefined) await app.commit.writeFromReserve(recordRetry)
+        return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the message.' }) }),
+        response: DataBody(RetryResult),
+        detail: {
+          summary: 'Parse a received message again',
+          description: 'Stores its content; its events are not emitted again.',
+          tags,
+          ...operatorsOnly,
+          ...errorResponses({ 404: ['message_not_found', 'No unparsed message has this id.'] }),
+        },
+      },
+    )
+    .get(
+      '/disk',
+      async ({ actor }) => {
+        await recordView(actor, { name: 'disk' })
+        const { usage, isMeasuring } = await readDisk()
+        return dataBody({
+          read_at: isoTime(app.clock.now()),
+          file_system: readFileSystem(app.config),
+          is_measuring: isMeasuring,
+          use: usage ? toDiskWire(usage) : null,
+        })
+      },
+      {
+        response: DataBody(ServerDisk),
+        detail: {
+          summary: 'Get the use of the disk, and what is deleted next',
+          description:
+            'Measuring reads the whole database, so the use is measured only while an operator looks, at most once a minute, and less often the longer it takes.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .get(
+      '/settings',
+      async ({ actor }) => {
+        await recordView(actor, { name: 'settings' })
+        return dataBody(toSettingRecords(context.settings))
+      },
+      {
+        response: DataBody(Type.Array(SettingRecord)),
+        detail: {
+          summary: 'List the settings',
+          description: 'With their source; secrets are not shown.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+}
+
+function filterLanes(
+  { config, db }: App,
+  lanes: readonly LaneState[],
+  { account_id: accountId, domain }: Static<typeof QueueQuery>,
+): readonly LaneState[] {
+  const wanted = domain?.trim().toLowerCase()
+  const uuid = accountId === undefined ? undefined : parseUuid(accountId)
+  const account = uuid && findAccountByUuid(config, db, uuid)
+  if (accountId !== undefined && !account) return []
+  return lanes.filter(
+    ({ lane }) =>
+      (wanted === undefined || domainOfLane(lane) === wanted) && (!account || accountOfLane(lane) === account.id),
+  )
+}
+
+function toLaneWire(app: App, state: LaneState): QueueLane {
+  const account = findLaneAccount(app.db, state.lane)
+  return {
+    lane: state.lane,
+    account_id: account ? formatUuid(account.uuid) : null,
+    account: account?.name ?? null,
+    domain: domainOfLane(state.lane),
+    is_broadcast: isBulkLane(state.lane),
+    waiting: state.waiting,
+    first_due_at: isoTime(state.firstDue),
+    reason: describeWait(app, state, app.clock.now()),
+  }
+}
+
+const toDiskWire = ({ file_system: _, database, ...use }: DiskUsage): NonNullable<ServerDisk['use']> => ({
+  ...use,
+  database: { ...database, groups: { ...database.groups } },
+  content: [...use.content],
+  raw_mail: [...use.raw_mail],
+  kinds: use.kinds.map((kind) => ({ ...kind, accounts: [...kind.accounts] })),
+  warnings: [...use.warnings],
+  not_stored: [...use.not_stored],
+})
+
+function parsePosition(after: string | undefined): UnparsedCursor {
+  if (after === undefined) return START_POSITION
+  const [inbound, mailbox] = after.split('-').map(Number)
+  return { inbound: inbound ?? 0, mailbox: mailbox ?? 0 }
+}
+
+const toSettingRecords = (settings: OperatorContext['settings']): SettingRecord[] => {
+  const topics = new Map(
+    SETTING_GROUPS.flatMap(({ topic, settings: group }) => Object.keys(group).map((name) => [name, topic] as const)),
+  )
+  return settings.map(({ name, variable, tomlKey, value, source, allowed, doc }) => ({
+    topic: topics.get(name) ?? '',
+    variable,
+    toml_key: tomlKey,
+    value,
+    source,
+    allowed,
+    description: doc,
+  }))
+}

@@ -1,0 +1,243 @@
+/** @module Queries and changes of contact lists, contacts, imports and signup forms. */
+import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
+import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
+import type { FormRecord } from '#features/audience/signup-forms/model.ts'
+import type { OperationRecord } from '#features/core/operations/model.ts'
+import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
+
+const PAGE_SIZE = 50
+const MAX_PAGE_SIZE = 100
+/** More lists than this are not offered for choice. */
+const MAX_OFFERED_LISTS = 1000
+const POLL_MS = 1000
+
+export const toListPath = (id: string, rest = ''): string => `/v1/contact-lists/${encodeURIComponent(id)}${rest}`
+export const toContactPath = (listId: string, email: string): string =>
+  toListPath(listId, `/contacts/${encodeURIComponent(email)}`)
+const toFormPath = (id: string, rest = ''): string => `/v1/signup-forms/${encodeURIComponent(id)}${rest}`
+
+export const useContactLists = (page: number) =>
+  useQuery({
+    queryKey: ['lists', 'page', page],
+    queryFn: ({ signal }) => get<PageOf<ContactListRow>>('/v1/contact-lists', { page, per_page: PAGE_SIZE }, signal),
+    placeholderData: keepPreviousData,
+  })
+
+/** All lists, to choose one. */
+export const useAllLists = () =>
+  useQuery({
+    queryKey: ['lists', 'all'],
+    queryFn: async ({ signal }) => {
+      const lists: ContactListRow[] = []
+      for (let cursor: string | undefined; lists.length < MAX_OFFERED_LISTS; ) {
+        const query: QueryValues = { per_page: MAX_PAGE_SIZE, cursor }
+        const { data, pagination } = await get<PageOf<ContactListRow>>('/v1/contact-lists', query, signal)
+        lists.push(...data)
+        cursor = pagination.next_cursor
+        if (cursor === undefined) break
+      }
+      return lists
+    },
+  })
+
+export const useContactList = (id: string) =>
+  useQuery({
+    queryKey: ['lists', 'one', id],
+    queryFn: async ({ signal }) => (await get<{ data: ContactListRecord }>(toListPath(id), {}, signal)).data,
+  })
+
+const refreshLists = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['lists'] })
+
+export interface ListFields {
+  readonly name: string
+  readonly description: string | null
+  readonly double_opt_in: boolean
+}
+
+/** @param id the list to change; undefined creates one */
+export function useSaveList(id: string | undefined) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (body: ListFields & Readonly<Record<string, unknown>>) => {
+      const [method, path] = id === undefined ? ['POST', '/v1/contact-lists'] : ['PUT', toListPath(id)]
+      return (await request<{ data: ContactListRecord }>(method ?? '', path ?? '', { body })).data
+    },
+    onSuccess: () => refreshLists(queries),
+  })
+}
+
+export function useDeleteList(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => request<void>('DELETE', toListPath(id)),
+    onSuccess: () => {
+      queries.removeQueries({ queryKey: ['lists', 'one', id] })
+      void refreshLists(queries)
+      void queries.invalidateQueries({ queryKey: ['forms'] })
+    },
+  })
+}
+
+export const useContacts = (listId: string, query: QueryValues) =>
+  useQuery({
+    queryKey: ['contacts', listId, query],
+    queryFn: ({ signal }) =>
+      get<PageOf<ContactRecord>>(toListPath(listId, '/contacts'), { ...query, per_page: PAGE_SIZE }, signal),
+    placeholderData: keepPreviousData,
+  })
+
+export const useContact = (listId: string, email: string) =>
+  useQuery({
+    queryKey: ['contact', listId, email],
+    queryFn: async ({ signal }) => (await get<{ data: ContactRecord }>(toContactPath(listId, email), {}, signal)).data,
+  })
+
+/** A change of the contacts of a list; what shows them is read again afterwards. */
+export function useContactChange<Input, Result>(listId: string, change: (input: Input) => Promise<Result>) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: change,
+    onSuccess: () => {
+      void refreshLists(queries)
+      // What another screen would show of before the change is not shown at all.
+      queries.removeQueries({ queryKey: ['contacts', listId], type: 'inactive' })
+      void queries.invalidateQueries({ queryKey: ['contacts', listId] })
+      void queries.invalidateQueries({ queryKey: ['contact', listId] })
+    },
+  })
+}
+
+/** What an operation of the type bulk_import has in its metadata. */
+export interface ImportDetails {
+  readonly list_id: string
+  readonly inserted: number
+  readonly duplicates: number
+  readonly errors: readonly { readonly line: number; readonly error: string }[]
+}
+
+export const toImportDetails = ({ metadata }: OperationRecord): ImportDetails => metadata as ImportDetails
+
+export const hasEnded = ({ status }: OperationRecord): boolean => status === 'completed' || status === 'failed'
+
+/** Read again every second until it has ended. */
+export const useOperation = (id: string) =>
+  useQuery({
+    queryKey: ['operation', id],
+    queryFn: async ({ signal }) =>
+      (await get<{ data: OperationRecord }>(`/v1/operations/${encodeURIComponent(id)}`, {}, signal)).data,
+    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : POLL_MS),
+  })
+
+export const useOpenImports = (listId: string) =>
+  useQuery({
+    queryKey: ['imports', listId],
+    queryFn: async ({ signal }) =>
+      (await get<{ data: OperationRecord[] }>(toListPath(listId, '/imports'), {}, signal)).data,
+    refetchInterval: ({ state }) => (state.data?.length ? POLL_MS * 3 : false),
+  })
+
+/** The server reads no more of a file for a preview. */
+const PREVIEW_BYTES = 256 * 1024
+
+export const usePreviewImport = (listId: string) =>
+  useMutation({
+    mutationFn: async (file: File) => {
+      const isPartial = file.size > PREVIEW_BYTES
+      const body = new Blob([file.slice(0, PREVIEW_BYTES)], { type: 'text/csv' })
+      const query = isPartial ? { partial: true } : {}
+      const path = toListPath(listId, '/contacts/import/preview')
+      const { data } = await request<{ data: ImportPreviewRecord }>('POST', path, { body, query })
+      return { ...data, isPartial }
+    },
+  })
+
+const FILE_CHANGED = {
+  code: 'file_changed',
+  message: 'The file has changed since it was checked; choose it again.',
+}
+
+/** A browser reads a chosen file no more once it changed on the disk; then a request fails as if without a connection. */
+const isReadable = (file: File): Promise<boolean> =>
+  file
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      () => true,
+      () => false,
+    )
+
+export function useStartImport(listId: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (input: { readonly file: File; readonly isConfirmed: boolean; readonly signal: AbortSignal }) => {
+      const { file, isConfirmed, signal } = input
+      const sent = request<{ data: { operation_id: string } }>('POST', toListPath(listId, '/contacts/import'), {
+        body: new Blob([file], { type: 'text/csv' }),
+        query: { confirmed: isConfirmed },
+        signal,
+      })
+      const { data } = await sent.catch(async (error: unknown) => {
+        throw (await isReadable(file)) ? error : new ApiError(0, FILE_CHANGED)
+      })
+      return data.operation_id
+    },
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['imports', listId] }),
+  })
+}
+
+export function useCancelImport(listId: string, operationId: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () =>
+      request<unknown>('POST', toListPath(listId, `/imports/${encodeURIComponent(operationId)}/cancel`)),
+    onSettled: () => queries.invalidateQueries({ queryKey: ['operation', operationId] }),
+  })
+}
+
+export const useForms = (page: number) =>
+  useQuery({
+    queryKey: ['forms', 'page', page],
+    queryFn: ({ signal }) => get<PageOf<FormRecord>>('/v1/signup-forms', { page, per_page: PAGE_SIZE }, signal),
+    placeholderData: keepPreviousData,
+  })
+
+export const useForm = (id: string) =>
+  useQuery({
+    queryKey: ['forms', 'one', id],
+    queryFn: async ({ signal }) => (await get<{ data: FormRecord }>(toFormPath(id), {}, signal)).data,
+  })
+
+/** A change of a signup form, whose new state the response has. */
+function useFormMutation<Input>(change: (input: Input) => Promise<{ data: FormRecord }>) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (input: Input) => (await change(input)).data,
+    onSuccess: (form) => {
+      queries.setQueryData(['forms', 'one', form.id], form)
+      void queries.invalidateQueries({ queryKey: ['forms', 'page'] })
+    },
+  })
+}
+
+export const useCreateForm = () =>
+  useFormMutation((body: { readonly list_id: string; readonly title: string }) =>
+    request('POST', '/v1/signup-forms', { body }),
+  )
+
+export const useChangeForm = (id: string) =>
+  useFormMutation((body: Readonly<Record<string, unknown>>) => request('PUT', toFormPath(id), { body }))
+
+export const useToggleForm = (id: string) =>
+  useFormMutation((_: undefined) => request('POST', toFormPath(id, '/toggle')))
+
+export function useDeleteForm(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => request<void>('DELETE', toFormPath(id)),
+    onSuccess: () => {
+      queries.removeQueries({ queryKey: ['forms', 'one', id] })
+      void queries.invalidateQueries({ queryKey: ['forms', 'page'] })
+    },
+  })
+}

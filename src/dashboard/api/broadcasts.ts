@@ -1,0 +1,193 @@
+/** @module Queries and changes of broadcasts and their drafts. */
+import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { SendResponse } from '#features/sending/accept/model.ts'
+import type {
+  BroadcastRecord,
+  BroadcastRow,
+  EngagementRecord,
+  RecipientCountRecord,
+} from '#features/sending/broadcasts/read-routes.ts'
+import type { NewsletterRecord, NewsletterRow } from '#features/sending/newsletters/model.ts'
+import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview-routes.ts'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import type { TemplateRow } from '#features/setup/templates/model.ts'
+import { toListPath } from './audience.ts'
+import { get, type PageOf, request } from './client.ts'
+import { useLiveState } from './live.tsx'
+
+const PAGE_SIZE = 25
+const MAX_PAGE_SIZE = 100
+const POLL_MS = 2000
+/** Results of one that has ended change only by what readers do. */
+const SLOW_POLL_MS = 30_000
+
+const toDraftPath = (id: string, rest = ''): string => `/v1/newsletters/${encodeURIComponent(id)}${rest}`
+const toBroadcastPath = (id: string, rest = ''): string => `/v1/broadcasts/${encodeURIComponent(id)}${rest}`
+
+const OPEN_STATES: readonly string[] = ['waiting', 'sending', 'paused', 'cancelling', 'failing']
+/** Whether it changes within seconds. */
+const isMoving = ({ state }: BroadcastRow): boolean => OPEN_STATES.includes(state)
+
+export const useBroadcasts = (page: number) =>
+  useQuery({
+    queryKey: ['broadcasts', 'page', page],
+    queryFn: ({ signal }) => get<PageOf<BroadcastRow>>('/v1/broadcasts', { page, per_page: PAGE_SIZE }, signal),
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state }) => (state.data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS),
+  })
+
+export const useDrafts = (page: number, pageSize = PAGE_SIZE) =>
+  useQuery({
+    queryKey: ['drafts', 'page', page, pageSize],
+    queryFn: ({ signal }) =>
+      get<PageOf<NewsletterRow>>('/v1/newsletters', { status: 'draft', page, per_page: pageSize }, signal),
+    placeholderData: keepPreviousData,
+  })
+
+export const useBroadcast = (id: string) =>
+  useQuery({
+    queryKey: ['broadcasts', 'one', id],
+    queryFn: async ({ signal }) => (await get<{ data: BroadcastRecord }>(toBroadcastPath(id), {}, signal)).data,
+    refetchInterval: ({ state }) => {
+      const { data } = state
+      const hasOpenMail = data && (data.emails['queued'] ?? 0) + (data.emails['processing'] ?? 0) > 0
+      return data && (isMoving(data) || hasOpenMail) ? POLL_MS : SLOW_POLL_MS
+    },
+  })
+
+/** Counting takes seconds for a large broadcast, so it is not repeated often. */
+export const useEngagement = (id: string) => {
+  const isPolling = useLiveState() === 'polling'
+  return useQuery({
+    queryKey: ['engagement', id],
+    queryFn: async ({ signal }) =>
+      (await get<{ data: EngagementRecord }>(toBroadcastPath(id, '/engagement'), {}, signal)).data,
+    staleTime: SLOW_POLL_MS,
+    refetchInterval: isPolling ? false : SLOW_POLL_MS,
+    retry: false,
+  })
+}
+
+const refreshBroadcasts = (queries: QueryClient): void => {
+  void queries.invalidateQueries({ queryKey: ['broadcasts'] })
+  void queries.invalidateQueries({ queryKey: ['drafts'] })
+}
+
+export function useControl(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: (verb: 'pause' | 'resume' | 'cancel') =>
+      request<unknown>('POST', `/v1/operations/${encodeURIComponent(id)}/${verb}`),
+    // Also after an error: the state may have changed since it was shown.
+    onSettled: () => refreshBroadcasts(queries),
+  })
+}
+
+export const useDraft = (id: string) =>
+  useQuery({
+    queryKey: ['drafts', 'one', id],
+    queryFn: async ({ signal }) => (await get<{ data: NewsletterRecord }>(toDraftPath(id), {}, signal)).data,
+  })
+
+export interface DraftFields {
+  readonly list_id?: string
+  readonly subject?: string
+  readonly from_address?: string
+  readonly reply_to?: string | null
+  readonly html_body?: string | null
+  readonly text_body?: string | null
+  readonly template_id?: string | null
+}
+
+/** @param id the draft to change; undefined creates one */
+export function useSaveDraft(id: string | undefined) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (body: DraftFields) => {
+      const [method, path] = id === undefined ? ['POST', '/v1/newsletters'] : ['PUT', toDraftPath(id)]
+      return (await request<{ data: NewsletterRecord }>(method ?? '', path ?? '', { body })).data
+    },
+    onSuccess: (draft) => {
+      queries.setQueryData(['drafts', 'one', draft.id], draft)
+      void queries.invalidateQueries({ queryKey: ['drafts', 'page'] })
+    },
+  })
+}
+
+export function useDeleteDraft(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => request<void>('DELETE', toDraftPath(id)),
+    onSuccess: () => {
+      queries.removeQueries({ queryKey: ['drafts', 'one', id] })
+      void queries.invalidateQueries({ queryKey: ['drafts', 'page'] })
+    },
+  })
+}
+
+/** @param contact address of the contact for whom it is rendered; empty: the newest */
+export const usePreview = ({ id, updated_at: version }: NewsletterRecord, contact: string) =>
+  useQuery({
+    queryKey: ['preview', id, version, contact],
+    queryFn: async ({ signal }) => {
+      const query = { contact_email: contact }
+      return (await get<{ data: NewsletterPreviewRecord }>(toDraftPath(id, '/preview'), query, signal)).data
+    },
+    retry: false,
+  })
+
+export const useSendTest = (id: string) =>
+  useMutation({
+    mutationFn: async (contact: string) => {
+      const body = contact === '' ? {} : { contact_email: contact }
+      return (await request<{ data: SendResponse }>('POST', toDraftPath(id, '/test-email'), { body })).data
+    },
+  })
+
+export const useRecipientCount = (listId: string) =>
+  useQuery({
+    queryKey: ['recipients', listId],
+    queryFn: async ({ signal }) =>
+      (await get<{ data: RecipientCountRecord }>(toListPath(listId, '/recipients'), {}, signal)).data,
+    staleTime: 0,
+    retry: false,
+  })
+
+export interface StartedBroadcast {
+  readonly operation_id: string
+  readonly total_recipients: number
+  readonly message: string
+}
+
+export function useSend(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (body: { readonly max_recipients: number; readonly send_at: string | null }) =>
+      (await request<{ data: StartedBroadcast }>('POST', toDraftPath(id, '/send'), { body })).data,
+    onSettled: () => refreshBroadcasts(queries),
+  })
+}
+
+/** Templates to choose from. */
+export const useTemplates = () =>
+  useQuery({
+    queryKey: ['templates', 'choice'],
+    queryFn: async ({ signal }) => {
+      const templates: TemplateRow[] = []
+      for (let cursor: string | undefined; ; ) {
+        const query = { per_page: MAX_PAGE_SIZE, cursor }
+        const { data, pagination } = await get<PageOf<TemplateRow>>('/v1/templates', query, signal)
+        templates.push(...data)
+        cursor = pagination.next_cursor
+        if (cursor === undefined || templates.length >= 1000) return templates
+      }
+    },
+  })
+
+/** Domains that a sender may have. */
+export const useSenderDomains = () =>
+  useQuery({
+    queryKey: ['domains', 'senders'],
+    queryFn: async ({ signal }) =>
+      (await get<PageOf<DomainWire>>('/v1/domains', { per_page: MAX_PAGE_SIZE }, signal)).data,
+  })

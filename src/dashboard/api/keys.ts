@@ -1,0 +1,33 @@
+/** @module Queries and changes of API keys. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { ApiKeyRecord, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
+import { get, request } from './client.ts'
+
+const KEY = ['api-keys']
+
+/** All keys, newest first. @param isAllowed whether the role may see them */
+export const useApiKeys = (isAllowed: boolean) =>
+  useQuery({
+    queryKey: KEY,
+    queryFn: async ({ signal }) => (await get<{ data: ApiKeyRecord[] }>('/v1/api-keys', {}, signal)).data,
+    enabled: isAllowed,
+  })
+
+export function useCreateApiKey() {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (body: NewApiKey) =>
+      (await request<{ data: CreatedApiKey }>('POST', '/v1/api-keys', { body })).data,
+    onSuccess: () => queries.invalidateQueries({ queryKey: KEY }),
+  })
+}
+
+export function useRevokeApiKey() {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: (id: string) => request<void>('DELETE', `/v1/api-keys/${encodeURIComponent(id)}`),
+    // Also after an error: somebody else may have revoked it.
+    onSettled: () => queries.invalidateQueries({ queryKey: KEY }),
+  })
+}

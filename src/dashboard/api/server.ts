@@ -1,0 +1,138 @@
+/** @module Queries and changes of the operator's screens. */
+import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type {
+  DomainReport,
+  DomainReportDetail,
+  Finding,
+  OperatorAccount,
+  OperatorAccountDetail,
+  OperatorComplaint,
+  OperatorMailDetail,
+  OperatorMailRecord,
+  QueueLane,
+  QueueRecipient,
+  ReceivedEntry,
+  ResumeResult,
+  RetryResult,
+  ServerDisk,
+  ServerHealth,
+  SettingRecord,
+  UnparsedMessage,
+} from '#app/operator/model.ts'
+import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
+
+/** While a view is visible, it is read again this often. */
+export const REFRESH_MS = 15_000
+const PAGE_SIZE = 50
+const KEY = 'server'
+
+/** A refusal stays until something is done about it. */
+const toInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
+  state.error instanceof ApiError && state.error.status === 403 ? false : REFRESH_MS
+
+/** A view of the service, refreshed while it is visible. */
+function useView<T>(path: string, query: QueryValues = {}): UseQueryResult<T> {
+  return useQuery({
+    queryKey: [KEY, path, query],
+    queryFn: ({ signal }) => get<T>(`/v1/operator/${path}`, query, signal),
+    refetchInterval: toInterval,
+    placeholderData: keepPreviousData,
+  })
+}
+
+/** One thing, of which nothing of another is shown while it is loaded. */
+function useOne<T>(path: string, isRefreshed = true): UseQueryResult<T> {
+  return useQuery({
+    queryKey: [KEY, path],
+    queryFn: async ({ signal }) => (await get<{ data: T }>(`/v1/operator/${path}`, {}, signal)).data,
+    refetchInterval: isRefreshed && toInterval,
+  })
+}
+
+function usePage<Row>(path: string, page: number | undefined, query: QueryValues = {}) {
+  return useView<PageOf<Row>>(path, { ...query, page: page ?? 1, per_page: PAGE_SIZE })
+}
+
+export const useHealth = () => useOne<ServerHealth>('health')
+export const useDisk = () => useOne<ServerDisk>('disk')
+export const useSettings = () => useOne<readonly SettingRecord[]>('settings')
+
+export const useQueue = (filters: {
+  readonly page?: number
+  readonly domain?: string
+  readonly account?: string
+}): UseQueryResult<PageOf<QueueLane>> =>
+  usePage('queue', filters.page, { domain: filters.domain, account_id: filters.account })
+
+export const useLane = (lane: string) =>
+  useView<{ readonly data: readonly QueueRecipient[] }>('queue/recipients', { lane })
+
+export const useReceived = (page: number | undefined) => usePage<ReceivedEntry>('received', page)
+
+export interface UnparsedPage {
+  readonly data: readonly UnparsedMessage[]
+  readonly next_after: string | null
+}
+
+export const useUnparsed = (after: string | undefined) => useView<UnparsedPage>('received/unparsed', { after })
+
+export const useAccounts = (filters: { readonly page?: number; readonly q?: string; readonly state?: string }) =>
+  usePage<OperatorAccount>('accounts', filters.page, { q: filters.q, state: filters.state })
+
+const toAccountPath = (id: string): string => `accounts/${encodeURIComponent(id)}`
+export const useAccount = (id: string) => useOne<OperatorAccountDetail>(toAccountPath(id))
+
+interface OfAccount {
+  readonly page?: number
+  readonly account?: string
+}
+export const useFindings = ({ page, account }: OfAccount) => usePage<Finding>('findings', page, { account_id: account })
+export const useComplaints = ({ page, account }: OfAccount) =>
+  usePage<OperatorComplaint>('complaints', page, { account_id: account })
+
+export const useReports = ({ page, domain }: { readonly page?: number; readonly domain?: string }) =>
+  usePage<DomainReport>('reports', page, { domain })
+export const useReport = (id: string) => useOne<DomainReportDetail>(`reports/${encodeURIComponent(id)}`, false)
+
+export const useOperatorMail = ({ page, kind }: { readonly page?: number; readonly kind?: string }) =>
+  usePage<OperatorMailRecord>('mail', page, { kind })
+const toMailPath = (id: string): string => `mail/${encodeURIComponent(id)}`
+export const useMessage = (id: string) => useOne<OperatorMailDetail>(toMailPath(id), false)
+
+/** An action; afterwards all views are read again. */
+function useAction<Input, Output>(run: (input: Input) => Promise<Output>) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: run,
+    onSettled: () => queries.invalidateQueries({ queryKey: [KEY] }),
+  })
+}
+
+export const usePauseAccount = (id: string) =>
+  useAction((reason: string) =>
+    request<unknown>('POST', `/v1/operator/${toAccountPath(id)}/pause`, { body: { reason } }),
+  )
+
+export const useResumeAccount = (id: string) =>
+  useAction(
+    async () => (await request<{ data: ResumeResult }>('POST', `/v1/operator/${toAccountPath(id)}/resume`)).data,
+  )
+
+export const useRetryUnparsed = () =>
+  useAction(
+    async (id: string) =>
+      (await request<{ data: RetryResult }>('POST', `/v1/operator/received/unparsed/${encodeURIComponent(id)}/retry`))
+        .data,
+  )
+
+/** An action that takes a message out of the list; the list is then loaded again. */
+function useMailAction(run: () => Promise<void>) {
+  const queries = useQueryClient()
+  return useMutation({ mutationFn: run, onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }) })
+}
+
+export const useRetryMail = (id: string) =>
+  useMailAction(() => request<void>('POST', `/v1/operator/${toMailPath(id)}/retry`))
+
+export const useDeleteMail = (id: string) =>
+  useMailAction(() => request<void>('DELETE', `/v1/operator/${toMailPath(id)}`))

@@ -1,0 +1,182 @@
+/**
+ * @module An editor of HTML, JSON or text with line numbers, undo, search and marks at wrong lines. Its script is
+ * loaded when one is first shown; without it there is a plain field.
+ */
+import { Anchor, Input, Skeleton, Text, Textarea, useComputedColorScheme } from '@mantine/core'
+import { type RefObject, useEffect, useId, useRef, useState } from 'react'
+import type { Editor } from './code-editor/editor.ts'
+import type { CodeLanguage, CodeProblem } from './code-editor/model.ts'
+import { LongText } from './long-text.tsx'
+
+/** A browser lays out more than this only with a pause that is felt. */
+const MAX_READ_LENGTH = 1_000_000
+/** What may be typed or pasted unless a screen sets another limit: the largest body of a template. */
+const MAX_LENGTH = 1_048_576
+
+interface CodeEditorProps {
+  /** Names the text for everyone. */
+  readonly label: string
+  readonly value: string
+  /** Undefined: the text cannot be changed. */
+  readonly onChange?: ((text: string) => void) | undefined
+  readonly language: CodeLanguage
+  /** Marked at their lines, and listed below the text. Marks move with their lines until other problems are passed. */
+  readonly problems?: readonly CodeProblem[]
+  /** Longer texts are rejected. */
+  readonly maxLength?: number
+  readonly description?: string
+  /** Whether only screen readers get the label, because a tab above has the same. */
+  readonly isLabelHidden?: boolean
+}
+
+export function CodeEditor(props: CodeEditorProps) {
+  const { label, value, onChange, description, problems = NO_PROBLEMS } = props
+  const id = useId()
+  const goToLine = useRef<(line: number) => void>(undefined)
+  if (!onChange && value.length > MAX_READ_LENGTH) return <LongText label={label} text={value} />
+  return (
+    <div className="code-field">
+      {!props.isLabelHidden && (
+        <Input.Label id={`${id}-label`} labelElement="div">
+          {label}
+        </Input.Label>
+      )}
+      {description !== undefined && <Input.Description>{description}</Input.Description>}
+      <EditorBox {...props} problems={problems} hintId={`${id}-hint`} goToLine={goToLine} />
+      <Text size="sm" c="dimmed" id={`${id}-hint`}>
+        {onChange
+          ? 'Tab leaves the editor, Ctrl ] indents, Ctrl F searches, Ctrl Z takes back.'
+          : 'Tab leaves the text, Ctrl F searches.'}
+      </Text>
+      <div role="status">
+        {problems.map(({ line, message }) => (
+          <Text size="sm" className="code-problem" key={`${line} ${message}`}>
+            {line !== undefined && (
+              <Anchor
+                component="button"
+                type="button"
+                size="sm"
+                underline="always"
+                onClick={() => goToLine.current?.(line)}
+              >
+                Line {line}
+              </Anchor>
+            )}{' '}
+            <bdi>{message}</bdi>
+          </Text>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+const NO_PROBLEMS: readonly CodeProblem[] = []
+
+interface EditorBoxProps extends CodeEditorProps {
+  readonly problems: readonly CodeProblem[]
+  readonly hintId: string
+  readonly goToLine: { current: ((line: number) => void) | undefined }
+}
+
+function EditorBox(props: EditorBoxProps) {
+  const { label, value, onChange, language, problems, hintId, goToLine, maxLength = MAX_LENGTH } = props
+  const parent = useRef<HTMLDivElement>(null)
+  const plain = useRef<HTMLTextAreaElement>(null)
+  const editor = useRef<Editor>(undefined)
+  const [state, setState] = useState<'loading' | 'ready' | 'failed'>('loading')
+  const [isTooLong, setIsTooLong] = useState(false)
+  const isDark = useComputedColorScheme() === 'dark'
+  const isReadOnly = onChange === undefined
+  const latest = useRef(props)
+  latest.current = props
+  // The editor is made once for each language; everything else is passed to it below.
+  useEffect(() => {
+    let isGone = false
+    // What is passed below is passed to each new editor.
+    setState('loading')
+    import('./code-editor/editor.ts').then(
+      ({ createEditor }) => {
+        if (isGone || !parent.current) return
+        editor.current = createEditor(parent.current, {
+          text: latest.current.value,
+          language,
+          isReadOnly,
+          isDark: document.documentElement.dataset['mantineColorScheme'] === 'dark',
+          maxLength,
+          attributes: { 'aria-label': label, 'aria-describedby': hintId, tabindex: '0' },
+          onChange: (text) => {
+            setIsTooLong(false)
+            latest.current.onChange?.(text)
+          },
+          onTooLong: () => setIsTooLong(true),
+        })
+        setState('ready')
+      },
+      () => setState('failed'),
+    )
+    return () => {
+      isGone = true
+      editor.current?.destroy()
+      editor.current = undefined
+    }
+  }, [language, isReadOnly, maxLength, label, hintId])
+  const isReady = state === 'ready'
+  goToLine.current = (line) => {
+    if (isReady) editor.current?.goToLine(line)
+    else if (plain.current) goToPlainLine(plain.current, line)
+  }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new editor needs them too
+  useEffect(() => {
+    editor.current?.setText(value)
+  }, [value, isReady])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: as above
+  useEffect(() => {
+    editor.current?.setProblems(problems)
+  }, [problems, isReady])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: as above
+  useEffect(() => {
+    editor.current?.setDark(isDark)
+  }, [isDark, isReady])
+  return (
+    <>
+      {state === 'loading' && <Skeleton height={200} />}
+      {state === 'failed' && <PlainField {...props} maxLength={maxLength} field={plain} />}
+      <div ref={parent} className="code-editor" hidden={!isReady} />
+      <div role="alert">
+        {isTooLong && (
+          <Text size="sm" className="code-problem">
+            This is too long: at most {maxLength.toLocaleString()} characters are possible here. Nothing was changed.
+          </Text>
+        )}
+      </div>
+    </>
+  )
+}
+
+interface PlainFieldProps extends EditorBoxProps {
+  readonly maxLength: number
+  readonly field: RefObject<HTMLTextAreaElement | null>
+}
+
+const PlainField = ({ label, hintId, value, onChange, maxLength, field }: PlainFieldProps) => (
+  <Textarea
+    ref={field}
+    aria-label={label}
+    aria-describedby={hintId}
+    value={value}
+    onChange={(event) => onChange?.(event.currentTarget.value)}
+    readOnly={onChange === undefined}
+    maxLength={maxLength}
+    autosize
+    minRows={8}
+    maxRows={24}
+    spellCheck={false}
+    styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+  />
+)
+
+function goToPlainLine(field: HTMLTextAreaElement, line: number): void {
+  const before = field.value.split('\n', line - 1).join('\n').length
+  field.focus()
+  field.setSelectionRange(before + (line > 1 ? 1 : 0), before + (line > 1 ? 1 : 0))
+}

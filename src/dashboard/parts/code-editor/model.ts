@@ -1,0 +1,11 @@
+/** @module What an editor of code shows. */
+
+export type CodeLanguage = 'html' | 'json' | 'text'
+
+/** Something wrong with a text. */
+export interface CodeProblem {
+  /** From 1; undefined: of no single line. */
+  readonly line: number | undefined
+  readonly message: string
+  readonly severity?: 'error' | 'warning'
+}

@@ -1,0 +1,18 @@
+/** @module Numbers as text. Pure. */
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** A size with at most three digits, such as `3.4 GiB`. */
+export function formatBytes(bytes: number): string {
+  const step = bytes < 1024 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10))
+  const value = bytes / 1024 ** step
+  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
+}
+
+/** `1 account`, `2,000 accounts`. */
+export const formatCount = (count: number, noun: string): string =>
+  `${count.toLocaleString()} ${noun}${count === 1 ? '' : 's'}`
+
+/** `12 ms`, `3.4 s`; null: unknown. */
+export const formatDuration = (ms: number | null): string =>
+  ms === null ? '–' : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`

@@ -1,0 +1,47 @@
+/** @module The HTML of a message in a frame. The author of the message is not trusted. */
+import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { useState } from 'react'
+
+/** Anything by which HTML can name a picture elsewhere. */
+const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i
+
+interface MailFrameProps {
+  /** Read only to decide whether the message may name remote pictures. */
+  readonly html: string
+  /** URL of the frame below `/app`, whose policy allows no script and no request. */
+  readonly src: string
+}
+
+export function MailFrame({ html, src }: MailFrameProps) {
+  const [hasPictures, setHasPictures] = useState(false)
+  return (
+    <Stack gap="xs">
+      {REMOTE_PICTURE.test(html) && (
+        <Alert variant="default" p="xs">
+          <Group gap="xs">
+            <Text size="sm" flex="1 1 16rem">
+              {hasPictures
+                ? 'Pictures are loaded from the servers that the email names.'
+                : 'Pictures from other servers are not loaded. Loading them tells those servers that this email was opened, when, and from which network address.'}
+            </Text>
+            <Button size="xs" variant="default" onClick={() => setHasPictures(!hasPictures)}>
+              {hasPictures ? 'Hide remote pictures' : 'Load remote pictures'}
+            </Button>
+          </Group>
+        </Alert>
+      )}
+      <iframe
+        // A new element: changing the address of a frame would add to the history.
+        key={`${src} ${hasPictures}`}
+        className="mail-frame"
+        title="HTML of the email"
+        sandbox=""
+        referrerPolicy="no-referrer"
+        src={`${src}${src.includes('?') ? '&' : '?'}images=${hasPictures ? 1 : 0}`}
+      />
+      <Text size="sm" c="dimmed">
+        Links do not open from here, and scripts and forms do not work.
+      </Text>
+    </Stack>
+  )
+}

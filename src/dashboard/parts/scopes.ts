@@ -1,0 +1,93 @@
+/** @module What each scope allows, in plain words; and common choices of scopes. */
+import type { Scope } from '#features/setup/api-keys/scopes.ts'
+
+/** Complete by its type. */
+export const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
+  'emails:send':
+    'Send, cancel and repeat emails, change streams; broadcasts and newsletters also need to read contacts',
+  'emails:read': 'Read emails with their content, events and captured mail; validate addresses',
+  'domains:read': 'See domains and their DNS records',
+  'domains:write': 'Add, verify, change and delete domains',
+  'templates:read': 'Read templates',
+  'templates:write': 'Create, change and delete templates',
+  'webhooks:read': 'See webhooks and their deliveries',
+  'webhooks:write': 'Create, change, replay and delete webhooks',
+  'suppressions:read': 'Read and export the suppression list',
+  'suppressions:write': 'Add, import and remove suppressed addresses',
+  'contacts:read': 'Read contact lists, contacts, forms and newsletters',
+  'contacts:write': 'Change contact lists, contacts, forms and newsletters',
+  'inbound:read': 'Read received emails and inbound routes',
+  'inbound:write': 'Change inbound routes, delete received emails',
+  'analytics:read': 'Read the stats of the account',
+  'analytics:write': 'Nothing yet: there are no changes to stats',
+  'mailboxes:read': 'Read agent mailboxes and their messages',
+  'mailboxes:write': 'Change agent mailboxes and label messages; replies also need to send emails',
+  'sub_accounts:manage': 'Create, change and delete sub-accounts and read their stats',
+  'account:read': 'Read the account, its team, subscription and audit log',
+  'account:admin':
+    'Do everything above, and alone: API keys, team, settings, insights, billing, export and deletion of the account',
+}
+
+export const ALL_SCOPES = Object.keys(SCOPE_TEXTS) as readonly Scope[]
+
+/** Implies every other scope. */
+export const ADMIN_SCOPE: Scope = 'account:admin'
+
+export interface ScopeGroup {
+  readonly label: string
+  readonly scopes: readonly Scope[]
+}
+
+const GROUP_LABELS: Readonly<Record<string, string>> = {
+  emails: 'Emails',
+  domains: 'Domains',
+  templates: 'Templates',
+  webhooks: 'Webhooks',
+  suppressions: 'Suppressions',
+  contacts: 'Audience',
+  inbound: 'Inbound mail',
+  analytics: 'Analytics',
+  mailboxes: 'Agent mailboxes',
+  sub_accounts: 'Sub-accounts',
+  account: 'Account',
+}
+
+const areaOf = (scope: Scope): string => scope.slice(0, scope.indexOf(':'))
+
+/** All scopes by area, in their order. */
+export const SCOPE_GROUPS: readonly ScopeGroup[] = [...new Set(ALL_SCOPES.map(areaOf))].map((area) => ({
+  label: GROUP_LABELS[area] ?? area,
+  scopes: ALL_SCOPES.filter((scope) => areaOf(scope) === area),
+}))
+
+export interface ScopePreset {
+  readonly label: string
+  readonly scopes: readonly Scope[]
+}
+
+export const SCOPE_PRESETS: readonly ScopePreset[] = [
+  { label: 'Send only', scopes: ['emails:send'] },
+  { label: 'Read only', scopes: ALL_SCOPES.filter((scope) => scope.endsWith(':read')) },
+  { label: 'Everything', scopes: ALL_SCOPES },
+]
+
+const isSame = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((scope) => b.includes(scope))
+
+/** The preset with exactly these scopes; `account:admin` is everything. */
+export const findPreset = (scopes: readonly string[]): ScopePreset | undefined =>
+  scopes.includes(ADMIN_SCOPE)
+    ? SCOPE_PRESETS.find(({ label }) => label === 'Everything')
+    : SCOPE_PRESETS.find((preset) => isSame(preset.scopes, scopes))
+
+/** What a scope allows; a scope of a newer version is shown by its name. */
+export const describeScope = (scope: string): string =>
+  Object.hasOwn(SCOPE_TEXTS, scope) ? SCOPE_TEXTS[scope as Scope] : scope
+
+/** Scopes in a few words: "Send only", or their names. */
+export function summariseScopes(scopes: readonly string[]): string {
+  const preset = findPreset(scopes)
+  if (preset) return preset.label
+  const shown = scopes.slice(0, 3).join(', ')
+  return scopes.length > 3 ? `${shown} and ${scopes.length - 3} more` : shown || 'Nothing'
+}

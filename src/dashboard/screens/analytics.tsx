@@ -1,0 +1,227 @@
+/** @module Stats of the account: totals, time series, recipient domains. */
+import { Anchor, Group, NativeSelect, Stack, Text, Title } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import type { DomainRecord, Overview } from '#features/reporting/analytics/model.ts'
+import type { StreamDetail } from '#features/setup/streams/model.ts'
+import {
+  ANALYTICS_KEY,
+  useOverview,
+  useRecipientDomains,
+  useStream,
+  useStreams,
+  useTimeseries,
+} from '../api/analytics.ts'
+import { toUrl } from '../api/client.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { FilterForm } from './analytics/filter-form.tsx'
+import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
+import { Series } from './analytics/series-view.tsx'
+
+const route = getRouteApi('/analytics')
+const REFRESH_INTERVAL_MS = 15_000
+
+export function AnalyticsScreen() {
+  const filters = useStable(route.useSearch())
+  const navigate = route.useNavigate()
+  const change = (next: AnalyticsFilters) => void navigate({ search: next as never, resetScroll: false })
+  const queries = useQueryClient()
+  const refresh = useRefreshSoon(() => queries.invalidateQueries({ queryKey: ANALYTICS_KEY }), REFRESH_INTERVAL_MS)
+  useLiveEvents(refresh)
+  return (
+    <Page
+      title="Analytics"
+      action={
+        <Anchor component={Link} to="/analytics/insights">
+          Insights
+        </Anchor>
+      }
+    >
+      <FilterForm filters={filters} onChange={change} />
+      {filters.stream === undefined ? <Totals filters={filters} /> : <Reputation slug={filters.stream} />}
+      <SeriesSection filters={filters} onChange={change} />
+      <Domains filters={filters} onChange={change} />
+    </Page>
+  )
+}
+
+/** The same object while its values are the same. */
+function useStable(filters: AnalyticsFilters): AnalyticsFilters {
+  const key = JSON.stringify(filters)
+  return useMemo(() => JSON.parse(key) as AnalyticsFilters, [key])
+}
+
+interface SectionProps {
+  readonly filters: AnalyticsFilters
+}
+
+interface ChangingProps extends SectionProps {
+  onChange(filters: AnalyticsFilters): void
+}
+
+const NUMBER = new Intl.NumberFormat(undefined)
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
+
+/** @param rate 0 to 1 */
+const formatRate = (rate: number | null): string => (rate === null ? '–' : PERCENT.format(rate))
+
+function Totals({ filters }: SectionProps) {
+  const query = useOverview(toPeriodQuery(filters), true)
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="totals">
+      <Title order={2} size="h4" id="totals">
+        Whole period
+      </Title>
+      <QueryView query={query}>{({ data }) => <Figures figures={toFigures(data)} />}</QueryView>
+    </Stack>
+  )
+}
+
+interface Figure {
+  readonly label: string
+  readonly count: number
+  readonly note?: string
+}
+
+const toFigures = (data: Overview): readonly Figure[] => [
+  { label: 'Sent', count: data.sent },
+  { label: 'Delivered', count: data.delivered, note: `${formatRate(data.delivery_rate)} of sent` },
+  { label: 'Bounced', count: data.bounced, note: `${formatRate(data.bounce_rate_pct / 100)} of sent` },
+  { label: 'Complaints', count: data.complaints },
+  { label: 'Opened', count: data.opens, note: `${formatRate(data.open_rate)} of the delivered emails` },
+  { label: 'Clicked', count: data.clicks, note: `${formatRate(data.click_rate)} of the delivered emails` },
+  { label: 'Unsubscribed', count: data.total_unsubscribes },
+  { label: 'Opened by machines', count: data.machine_opens, note: 'not in “Opened”' },
+  { label: 'Clicked by machines', count: data.machine_clicks, note: 'not in “Clicked”' },
+]
+
+const Figures = ({ figures }: { readonly figures: readonly Figure[] }) => (
+  <div className="figures">
+    {figures.map(({ label, count, note }) => (
+      <div key={label}>
+        <Text size="sm">{label}</Text>
+        <Text size="xl" fw={700}>
+          {NUMBER.format(count)}
+        </Text>
+        {note !== undefined && <Text size="sm">{note}</Text>}
+      </div>
+    ))}
+  </div>
+)
+
+function Reputation({ slug }: { readonly slug: string }) {
+  const streams = useStreams()
+  const id = streams.data?.data.find((stream) => stream.slug === slug)?.id
+  const query = useStream(id)
+  if (streams.data && id === undefined) return null
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="totals">
+      <Title order={2} size="h4" id="totals">
+        This stream in the last 30 days
+      </Title>
+      <QueryView query={query}>{(stream) => <Figures figures={toStreamFigures(stream)} />}</QueryView>
+    </Stack>
+  )
+}
+
+const toStreamFigures = ({ reputation }: StreamDetail): readonly Figure[] => [
+  { label: 'Sent', count: reputation.sent },
+  { label: 'Delivered', count: reputation.delivered },
+  {
+    label: 'Hard bounces',
+    count: reputation.bounced,
+    note: `${formatRate(reputation.bounce_rate)} of delivered and bounced`,
+  },
+  { label: 'Complaints', count: reputation.complained, note: `${formatRate(reputation.complaint_rate)} of delivered` },
+]
+
+function SeriesSection({ filters, onChange }: ChangingProps) {
+  const query = useTimeseries(toTimeseriesQuery(filters))
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="series">
+      <Title order={2} size="h4" id="series">
+        {filters.interval === 'hour' ? 'By hour' : 'By day'}
+      </Title>
+      <QueryView query={query}>
+        {({ data }) => <Series points={data} filters={filters} onChange={onChange} />}
+      </QueryView>
+      {filters.stream === undefined && (
+        <Text size="sm">
+          <Anchor href={toUrl('/v1/analytics/export', toPeriodQuery(filters))} download>
+            Export the days as CSV
+          </Anchor>
+        </Text>
+      )}
+    </Stack>
+  )
+}
+
+const COLUMNS: readonly Column<DomainRecord>[] = [
+  {
+    header: 'Domain',
+    width: '28%',
+    cell: ({ domain }) => (
+      <Anchor component={Link} to="/emails" search={{ to: `@${domain}` } as never} size="sm">
+        <bdi>{domain}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'Sent', cell: ({ sent }) => NUMBER.format(sent) },
+  { header: 'Delivered', cell: ({ delivered, delivery_rate: rate }) => <Share count={delivered} rate={rate} /> },
+  { header: 'Bounced', cell: ({ bounced, bounce_rate: rate }) => <Share count={bounced} rate={rate} /> },
+  { header: 'Opened', cell: ({ open_rate: rate }) => formatRate(rate) },
+  { header: 'Clicked', cell: ({ click_rate: rate }) => formatRate(rate) },
+]
+
+const Share = ({ count, rate }: { readonly count: number; readonly rate: number }) => (
+  <>
+    {NUMBER.format(count)} ({formatRate(rate)})
+  </>
+)
+
+function Domains({ filters, onChange }: ChangingProps) {
+  const { domains: limit = DOMAIN_COUNTS[0] } = filters
+  const query = useRecipientDomains({ ...toPeriodQuery(filters), limit })
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="domains">
+      <Title order={2} size="h4" id="domains">
+        Recipient domains
+      </Title>
+      {filters.stream !== undefined && (
+        <Text size="sm">These are the numbers of all mail, not of the stream alone.</Text>
+      )}
+      <QueryView query={query}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <Text>No mail was sent in this period.</Text>
+          ) : (
+            <>
+              <DataTable
+                label="Recipient domains, the most mail first"
+                columns={COLUMNS}
+                rows={data}
+                toKey={({ domain }) => domain}
+              />
+              <Group gap="xs">
+                <NativeSelect
+                  label="Domains shown"
+                  size="xs"
+                  value={String(limit)}
+                  onChange={(event) =>
+                    onChange({ ...filters, domains: Number(event.currentTarget.value) } as AnalyticsFilters)
+                  }
+                  data={DOMAIN_COUNTS.map(String)}
+                />
+              </Group>
+            </>
+          )
+        }
+      </QueryView>
+    </Stack>
+  )
+}

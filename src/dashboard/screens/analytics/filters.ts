@@ -1,0 +1,96 @@
+/** @module Period, interval, stream and metrics of the stats: in the URL, and as `/v1` takes them. */
+import type { Metric } from '#features/reporting/analytics/model.ts'
+
+type Query = Readonly<Record<string, string | undefined>>
+
+export const PERIODS = ['7d', '30d', '90d'] as const
+type Period = (typeof PERIODS)[number]
+
+/** The metrics of a time series, in the order of the chart; complete by its type. */
+const METRIC_LABELS: Readonly<Record<Metric, string>> = {
+  sent: 'Sent',
+  delivered: 'Delivered',
+  bounced: 'Bounced',
+  complaints: 'Complaints',
+  opens: 'Opened',
+  clicks: 'Clicked',
+  unsubscribes: 'Unsubscribed',
+}
+
+export const METRICS = Object.keys(METRIC_LABELS) as readonly Metric[]
+/** Those that are counted by stream. */
+const STREAM_METRICS: readonly Metric[] = ['sent', 'delivered', 'bounced', 'complaints']
+
+export const toLabel = (metric: Metric): string => METRIC_LABELS[metric]
+
+/** All optional: without any, the last 30 days by day. */
+export interface AnalyticsFilters {
+  readonly period?: Period
+  /** Days in UTC, such as 2026-11-21; both or none. */
+  readonly from?: string
+  readonly to?: string
+  readonly interval?: 'hour'
+  readonly stream?: string
+  /** Metrics that the chart does not show, separated by commas. */
+  readonly hidden?: string
+  /** Number of recipient domains. */
+  readonly domains?: number
+}
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+const MAX_STREAM_LENGTH = 63
+export const DOMAIN_COUNTS = [10, 50, 200] as const
+
+/** Reads the filters of a URL; what is not a filter is left out. */
+export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>): AnalyticsFilters {
+  const { from, to, stream } = search
+  const period = PERIODS.find((name) => name === search['period'])
+  const isRange = typeof from === 'string' && typeof to === 'string' && DAY.test(from) && DAY.test(to)
+  const slug =
+    typeof stream === 'string' || typeof stream === 'number' ? String(stream).slice(0, MAX_STREAM_LENGTH) : ''
+  const hidden = parseMetrics(search['hidden'])
+  const domains = DOMAIN_COUNTS.find((count) => count === Number(search['domains']))
+  return {
+    ...(isRange ? { from, to } : period && { period }),
+    ...(search['interval'] === 'hour' && { interval: 'hour' as const }),
+    ...(slug && { stream: slug }),
+    ...(hidden.length > 0 && { hidden: hidden.join(',') }),
+    ...(domains !== undefined && { domains }),
+  }
+}
+
+const parseMetrics = (value: unknown): readonly Metric[] => {
+  const names = typeof value === 'string' ? value.split(',') : []
+  return METRICS.filter((metric) => names.includes(metric))
+}
+
+/** The metrics that there are for these filters. */
+export const listMetrics = ({ stream }: AnalyticsFilters): readonly Metric[] =>
+  stream === undefined ? METRICS : STREAM_METRICS
+
+/** The metrics that the chart shows. */
+export function listShown(filters: AnalyticsFilters): readonly Metric[] {
+  const hidden = parseMetrics(filters.hidden)
+  return listMetrics(filters).filter((metric) => !hidden.includes(metric))
+}
+
+/** The filters with a metric shown or hidden. */
+export function toggleMetric(filters: AnalyticsFilters, metric: Metric): AnalyticsFilters {
+  const hidden = parseMetrics(filters.hidden)
+  const next = hidden.includes(metric) ? hidden.filter((name) => name !== metric) : [...hidden, metric]
+  return { ...filters, hidden: next.join(',') }
+}
+
+/** Parameters of the period. Hours have a shorter one by default. */
+export function toPeriodQuery({ period, from, to, interval }: AnalyticsFilters): Query {
+  if (from !== undefined && to !== undefined) return { from, to }
+  return { period: period ?? (interval === 'hour' ? '7d' : '30d') }
+}
+
+/** Parameters of `GET /v1/analytics/timeseries`. */
+export const toTimeseriesQuery = (filters: AnalyticsFilters): Query => ({
+  ...toPeriodQuery(filters),
+  interval: filters.interval,
+  stream: filters.stream,
+  metrics: listMetrics(filters).join(','),
+})

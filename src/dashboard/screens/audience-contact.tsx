@@ -1,0 +1,195 @@
+/** @module One contact of a list: its state in words, its metadata, and its removal. */
+import { Alert, Anchor, Button, Group, Paper, Stack, Text, Textarea, Title } from '@mantine/core'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
+import { toContactPath, useContact, useContactChange, useContactList } from '../api/audience.ts'
+import { ApiError, request } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { findFieldError } from '../parts/field-error.ts'
+import { FormError } from '../parts/form-error.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { CONTACT_STATES, parseMetadataText, toMetadataText } from './audience/contact-search.ts'
+import { ContactStatusLabel } from './audience/parts.tsx'
+
+const route = getRouteApi('/audience/lists/$id/contacts/$email')
+
+export function AudienceContactScreen() {
+  const { id, email } = route.useParams()
+  const query = useContact(id, email)
+  const list = useContactList(id)
+  const navigate = useNavigate()
+  const toList = () => void navigate({ to: '/audience/lists/$id', params: { id } })
+  useEscape(toList)
+  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
+  return (
+    <Page title={query.data?.email ?? email}>
+      <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
+        <bdi>{list.data?.name ?? 'The list'}</bdi>
+      </Anchor>
+      {isMissing ? (
+        <Text>This list has no contact with this address. It may have been removed.</Text>
+      ) : (
+        <QueryView query={query}>
+          {(contact) => <ContactView key={contact.id} contact={contact} onRemoved={toList} />}
+        </QueryView>
+      )}
+    </Page>
+  )
+}
+
+function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; onRemoved(): void }) {
+  const [isRemoving, setIsRemoving] = useState(false)
+  const [asked, setAsked] = useState(false)
+  const reason = useAllowed('developer')
+  const path = toContactPath(contact.list_id, contact.email)
+  const ask = useContactChange(contact.list_id, (_: undefined) => request('POST', `${path}/confirmation`))
+  return (
+    <Stack gap="lg">
+      <Paper withBorder p="md">
+        <Stack gap="xs" align="flex-start">
+          <ContactStatusLabel status={contact.status} />
+          <Text>{CONTACT_STATES[contact.status].meaning}</Text>
+          <Group gap="xs">
+            <Button
+              size="xs"
+              variant="default"
+              component={Link}
+              {...({ to: '/emails', search: { to: contact.email } } as object)}
+            >
+              Emails to this address
+            </Button>
+            {contact.status === 'pending' && (
+              <ActionButton
+                size="xs"
+                variant="default"
+                reason={reason}
+                loading={ask.isPending}
+                onClick={() => ask.mutate(undefined, { onSuccess: () => setAsked(true) })}
+              >
+                Send the confirmation again
+              </ActionButton>
+            )}
+            <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsRemoving(true)}>
+              Remove from the list
+            </ActionButton>
+          </Group>
+          <div role="status">{asked && <Alert color="green">The confirmation request is on its way.</Alert>}</div>
+          <FormError error={ask.error} />
+        </Stack>
+      </Paper>
+      <MetadataForm contact={contact} />
+      <Stack gap="sm" component="section">
+        <Title order={2} size="h4">
+          Details
+        </Title>
+        <Facts
+          facts={[
+            ['Added', <Time key="added" iso={contact.created_at} isExact />],
+            ['Subscribed', <Time key="subscribed" iso={contact.subscribed_at} isExact />],
+            ['Confirmed', contact.confirmed_at && <Time iso={contact.confirmed_at} isExact />],
+            ['Left', contact.unsubscribed_at && <Time iso={contact.unsubscribed_at} isExact />],
+            ['Welcome email', contact.welcome_email_sent_at && <Time iso={contact.welcome_email_sent_at} isExact />],
+            ['Id', contact.id],
+          ]}
+        />
+      </Stack>
+      {isRemoving && (
+        <RemoveDialog contact={contact} path={path} onRemoved={onRemoved} onClose={() => setIsRemoving(false)} />
+      )}
+    </Stack>
+  )
+}
+
+function MetadataForm({ contact }: { readonly contact: ContactRecord }) {
+  const [text, setText] = useState(toMetadataText(contact.metadata))
+  const [problem, setProblem] = useState<string>()
+  const [isSaved, setIsSaved] = useState(false)
+  const reason = useAllowed('developer')
+  const save = useContactChange(contact.list_id, (metadata: Readonly<Record<string, unknown>>) =>
+    request('PATCH', toContactPath(contact.list_id, contact.email), { body: { metadata } }),
+  )
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const parsed = parseMetadataText(text)
+    setProblem('problem' in parsed ? parsed.problem : undefined)
+    setIsSaved(false)
+    if ('metadata' in parsed && reason === undefined)
+      save.mutate(parsed.metadata, { onSuccess: () => setIsSaved(true) })
+  }
+  const fieldError = problem ?? findFieldError(save.error, 'metadata')
+  return (
+    <Stack gap="sm" component="section">
+      <Title order={2} size="h4">
+        Metadata
+      </Title>
+      <form onSubmit={submit} noValidate>
+        <Stack gap="sm" align="flex-start">
+          <Textarea
+            w="100%"
+            maw={720}
+            label="A JSON object"
+            description="Templates read its entries as contact, such as {{ contact.first_name }}."
+            value={text}
+            onChange={(event) => {
+              setText(event.currentTarget.value)
+              setIsSaved(false)
+            }}
+            readOnly={reason !== undefined}
+            error={fieldError}
+            autosize
+            minRows={4}
+            maxRows={24}
+            spellCheck={false}
+            dir="auto"
+            styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+          />
+          {fieldError === undefined && <FormError error={save.error} />}
+          <div role="status">{isSaved && <Alert color="green">The metadata was saved.</Alert>}</div>
+          {reason === undefined ? (
+            <Button type="submit" loading={save.isPending}>
+              Save
+            </Button>
+          ) : (
+            <ActionButton reason={reason} onClick={() => undefined}>
+              Save
+            </ActionButton>
+          )}
+        </Stack>
+      </form>
+    </Stack>
+  )
+}
+
+interface RemoveDialogProps {
+  readonly contact: ContactRecord
+  readonly path: string
+  onRemoved(): void
+  onClose(): void
+}
+
+function RemoveDialog({ contact, path, onRemoved, onClose }: RemoveDialogProps) {
+  const remove = useContactChange(contact.list_id, (_: undefined) => request<void>('DELETE', path))
+  return (
+    <DialogFrame
+      title="Remove this contact?"
+      confirm="Remove"
+      isDangerous
+      isBusy={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate(undefined, { onSuccess: onRemoved })}
+      onClose={onClose}
+    >
+      <Text>
+        <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, its address stays on
+        the suppression list.
+      </Text>
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,402 @@
+/** @module One sign-up form: its settings, a preview, and the code that embeds it in another page. */
+import {
+  Accordion,
+  Alert,
+  Anchor,
+  Button,
+  Checkbox,
+  Group,
+  NativeSelect,
+  Paper,
+  SimpleGrid,
+  Stack,
+  Switch,
+  Text,
+  Textarea,
+  TextInput,
+  Title,
+} from '@mantine/core'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { FormRecord } from '#features/audience/signup-forms/model.ts'
+import { useChangeForm, useContactList, useDeleteForm, useForm, useToggleForm } from '../api/audience.ts'
+import { ApiError } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { Copy } from '../parts/copy.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { findFieldError } from '../parts/field-error.ts'
+import { FormError } from '../parts/form-error.tsx'
+import { LongText } from '../parts/long-text.tsx'
+import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import {
+  CONFIRMATION_FIELDS,
+  type EditedField,
+  FIELD_TYPES,
+  type FormField,
+  type FormTexts,
+  MAIN_FIELDS,
+  MESSAGE_FIELDS,
+  THEME_FIELDS,
+  toFormBody,
+  toFormTexts,
+} from './audience/form-values.ts'
+
+const route = getRouteApi('/audience/forms/$id')
+
+export function AudienceFormScreen() {
+  const { id } = route.useParams()
+  const query = useForm(id)
+  const navigate = useNavigate()
+  useEscape(() => void navigate({ to: '/audience/forms' }))
+  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
+  return (
+    <Page title={query.data?.title ?? 'Sign-up form'}>
+      <Anchor component={Link} to="/audience/forms" size="sm">
+        All forms
+      </Anchor>
+      {isMissing ? (
+        <Text>This account has no form with this id. It may have been deleted, or belong to another account.</Text>
+      ) : (
+        <QueryView query={query}>{(form) => <FormView key={form.id} form={form} />}</QueryView>
+      )}
+    </Page>
+  )
+}
+
+function FormView({ form }: { readonly form: FormRecord }) {
+  const [isDeleting, setIsDeleting] = useState(false)
+  return (
+    <Stack gap="xl">
+      <Overview form={form} onDelete={() => setIsDeleting(true)} />
+      <Preview form={form} />
+      <Section title="In your own page">
+        <Text size="sm">
+          Copy this code into your page. Copy it again when the title, the description or the fields change, because it
+          contains the height of the form.
+        </Text>
+        <LongText label="Code to embed" text={form.embed_code} />
+        <div>
+          <Copy value={form.embed_code} what="code that embeds the form" />
+        </div>
+      </Section>
+      <Section title="Settings">
+        <Settings form={form} />
+      </Section>
+      {isDeleting && <DeleteDialog form={form} onClose={() => setIsDeleting(false)} />}
+    </Stack>
+  )
+}
+
+interface OverviewProps {
+  readonly form: FormRecord
+  onDelete(): void
+}
+
+/** Where the form is, what it does, and whether it is on. */
+function Overview({ form, onDelete }: OverviewProps) {
+  const reason = useAllowed('developer')
+  const toggle = useToggleForm(form.id)
+  const list = useContactList(form.list_id)
+  return (
+    <Stack gap="sm">
+      <StatusLabel tone={form.is_active ? 'good' : 'neutral'}>
+        {form.is_active ? 'On: people can subscribe' : 'Off: the page says that there is no form'}
+      </StatusLabel>
+      <Facts
+        facts={[
+          [
+            'List',
+            <Anchor
+              key="list"
+              component={Link}
+              to="/audience/lists/$id"
+              params={{ id: form.list_id } as never}
+              size="sm"
+            >
+              <bdi>{list.data?.name ?? form.list_id}</bdi>
+            </Anchor>,
+          ],
+          [
+            'Page',
+            <Group key="page" gap="xs">
+              <Anchor href={form.form_url} target="_blank" rel="noreferrer" size="sm">
+                {form.form_url}
+              </Anchor>
+              <Copy value={form.form_url} what="URL of the form" />
+            </Group>,
+          ],
+          [
+            'Confirmation',
+            list.data &&
+              (list.data.double_opt_in
+                ? 'New contacts get an email with a link and are subscribed once they use it.'
+                : 'None: whoever enters an address is subscribed. Double opt-in is a setting of the list.'),
+          ],
+        ]}
+      />
+      <Group gap="xs">
+        <ActionButton
+          size="xs"
+          variant="default"
+          reason={reason}
+          loading={toggle.isPending}
+          onClick={() => toggle.mutate(undefined)}
+        >
+          {form.is_active ? 'Turn it off' : 'Turn it on'}
+        </ActionButton>
+        <ActionButton size="xs" variant="default" reason={reason} onClick={onDelete}>
+          Delete the form
+        </ActionButton>
+      </Group>
+      <FormError error={toggle.error} />
+    </Stack>
+  )
+}
+
+const Preview = ({ form }: { readonly form: FormRecord }) => (
+  <Section title="Preview">
+    {form.is_active ? (
+      <iframe
+        // A new element after each change: the frame has no script that would reload it.
+        key={form.updated_at}
+        className="mail-frame form-frame"
+        title="Preview of the form"
+        sandbox=""
+        src={`/subscribe/${encodeURIComponent(form.slug)}?embed=1`}
+      />
+    ) : (
+      <Text>The form is off, so there is nothing to show. Turn it on to see it.</Text>
+    )}
+    <Text size="sm" c="dimmed">
+      As it is saved. Nothing can be sent from the preview.
+    </Text>
+  </Section>
+)
+
+function Settings({ form }: { readonly form: FormRecord }) {
+  const [texts, setTexts] = useState(() => toFormTexts(form))
+  const [fields, setFields] = useState<readonly EditedField[]>(() =>
+    form.custom_fields.map((field, key) => ({ ...field, key })),
+  )
+  const [isEmbeddable, setIsEmbeddable] = useState(form.theme['embed'] === true)
+  const [isUnbranded, setIsUnbranded] = useState(form.theme['hide_branding'] === true)
+  const [isSaved, setIsSaved] = useState(false)
+  const save = useChangeForm(form.id)
+  const reason = useAllowed('developer')
+  const change = (next: FormTexts) => {
+    setTexts((before) => ({ ...before, ...next }))
+    setIsSaved(false)
+  }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    setIsSaved(false)
+    if (reason !== undefined) return
+    const switches = { embed: isEmbeddable, hide_branding: isUnbranded }
+    save.mutate(toFormBody(form, texts, switches, fields), {
+      onSuccess: (saved) => {
+        setIsSaved(true)
+        setTexts(toFormTexts(saved))
+      },
+    })
+  }
+  const inputs = { texts, error: save.error, isReadOnly: reason !== undefined, onChange: change }
+  return (
+    <form onSubmit={submit} noValidate>
+      <Stack gap="lg" maw={860}>
+        <TextInputs fields={MAIN_FIELDS} {...inputs} />
+        <CustomFields fields={fields} isReadOnly={reason !== undefined} onChange={setFields} />
+        <Accordion multiple variant="contained" order={3}>
+          <Accordion.Item value="confirmation">
+            <Accordion.Control>Confirmation and what follows</Accordion.Control>
+            <Accordion.Panel>
+              <TextInputs fields={CONFIRMATION_FIELDS} {...inputs} />
+            </Accordion.Panel>
+          </Accordion.Item>
+          <Accordion.Item value="look">
+            <Accordion.Control>Look</Accordion.Control>
+            <Accordion.Panel>
+              <Stack>
+                <Text size="sm">
+                  Colours as in CSS: #rrggbb, rgb(), hsl() or a name. Empty ones are chosen to be readable.
+                </Text>
+                <SimpleGrid cols={{ base: 1, sm: 2 }}>
+                  <TextInputs fields={THEME_FIELDS} {...inputs} />
+                </SimpleGrid>
+                <Switch
+                  label="Hide the name of this service"
+                  checked={isUnbranded}
+                  disabled={reason !== undefined}
+                  onChange={(event) => setIsUnbranded(event.currentTarget.checked)}
+                />
+                <Switch
+                  label="Let other pages embed the address of the form itself"
+                  description="They may always embed it with the code above."
+                  checked={isEmbeddable}
+                  disabled={reason !== undefined}
+                  onChange={(event) => setIsEmbeddable(event.currentTarget.checked)}
+                />
+              </Stack>
+            </Accordion.Panel>
+          </Accordion.Item>
+          <Accordion.Item value="texts">
+            <Accordion.Control>Texts</Accordion.Control>
+            <Accordion.Panel>
+              <Stack>
+                <Text size="sm">Empty ones have the English text of the service.</Text>
+                <TextInputs fields={MESSAGE_FIELDS} {...inputs} />
+              </Stack>
+            </Accordion.Panel>
+          </Accordion.Item>
+        </Accordion>
+        <FormError error={save.error} />
+        <div role="status">{isSaved && <Alert color="green">The form was saved.</Alert>}</div>
+        <Group>
+          {reason === undefined ? (
+            <Button type="submit" loading={save.isPending}>
+              Save
+            </Button>
+          ) : (
+            <ActionButton reason={reason} onClick={() => undefined}>
+              Save
+            </ActionButton>
+          )}
+        </Group>
+      </Stack>
+    </form>
+  )
+}
+
+interface TextInputsProps {
+  readonly fields: typeof MAIN_FIELDS
+  readonly texts: FormTexts
+  readonly error: unknown
+  readonly isReadOnly: boolean
+  onChange(texts: FormTexts): void
+}
+
+const TextInputs = ({ fields, texts, error, isReadOnly, onChange }: TextInputsProps) =>
+  fields.map(({ name, label, description, placeholder, isLong }) => {
+    const props = {
+      label,
+      value: texts[name] ?? '',
+      readOnly: isReadOnly,
+      error: findFieldError(error, name),
+      onChange: (event: { currentTarget: { value: string } }) => onChange({ [name]: event.currentTarget.value }),
+      autoComplete: 'off',
+      ...(description !== undefined && { description }),
+      ...(placeholder !== undefined && { placeholder }),
+    }
+    return isLong ? (
+      <Textarea key={name} {...props} autosize minRows={2} maxRows={8} dir="auto" />
+    ) : (
+      <TextInput key={name} {...props} dir="auto" />
+    )
+  })
+
+interface CustomFieldsProps {
+  readonly fields: readonly EditedField[]
+  readonly isReadOnly: boolean
+  onChange(fields: readonly EditedField[]): void
+}
+
+function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
+  const edit = (key: number, next: Partial<FormField>) =>
+    onChange(fields.map((field) => (field.key === key ? { ...field, ...next } : field)))
+  const add = () => {
+    const key = Math.max(-1, ...fields.map((field) => field.key)) + 1
+    onChange([...fields, { key, name: '', label: '', type: 'text', required: false }])
+  }
+  return (
+    <Stack gap="sm" component="section">
+      <Title order={3} size="h5">
+        Fields besides the address
+      </Title>
+      {fields.length === 0 && <Text size="sm">None: the form asks for the address only.</Text>}
+      {fields.map(({ key, name, label, type, required }, index) => (
+        <Paper key={key} withBorder p="sm" component="fieldset" style={{ margin: 0, minWidth: 0 }}>
+          <legend>Field {index + 1}</legend>
+          <Stack gap="xs">
+            <SimpleGrid cols={{ base: 1, sm: 3 }}>
+              <TextInput
+                label="Label"
+                value={label}
+                readOnly={isReadOnly}
+                onChange={(event) => edit(key, { label: event.currentTarget.value })}
+                maxLength={200}
+                required
+                dir="auto"
+              />
+              <TextInput
+                label="Name in the metadata"
+                placeholder="first_name"
+                value={name}
+                readOnly={isReadOnly}
+                onChange={(event) => edit(key, { name: event.currentTarget.value })}
+                maxLength={64}
+                required
+                autoCapitalize="none"
+                spellCheck={false}
+              />
+              <NativeSelect
+                label="Type"
+                value={type}
+                disabled={isReadOnly}
+                onChange={(event) => edit(key, { type: event.currentTarget.value as FormField['type'] })}
+                data={[...FIELD_TYPES]}
+              />
+            </SimpleGrid>
+            <Group justify="space-between">
+              <Checkbox
+                label="Must be filled in"
+                checked={required}
+                disabled={isReadOnly}
+                onChange={(event) => edit(key, { required: event.currentTarget.checked })}
+              />
+              {!isReadOnly && (
+                <Button
+                  size="xs"
+                  variant="default"
+                  onClick={() => onChange(fields.filter((field) => field.key !== key))}
+                  aria-label={`Remove field ${index + 1}`}
+                >
+                  Remove
+                </Button>
+              )}
+            </Group>
+          </Stack>
+        </Paper>
+      ))}
+      {!isReadOnly && (
+        <div>
+          <Button size="xs" variant="default" onClick={add}>
+            Add a field
+          </Button>
+        </div>
+      )}
+    </Stack>
+  )
+}
+
+function DeleteDialog({ form, onClose }: { readonly form: FormRecord; onClose(): void }) {
+  const remove = useDeleteForm(form.id)
+  const navigate = useNavigate()
+  return (
+    <DialogFrame
+      title="Delete this form?"
+      confirm="Delete the form"
+      isDangerous
+      isBusy={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/audience/forms' }) })}
+      onClose={onClose}
+    >
+      <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
+    </DialogFrame>
+  )
+}

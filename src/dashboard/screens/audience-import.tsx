@@ -1,0 +1,342 @@
+/**
+ * @module Imports a CSV file into a contact list: the file is checked first, then sent whole, and its progress is shown.
+ * The import is in the URL, so whoever leaves and returns finds it.
+ */
+import { Alert, Anchor, Button, Checkbox, FileInput, Group, Progress, Stack, Table, Text, Title } from '@mantine/core'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
+import type { ContactListRecord } from '#features/audience/contact-lists/model.ts'
+import type { OperationRecord } from '#features/core/operations/model.ts'
+import {
+  hasEnded,
+  toImportDetails,
+  useCancelImport,
+  useContactList,
+  useOperation,
+  usePreviewImport,
+  useStartImport,
+} from '../api/audience.ts'
+import { ApiError } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { formatCount } from '../parts/format.ts'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { describeColumn, describeImport } from './audience/import-words.ts'
+import { MetadataLine } from './audience/parts.tsx'
+
+const route = getRouteApi('/audience/lists/$id/import')
+
+export function AudienceImportScreen() {
+  const { id } = route.useParams()
+  const { operation } = route.useSearch()
+  const list = useContactList(id)
+  return (
+    <Page title="Import contacts">
+      <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
+        <bdi>{list.data?.name ?? 'The list'}</bdi>
+      </Anchor>
+      <QueryView query={list}>
+        {(found) =>
+          operation === undefined ? (
+            <ChooseFile list={found} />
+          ) : (
+            <ImportProgress key={operation} list={found} operationId={operation} />
+          )
+        }
+      </QueryView>
+    </Page>
+  )
+}
+
+function ChooseFile({ list }: { readonly list: ContactListRecord }) {
+  const [file, setFile] = useState<File | null>(null)
+  const [isConfirmed, setIsConfirmed] = useState(false)
+  const preview = usePreviewImport(list.id)
+  const start = useStartImport(list.id)
+  const upload = useRef<AbortController>(undefined)
+  const navigate = useNavigate()
+  const reason = useAllowed('developer')
+  useEffect(() => () => upload.current?.abort(), [])
+  const choose = (chosen: File | null) => {
+    setFile(chosen)
+    start.reset()
+    preview.reset()
+    if (chosen) preview.mutate(chosen)
+  }
+  const send = () => {
+    if (!file) return
+    upload.current = new AbortController()
+    start.mutate(
+      { file, isConfirmed, signal: upload.current.signal },
+      {
+        onSuccess: (operation) =>
+          void navigate({
+            to: '/audience/lists/$id/import',
+            params: { id: list.id },
+            search: { operation },
+            replace: true,
+          }),
+        // Browsers report no second choice of the same file, unless none was chosen in between.
+        onError: (error) => isFileChanged(error) && setFile(null),
+      },
+    )
+  }
+  const wasStopped = start.error instanceof DOMException && start.error.name === 'AbortError'
+  return (
+    <Stack gap="lg" maw={860}>
+      {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+      <Text>
+        A CSV file in UTF-8, separated by commas or semicolons. Its first line names the columns: email, and optionally
+        status, metadata and others, which become metadata. A file of addresses alone needs no first line. Contacts that
+        are on the list already stay as they are, so a file can be imported again without harm.
+      </Text>
+      <FileInput
+        label="CSV file"
+        placeholder="Choose a file"
+        accept=".csv,.txt,text/csv,text/plain"
+        value={file}
+        onChange={choose}
+        disabled={reason !== undefined || start.isPending}
+        clearable
+        clearButtonProps={{ 'aria-label': 'Choose no file' }}
+        maw={480}
+      />
+      {preview.isPending && <Text role="status">The file is being checked.</Text>}
+      {preview.error && <FormError error={preview.error} />}
+      {isFileChanged(start.error) && <FormError error={start.error} />}
+      {preview.data && file && <Preview preview={preview.data} />}
+      {preview.data && file && (
+        <Stack gap="sm" align="flex-start">
+          {list.double_opt_in && (
+            <Checkbox
+              label="They have agreed already: send no confirmation requests"
+              description="Without this, each new contact gets an email with a link, and nothing else until it is used."
+              checked={isConfirmed}
+              onChange={(event) => setIsConfirmed(event.currentTarget.checked)}
+            />
+          )}
+          {wasStopped ? (
+            <Alert color="gray">The upload was stopped; nothing was imported.</Alert>
+          ) : (
+            <FormError error={start.error} />
+          )}
+          <Group>
+            <ActionButton reason={reason} loading={start.isPending} onClick={send}>
+              {start.error && !wasStopped ? 'Try again' : 'Import this file'}
+            </ActionButton>
+            {start.isPending && (
+              <Button variant="default" onClick={() => upload.current?.abort()}>
+                Stop the upload
+              </Button>
+            )}
+          </Group>
+          {start.isPending && <Text role="status">The file is being uploaded.</Text>}
+        </Stack>
+      )}
+    </Stack>
+  )
+}
+
+const isFileChanged = (error: unknown): boolean => error instanceof ApiError && error.code === 'file_changed'
+
+type ShownPreview = ImportPreviewRecord & { readonly isPartial: boolean }
+type PreviewColumn = ImportPreviewRecord['columns'][number] & { readonly key: string }
+type PreviewContact = ImportPreviewRecord['contacts'][number]
+interface LineProblem {
+  readonly line: number
+  readonly error: string
+}
+
+const COLUMN_COLUMNS: readonly Column<PreviewColumn>[] = [
+  { header: 'Column', cell: ({ name }) => <bdi>{name ?? 'Without a name'}</bdi> },
+  { header: 'Becomes', cell: (column) => describeColumn(column) },
+]
+
+const CONTACT_COLUMNS: readonly Column<PreviewContact>[] = [
+  { header: 'Line', width: '12%', cell: ({ line }) => line },
+  { header: 'Address', cell: ({ email }) => <bdi>{email}</bdi> },
+  { header: 'State', cell: ({ status }) => status ?? 'As the list says' },
+  {
+    header: 'Metadata',
+    cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
+  },
+]
+
+function Preview({ preview }: { readonly preview: ShownPreview }) {
+  const { checked, invalid, isPartial } = preview
+  return (
+    <Stack gap="lg" component="section" aria-label="Preview">
+      <Text role="status" fw={600}>
+        {isPartial ? 'The beginning of the file was checked: ' : 'The file was checked: '}
+        {formatCount(checked - invalid, 'contact')} of {formatCount(checked, 'line')} can be imported
+        {invalid > 0 ? `, ${formatCount(invalid, 'line')} would be left out.` : '.'}
+        {isPartial && ' The other lines are checked during the import.'}
+      </Text>
+      <DataTable
+        label="Columns of the file"
+        columns={COLUMN_COLUMNS}
+        rows={preview.columns.map((column, index) => ({ ...column, key: String(index) }))}
+        toKey={({ key }) => key}
+      />
+      {preview.contacts.length > 0 && (
+        <Stack gap="xs">
+          <Title order={2} size="h4">
+            The first contacts
+          </Title>
+          <DataTable
+            label="The first contacts"
+            columns={CONTACT_COLUMNS}
+            rows={preview.contacts}
+            toKey={({ line }) => String(line)}
+          />
+        </Stack>
+      )}
+      <Problems title="Lines that would be left out" problems={preview.problems} count={invalid} />
+    </Stack>
+  )
+}
+
+interface ProblemsProps {
+  readonly title: string
+  readonly problems: readonly LineProblem[]
+  /** Of all problems, of which only the first are known. */
+  readonly count: number
+}
+
+function Problems({ title, problems, count }: ProblemsProps) {
+  if (problems.length === 0) return null
+  return (
+    <Stack gap="xs" component="section">
+      <Title order={2} size="h4">
+        {title}
+      </Title>
+      {count > problems.length && (
+        <Text size="sm">
+          The first {problems.length} of {count.toLocaleString()}.
+        </Text>
+      )}
+      <Table aria-label={title} verticalSpacing={4}>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th scope="col" w="6rem">
+              Line
+            </Table.Th>
+            <Table.Th scope="col">What is wrong</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {problems.map(({ line, error }) => (
+            <Table.Tr key={line}>
+              <Table.Td>{line}</Table.Td>
+              <Table.Td dir="auto">{error}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Stack>
+  )
+}
+
+interface ImportProgressProps {
+  readonly list: ContactListRecord
+  readonly operationId: string
+}
+
+const ImportProgress = ({ list, operationId }: ImportProgressProps) => (
+  <QueryView query={useOperation(operationId)}>
+    {(operation) =>
+      operation.operation_type === 'bulk_import' && toImportDetails(operation).list_id === list.id ? (
+        <ImportView list={list} operation={operation} />
+      ) : (
+        <Text>This is not an import into this list.</Text>
+      )
+    }
+  </QueryView>
+)
+
+function ImportView({ list, operation }: { readonly list: ContactListRecord; readonly operation: OperationRecord }) {
+  const [isCancelling, setIsCancelling] = useState(false)
+  const reason = useAllowed('developer')
+  const isOver = hasEnded(operation)
+  const { total_items: total, completed_items: completed, failed_items: failed } = operation
+  const done = completed + failed
+  const percent = total === 0 ? (isOver ? 100 : 0) : Math.min(100, (done / total) * 100)
+  const details = toImportDetails(operation)
+  return (
+    <Stack gap="lg" maw={860}>
+      <Text role="status" size="lg">
+        {describeImport(operation)}
+      </Text>
+      {/* Cut short, a bar would say that something is still to come. */}
+      {operation.status !== 'failed' && (
+        <Progress.Root size="lg">
+          <Progress.Section value={percent} aria-label="Lines read" />
+        </Progress.Root>
+      )}
+      <Facts
+        facts={[
+          ['Lines read', `${done.toLocaleString()} of ${total.toLocaleString()}`],
+          ['New contacts', details.inserted.toLocaleString()],
+          ['On the list before', details.duplicates.toLocaleString()],
+          ['Left out', failed.toLocaleString()],
+        ]}
+      />
+      <Group gap="xs">
+        {isOver ? (
+          <>
+            <Button component={Link} {...({ to: '/audience/lists/$id', params: { id: list.id } } as object)}>
+              Show the list
+            </Button>
+            <Button
+              variant="default"
+              component={Link}
+              {...({ to: '/audience/lists/$id/import', params: { id: list.id }, search: {} } as object)}
+            >
+              Import another file
+            </Button>
+          </>
+        ) : (
+          <ActionButton variant="default" reason={reason} onClick={() => setIsCancelling(true)}>
+            Cancel the import
+          </ActionButton>
+        )}
+      </Group>
+      <Problems title="Lines that were left out" problems={details.errors} count={failed} />
+      {isCancelling && !isOver && (
+        <CancelDialog listId={list.id} operationId={operation.id} onClose={() => setIsCancelling(false)} />
+      )}
+    </Stack>
+  )
+}
+
+interface CancelDialogProps {
+  readonly listId: string
+  readonly operationId: string
+  onClose(): void
+}
+
+function CancelDialog({ listId, operationId, onClose }: CancelDialogProps) {
+  const cancel = useCancelImport(listId, operationId)
+  return (
+    <DialogFrame
+      title="Cancel this import?"
+      confirm="Cancel the import"
+      isDangerous
+      isBusy={cancel.isPending}
+      error={cancel.error}
+      onConfirm={() => cancel.mutate(undefined, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text>
+        Contacts imported so far stay on the list. You can import the file again later: it continues with those that are
+        missing.
+      </Text>
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,302 @@
+/** @module One contact list: its contacts, and what can be done with it. */
+import { Alert, Anchor, Button, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useEffect, useState } from 'react'
+import type { ContactListRecord, ContactRecord } from '#features/audience/contact-lists/model.ts'
+import { toListPath, useContactList, useContacts, useDeleteList, useOpenImports } from '../api/audience.ts'
+import { ApiError } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { CursorPages } from '../parts/cursor-pages.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { formatCount } from '../parts/format.ts'
+import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
+import { Page } from '../parts/page.tsx'
+import { EmptyState, ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
+import { useSteadyRows } from '../parts/steady-rows.ts'
+import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { AddContactDialog } from './audience/add-contact.tsx'
+import {
+  CONTACT_STATES,
+  CONTACT_STATUS_NAMES,
+  type ContactSearch,
+  parseContactSearch,
+  toContactQuery,
+} from './audience/contact-search.ts'
+import { ListDialog } from './audience/list-form.tsx'
+import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
+
+const route = getRouteApi('/audience/lists/$id')
+
+/** A search counts no further. */
+const MAX_COUNTED = 10_000
+
+type Dialog = 'add' | 'edit' | 'delete'
+
+export function AudienceListScreen() {
+  const { id } = route.useParams()
+  const query = useContactList(id)
+  const navigate = useNavigate()
+  const [dialog, setDialog] = useState<Dialog>()
+  // What one adds oneself is shown without being asked for.
+  const [revision, setRevision] = useState(0)
+  const reason = useAllowed('developer')
+  const close = () => setDialog(undefined)
+  useEscape(() => void navigate({ to: '/audience' }))
+  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
+  return (
+    <Page
+      title={query.data?.name ?? 'List'}
+      action={
+        query.data && (
+          <ActionButton reason={reason} onClick={() => setDialog('add')}>
+            Add a contact
+          </ActionButton>
+        )
+      }
+    >
+      <Anchor component={Link} to="/audience" size="sm">
+        All lists
+      </Anchor>
+      {isMissing ? (
+        <Text>This account has no list with this id. It may have been deleted, or belong to another account.</Text>
+      ) : (
+        <QueryView query={query}>
+          {(list) => (
+            <Stack gap="lg">
+              <ListFacts list={list} />
+              <Group gap="xs">
+                <ActionButton
+                  size="xs"
+                  variant="default"
+                  reason={reason}
+                  onClick={() => void navigate({ to: '/audience/lists/$id/import', params: { id } })}
+                >
+                  Import a CSV file
+                </ActionButton>
+                <Button size="xs" variant="default" component="a" href={toListPath(id, '/contacts/export')} download>
+                  Export as CSV
+                </Button>
+                <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('edit')}>
+                  Edit the list
+                </ActionButton>
+                <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('delete')}>
+                  Delete the list
+                </ActionButton>
+              </Group>
+              <OpenImports listId={id} />
+              <Contacts key={revision} list={list} onAdd={() => setDialog('add')} />
+              {dialog === 'add' && (
+                <AddContactDialog
+                  list={list}
+                  onClose={() => {
+                    close()
+                    setRevision(revision + 1)
+                  }}
+                />
+              )}
+              {dialog === 'edit' && <ListDialog list={list} onSaved={close} onClose={close} />}
+              {dialog === 'delete' && <DeleteListDialog list={list} onClose={close} />}
+            </Stack>
+          )}
+        </QueryView>
+      )}
+    </Page>
+  )
+}
+
+const ListFacts = ({ list }: { readonly list: ContactListRecord }) => (
+  <Facts
+    facts={[
+      ['Contacts', list.contact_count.toLocaleString()],
+      ['Purpose', list.description],
+      ['New contacts', list.double_opt_in ? 'Are asked by email to confirm' : 'Are added directly'],
+      ['Welcome email', list.welcome_email_enabled && `On: ${list.welcome_email_subject ?? 'from a template'}`],
+      ['Created', <Time key="created" iso={list.created_at} isExact />],
+      ['Id', list.id],
+    ]}
+  />
+)
+
+/** Imports that have not ended, so that whoever left their screen finds them again. */
+function OpenImports({ listId }: { readonly listId: string }) {
+  const { data = [] } = useOpenImports(listId)
+  if (data.length === 0) return null
+  return (
+    <Alert color="blue" title="An import is running">
+      {data.map(({ id, completed_items: done, failed_items: failed, total_items: total }) => (
+        <Text key={id} size="sm">
+          {(done + failed).toLocaleString()} of {formatCount(total, 'line')}{' '}
+          <Anchor
+            component={Link}
+            to="/audience/lists/$id/import"
+            params={{ id: listId } as never}
+            search={{ operation: id } as never}
+            size="sm"
+            underline="always"
+          >
+            Show it
+          </Anchor>
+        </Text>
+      ))}
+    </Alert>
+  )
+}
+
+function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): void }) {
+  const { cursor, ...search } = route.useSearch()
+  const navigate = route.useNavigate()
+  const query = useContacts(list.id, { ...toContactQuery(search), cursor })
+  const isFiltered = search.q !== undefined || search.status !== undefined
+  const page = query.data
+  const key = JSON.stringify([cursor, search])
+  const steady = useSteadyRows(key, query.isPlaceholderData ? undefined : page?.data)
+  const rows = query.isPlaceholderData ? (page?.data ?? []) : steady.rows
+  if (page && page.data.length === 0 && !isFiltered && cursor === undefined)
+    return <NoContacts list={list} onAdd={onAdd} />
+  return (
+    <Stack gap="sm">
+      <SearchForm search={search} onChange={(next) => void navigate({ search: next })} />
+      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {!page && !query.error && <LoadingState />}
+      {page && page.data.length === 0 && (
+        <EmptyState title={isFiltered ? 'No contact matches' : 'There are no contacts on this page'}>
+          <Text>The search finds addresses that begin with the text, such as bob or bob@example.com.</Text>
+          <Button variant="default" onClick={() => void navigate({ search: {} })}>
+            Show all contacts
+          </Button>
+        </EmptyState>
+      )}
+      {page && page.data.length > 0 && (
+        <div style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+          <NewRows count={steady.newCount} onShow={steady.show} />
+          <ContactTable listId={list.id} contacts={rows} />
+        </div>
+      )}
+      {page && (
+        <CursorPages
+          next={page.pagination.next_cursor}
+          summary={
+            search.q !== undefined && page.pagination.total >= MAX_COUNTED
+              ? `At least ${formatCount(page.pagination.total, 'contact')}`
+              : formatCount(page.pagination.total, 'contact')
+          }
+        />
+      )}
+    </Stack>
+  )
+}
+
+function NoContacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): void }) {
+  const reason = useAllowed('developer')
+  const command = `curl ${location.origin}${toListPath(list.id, '/contacts')} \\
+  -H 'Authorization: Bearer YOUR_API_KEY' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"email": "bob@example.com", "metadata": {"first_name": "Bob"}}'`
+  return (
+    <EmptyState title="The contacts of this list will appear here" command={command}>
+      <Text maw={640}>
+        Add one here, import a CSV file, let people subscribe with a sign-up form, or add them from your program with
+        one of your API keys:
+      </Text>
+      <ActionButton reason={reason} onClick={onAdd}>
+        Add a contact
+      </ActionButton>
+    </EmptyState>
+  )
+}
+
+interface SearchFormProps {
+  readonly search: ContactSearch
+  onChange(search: ContactSearch): void
+}
+
+function SearchForm({ search, onChange }: SearchFormProps) {
+  const [text, setText] = useState(search.q ?? '')
+  useEffect(() => setText(search.q ?? ''), [search.q])
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    onChange(parseContactSearch({ q: text, status: search.status }))
+  }
+  return (
+    <form onSubmit={submit} aria-label="Search">
+      <Group align="flex-end" gap="xs">
+        <TextInput
+          {...SEARCH_MARK}
+          type="search"
+          inputMode="email"
+          label="Address"
+          placeholder="The beginning of an address"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          flex="1 1 14rem"
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <NativeSelect
+          label="State"
+          flex="0 1 14rem"
+          value={search.status ?? ''}
+          onChange={(event) => onChange(parseContactSearch({ q: text, status: event.currentTarget.value }))}
+          data={[
+            { value: '', label: 'Any' },
+            ...CONTACT_STATUS_NAMES.map((status) => ({ value: status, label: CONTACT_STATES[status].word })),
+          ]}
+        />
+        <Button type="submit">Search</Button>
+      </Group>
+    </form>
+  )
+}
+
+function ContactTable({ listId, contacts }: { readonly listId: string; readonly contacts: readonly ContactRecord[] }) {
+  const columns: readonly Column<ContactRecord>[] = [
+    {
+      header: 'Address',
+      width: '34%',
+      cell: ({ email }) => (
+        <Anchor
+          component={Link}
+          to="/audience/lists/$id/contacts/$email"
+          params={{ id: listId, email } as never}
+          size="sm"
+        >
+          <bdi>{email}</bdi>
+        </Anchor>
+      ),
+    },
+    { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+    {
+      header: 'Metadata',
+      cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
+    },
+    { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  ]
+  return <DataTable label="Contacts" columns={columns} rows={contacts} toKey={({ id }) => id} />
+}
+
+function DeleteListDialog({ list, onClose }: { readonly list: ContactListRecord; onClose(): void }) {
+  const remove = useDeleteList(list.id)
+  const navigate = useNavigate()
+  return (
+    <DialogFrame
+      title="Delete this list?"
+      confirm="Delete the list"
+      isDangerous
+      typed={list.name}
+      isBusy={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/audience' }) })}
+      onClose={onClose}
+    >
+      <Text>
+        {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who left it
+        stay on the suppression list. This cannot be undone.
+      </Text>
+    </DialogFrame>
+  )
+}

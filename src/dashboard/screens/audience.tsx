@@ -1,0 +1,106 @@
+/** @module The contact lists of the account. */
+import { Anchor, Text } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { ContactListRow } from '#features/audience/contact-lists/model.ts'
+import { useContactLists } from '../api/audience.ts'
+import type { PageOf } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { useSteadyRows } from '../parts/steady-rows.ts'
+import { Time } from '../parts/time.tsx'
+import { ListDialog } from './audience/list-form.tsx'
+import { AudienceNavigation } from './audience/parts.tsx'
+
+const COLUMNS: readonly Column<ContactListRow>[] = [
+  {
+    header: 'List',
+    cell: ({ id, name, description }) => (
+      <>
+        <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
+          <bdi>{name}</bdi>
+        </Anchor>
+        {description !== null && (
+          <Text size="sm" c="dimmed" lineClamp={1} title={description} dir="auto">
+            {description}
+          </Text>
+        )}
+      </>
+    ),
+  },
+  { header: 'Contacts', width: '14%', cell: ({ contact_count: count }) => count.toLocaleString() },
+  {
+    header: 'New contacts',
+    width: '24%',
+    cell: ({ double_opt_in: isAsked }) => (isAsked ? 'Are asked to confirm' : 'Are added directly'),
+  },
+  {
+    header: 'Welcome email',
+    width: '15%',
+    cell: ({ welcome_email_enabled: isEnabled }) => (isEnabled ? 'On' : 'Off'),
+  },
+  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+export function AudienceScreen() {
+  const { page = 1 } = useSearch({ from: '/audience' })
+  const query = useContactLists(page)
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  const [isCreating, setIsCreating] = useState(false)
+  const create = (
+    <ActionButton reason={reason} onClick={() => setIsCreating(true)}>
+      New list
+    </ActionButton>
+  )
+  const isEmpty = query.data?.pagination.total === 0
+  return (
+    <Page title="Audience" action={isEmpty ? undefined : create}>
+      <AudienceNavigation />
+      <QueryView query={query}>
+        {(found) =>
+          found.pagination.total === 0 ? (
+            <EmptyState title="Your contact lists will appear here">
+              <Text maw={640}>
+                A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV
+                file, or by a sign-up form, and leave it with the link in each mail. Broadcasts go to a list.
+              </Text>
+              {create}
+            </EmptyState>
+          ) : (
+            <ListTable found={found} page={page} />
+          )
+        }
+      </QueryView>
+      {isCreating && (
+        <ListDialog
+          onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}
+          onClose={() => setIsCreating(false)}
+        />
+      )}
+    </Page>
+  )
+}
+
+function ListTable({
+  found: { data, pagination },
+  page,
+}: {
+  readonly found: PageOf<ContactListRow>
+  readonly page: number
+}) {
+  const steady = useSteadyRows(String(pagination.page), data)
+  return (
+    <>
+      <NewRows count={steady.newCount} onShow={steady.show} />
+      <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={steady.rows} toKey={({ id }) => id} />
+      {data.length === 0 && <Text>There are no lists on this page.</Text>}
+      <Pages path="/audience" page={page} totalPages={pagination.total_pages} />
+    </>
+  )
+}

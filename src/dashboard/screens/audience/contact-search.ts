@@ -1,0 +1,67 @@
+/** @module The search of a contact list: in the URL and as `/v1` takes it. */
+import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
+
+export type ContactStatus = ContactRecord['status']
+
+export interface ContactSearch {
+  /** The beginning of an address. */
+  readonly q?: string
+  readonly status?: ContactStatus
+}
+
+/** The states of a contact in words: what they mean for its mail. */
+export const CONTACT_STATES: Readonly<Record<ContactStatus, { readonly word: string; readonly meaning: string }>> = {
+  active: { word: 'Subscribed', meaning: 'Gets broadcasts.' },
+  pending: { word: 'Waiting for confirmation', meaning: 'Gets nothing until the link in the confirmation is used.' },
+  unsubscribed: { word: 'Unsubscribed', meaning: 'Left the list and gets no mail of it.' },
+  bounced: { word: 'Undeliverable', meaning: 'The mailbox does not exist, so nothing is sent to it.' },
+  complained: { word: 'Reported as spam', meaning: 'Reported mail of yours as spam, so nothing is sent to it.' },
+}
+
+export const CONTACT_STATUS_NAMES = Object.keys(CONTACT_STATES) as readonly ContactStatus[]
+
+const MAX_LENGTH = 320
+
+export function parseContactSearch({ q, status }: Readonly<Record<string, unknown>>): ContactSearch {
+  // The router reads a value such as 42 as a number.
+  const text = typeof q === 'string' || typeof q === 'number' ? String(q).trim().slice(0, MAX_LENGTH) : ''
+  const known = CONTACT_STATUS_NAMES.find((name) => name === status)
+  return { ...(text !== '' && { q: text }), ...(known && { status: known }) }
+}
+
+/** The parameters of the list of contacts. */
+export const toContactQuery = ({ q, status }: ContactSearch): Readonly<Record<string, string | undefined>> => ({
+  starts_with: q,
+  status,
+})
+
+const MAX_SHOWN_ENTRIES = 10
+const MAX_ENTRY_LENGTH = 200
+
+/** The first values of the metadata, shortened: `first_name: Ada`, `plan: pro`. */
+export const toMetadataEntries = (metadata: Readonly<Record<string, unknown>>): readonly string[] =>
+  Object.entries(metadata)
+    .slice(0, MAX_SHOWN_ENTRIES)
+    .map(([name, value]) => {
+      const text = `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`
+      return text.length > MAX_ENTRY_LENGTH ? `${[...text.slice(0, MAX_ENTRY_LENGTH)].slice(0, -1).join('')}…` : text
+    })
+
+/** Metadata as text to be edited; empty for none. */
+export const toMetadataText = (metadata: Readonly<Record<string, unknown>>): string =>
+  Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata, null, 2)
+
+/** The metadata of an edited text, or what is wrong with it. */
+export function parseMetadataText(
+  text: string,
+): { readonly metadata: Record<string, unknown> } | { readonly problem: string } {
+  if (text.trim() === '') return { metadata: {} }
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? { metadata: value as Record<string, unknown> }
+      : { problem: 'This must be a JSON object, such as {"first_name": "Ada"}.' }
+  } catch (error) {
+    return { problem: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` }
+  }
+}

@@ -1,0 +1,43 @@
+/** @module What the screens of the audience share: the links between them, the state of a contact. */
+import { Text } from '@mantine/core'
+import { AreaNavigation } from '../../parts/area-navigation.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
+import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
+
+const LINKS = [
+  { to: '/audience', label: 'Lists' },
+  { to: '/audience/forms', label: 'Sign-up forms' },
+]
+
+export const AudienceNavigation = () => <AreaNavigation label="Audience" links={LINKS} />
+
+const TONES: Readonly<Record<ContactStatus, Tone>> = {
+  active: 'good',
+  pending: 'waiting',
+  unsubscribed: 'neutral',
+  bounced: 'bad',
+  complained: 'bad',
+}
+
+export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus }) => (
+  <StatusLabel tone={TONES[status]} title={CONTACT_STATES[status].meaning}>
+    {CONTACT_STATES[status].word}
+  </StatusLabel>
+)
+
+/** Each entry is isolated, so that its direction does not change the next one. */
+export function MetadataLine({ metadata }: { readonly metadata: Readonly<Record<string, unknown>> }) {
+  const entries = toMetadataEntries(metadata)
+  if (entries.length === 0) return <>–</>
+  return (
+    <Text size="sm" lineClamp={3}>
+      {entries.map((entry, index) => (
+        <span key={entry}>
+          {index > 0 && ', '}
+          <bdi>{entry}</bdi>
+        </span>
+      ))}
+    </Text>
+  )
+}

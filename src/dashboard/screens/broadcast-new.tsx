@@ -1,0 +1,63 @@
+/** @module The first steps of a broadcast: its list and its content, which make it a draft. */
+import { Anchor, Group, Text } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useContactList } from '../api/audience.ts'
+import { useAllowed } from '../api/session.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { ChooseList } from './broadcasts/choose-list.tsx'
+import { ContentForm } from './broadcasts/content-form.tsx'
+import { StepList } from './broadcasts/step-list.tsx'
+
+const route = getRouteApi('/broadcasts/new')
+
+export function BroadcastNewScreen() {
+  const { list } = route.useSearch()
+  const navigate = route.useNavigate()
+  const reason = useAllowed('developer')
+  return (
+    <Page title="New broadcast">
+      <Anchor component={Link} to="/broadcasts" size="sm">
+        All broadcasts
+      </Anchor>
+      <StepList current={list === undefined ? 'list' : 'content'} />
+      {list === undefined ? (
+        <ChooseList initial="" reason={reason} onChosen={(id) => void navigate({ search: { list: id } })} />
+      ) : (
+        <NewContent listId={list} />
+      )}
+    </Page>
+  )
+}
+
+function NewContent({ listId }: { readonly listId: string }) {
+  const query = useContactList(listId)
+  const navigate = route.useNavigate()
+  return (
+    <QueryView query={query}>
+      {({ id, name }) => (
+        <>
+          <Group gap="xs">
+            <Text size="sm">
+              To the list <bdi>{name}</bdi>.
+            </Text>
+            <Anchor component={Link} to="/broadcasts/new" search={{} as never} size="sm">
+              Choose another
+            </Anchor>
+          </Group>
+          <ContentForm
+            listId={id}
+            onSaved={(draft, goesOn) =>
+              void navigate({
+                to: '/broadcasts/drafts/$id',
+                params: { id: draft.id },
+                search: { step: goesOn ? 'test' : 'content' },
+                replace: true,
+              })
+            }
+          />
+        </>
+      )}
+    </QueryView>
+  )
+}

@@ -1,0 +1,275 @@
+/** @module One broadcast: how far it is, what came of it, and pausing, resuming and cancelling it. */
+import { Alert, Anchor, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
+import { useBroadcast, useControl, useEngagement } from '../api/broadcasts.ts'
+import { ApiError } from '../api/client.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
+import {
+  describeProgress,
+  isOver,
+  type Result,
+  toBroadcastState,
+  toPercent,
+  toResults,
+  toShare,
+} from './broadcasts/states.ts'
+
+const route = getRouteApi('/broadcasts/$id')
+
+const REFRESH_INTERVAL_MS = 2000
+/** Characters of the subject in the heading; the whole subject is among the facts. */
+const MAX_TITLE_LENGTH = 80
+
+export function BroadcastScreen() {
+  const { id } = route.useParams()
+  const query = useBroadcast(id)
+  const navigate = useNavigate()
+  const refreshSoon = useRefreshSoon(() => query.refetch(), REFRESH_INTERVAL_MS)
+  useLiveEvents(({ email_id: email }) => {
+    if (email !== null && query.data && !isOver(query.data.state)) refreshSoon()
+  })
+  useEscape(() => void navigate({ to: '/broadcasts' }))
+  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
+  return (
+    <Page title={query.data ? toTitle(query.data.subject) : 'Broadcast'}>
+      <Anchor component={Link} to="/broadcasts" size="sm">
+        All broadcasts
+      </Anchor>
+      {isMissing ? (
+        <Text>
+          This account has no broadcast with this id. It may have been deleted with its emails, or belong to another
+          account.
+        </Text>
+      ) : (
+        <QueryView query={query}>{(broadcast) => <BroadcastView broadcast={broadcast} />}</QueryView>
+      )}
+    </Page>
+  )
+}
+
+function toTitle(subject: string): string {
+  if (subject.trim() === '') return '(no subject)'
+  const characters = [...subject]
+  return characters.length > MAX_TITLE_LENGTH ? `${characters.slice(0, MAX_TITLE_LENGTH).join('')}…` : subject
+}
+
+const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) => (
+  <Stack gap="lg">
+    <Paper withBorder p="md">
+      <Stack gap="sm">
+        <StateLine broadcast={broadcast} />
+        <Progress.Root size="lg">
+          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
+        </Progress.Root>
+        <Text size="sm">
+          {describeProgress(broadcast)} recipients are accepted for sending{broadcast.skipped > 0 && ' or skipped'}.
+        </Text>
+        {broadcast.message !== null && <Text dir="auto">{broadcast.message}</Text>}
+        {broadcast.sandbox && (
+          <Alert color="yellow">
+            Its emails are captured and not sent, because the domain of the sender is not verified.
+          </Alert>
+        )}
+        <Actions broadcast={broadcast} />
+      </Stack>
+    </Paper>
+    <Results broadcast={broadcast} />
+    <Stack gap="sm" component="section">
+      <Title order={2} size="h4">
+        Details
+      </Title>
+      <Facts
+        facts={[
+          ['Subject', broadcast.subject],
+          ['Sender', broadcast.from_address],
+          ['List', <ListLink key="list" broadcast={broadcast} />],
+          ['Recipients', broadcast.total_recipients.toLocaleString()],
+          ['Begins', <Time key="begins" iso={broadcast.begins_at} isExact />],
+          ['Accepted', <Time key="accepted" iso={broadcast.created_at} isExact />],
+          ['Last progress', <Time key="updated" iso={broadcast.updated_at} isExact />],
+          ['Id', broadcast.id],
+        ]}
+      />
+    </Stack>
+  </Stack>
+)
+
+const StateLine = ({ broadcast: { state } }: { readonly broadcast: BroadcastRecord }) => (
+  <Text component="div" role="status" data-state={state}>
+    <BroadcastStateLabel state={state} />
+  </Text>
+)
+
+const ListLink = ({ broadcast: { list_id: id, list_name: name, list_deleted: isDeleted } }: ListLinkProps) =>
+  isDeleted ? (
+    <>
+      <bdi>{name}</bdi> (deleted)
+    </>
+  ) : (
+    <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
+      <bdi>{name}</bdi>
+    </Anchor>
+  )
+
+interface ListLinkProps {
+  readonly broadcast: BroadcastRecord
+}
+
+function Actions({ broadcast }: { readonly broadcast: BroadcastRecord }) {
+  const [isCancelling, setIsCancelling] = useState(false)
+  const control = useControl(broadcast.id)
+  const reason = useAllowed('developer')
+  const { verbs } = toBroadcastState(broadcast.state)
+  if (verbs.length === 0) return null
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        {verbs.includes('pause') && (
+          <ActionButton reason={reason} loading={control.isPending} onClick={() => control.mutate('pause')}>
+            Pause
+          </ActionButton>
+        )}
+        {verbs.includes('resume') && (
+          <ActionButton reason={reason} loading={control.isPending} onClick={() => control.mutate('resume')}>
+            Resume
+          </ActionButton>
+        )}
+        <ActionButton variant="default" reason={reason} onClick={() => setIsCancelling(true)}>
+          Cancel
+        </ActionButton>
+      </Group>
+      {!isCancelling && <FormError error={control.error} />}
+      {isCancelling && (
+        <DialogFrame
+          title="Cancel this broadcast?"
+          confirm="Cancel the broadcast"
+          isDangerous
+          isBusy={control.isPending}
+          error={control.error}
+          onConfirm={() => control.mutate('cancel', { onSuccess: () => setIsCancelling(false) })}
+          onClose={() => setIsCancelling(false)}
+        >
+          <Text>
+            Emails that were not attempted yet are not sent. What was sent cannot be taken back. If nothing was sent
+            yet, it becomes a draft again.
+          </Text>
+        </DialogFrame>
+      )}
+    </Stack>
+  )
+}
+
+function Results({ broadcast }: { readonly broadcast: BroadcastRecord }) {
+  const results = toResults(broadcast)
+  const delivered = broadcast.emails['sent'] ?? 0
+  return (
+    <Stack gap="sm" component="section">
+      <Title order={2} size="h4">
+        Results
+      </Title>
+      <div className="figures">
+        {results.map((result) => (
+          <ResultFigure
+            key={result.label}
+            broadcastId={broadcast.id}
+            result={result}
+            whole={broadcast.total_recipients}
+          />
+        ))}
+      </div>
+      {delivered > 0 && !broadcast.sandbox && <Engagement broadcast={broadcast} delivered={delivered} />}
+      <Group>
+        <Anchor component={Link} to="/emails" search={{ operation_id: broadcast.id } as never} size="sm">
+          All emails of this broadcast
+        </Anchor>
+      </Group>
+    </Stack>
+  )
+}
+
+interface ResultFigureProps {
+  readonly broadcastId: string
+  readonly result: Result
+  readonly whole: number
+}
+
+function ResultFigure({ broadcastId, result: { label, count, status }, whole }: ResultFigureProps) {
+  const search = { operation_id: broadcastId, status }
+  return (
+    <Figure
+      label={
+        status !== undefined && count > 0 ? (
+          <Anchor component={Link} to="/emails" search={search as never} size="sm">
+            {label}
+          </Anchor>
+        ) : (
+          label
+        )
+      }
+      count={count}
+      share={toShare(count, whole)}
+    />
+  )
+}
+
+interface FigureProps {
+  readonly label: React.ReactNode
+  readonly count: number
+  readonly share: string | undefined
+}
+
+const Figure = ({ label, count, share }: FigureProps) => (
+  <Paper withBorder p="sm">
+    <Text size="sm" c="dimmed" component="div">
+      {label}
+    </Text>
+    <Text fw={700} size="lg">
+      {count.toLocaleString()}
+    </Text>
+    {share !== undefined && (
+      <Text size="sm" c="dimmed">
+        {share}
+      </Text>
+    )}
+  </Paper>
+)
+
+function Engagement({ broadcast, delivered }: { readonly broadcast: BroadcastRecord; readonly delivered: number }) {
+  const query = useEngagement(broadcast.id)
+  if (!query.data)
+    return query.error ? (
+      <FormError error={query.error} />
+    ) : (
+      <Text size="sm" role="status">
+        What readers did is being counted.
+      </Text>
+    )
+  const { opened, clicked, complained, unsubscribed } = query.data
+  return (
+    <Stack gap="xs">
+      <div className="figures">
+        <Figure label="Opened" count={opened} share={toShare(opened, delivered)} />
+        <Figure label="Clicked" count={clicked} share={toShare(clicked, delivered)} />
+        <Figure label="Unsubscribed" count={unsubscribed} share={toShare(unsubscribed, delivered)} />
+        <Figure label="Spam complaints" count={complained} share={toShare(complained, delivered)} />
+      </div>
+      <Text size="sm" c="dimmed">
+        These shares are of the delivered emails, those above of all recipients. Opens and clicks are known only of mail
+        with tracking, and many programs hide opens.
+      </Text>
+    </Stack>
+  )
+}

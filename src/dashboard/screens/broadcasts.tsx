@@ -1,0 +1,173 @@
+/** @module The broadcasts of the account, with their progress, and the drafts. */
+import { Anchor, Progress, Stack, Text, Title } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
+import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
+import { useBroadcasts, useDrafts } from '../api/broadcasts.ts'
+import type { PageOf } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NewRows } from '../parts/new-rows.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { useSteadyRows } from '../parts/steady-rows.ts'
+import { Time } from '../parts/time.tsx'
+import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
+import { describeProgress, toPercent } from './broadcasts/states.ts'
+
+/** Drafts shown above the broadcasts. */
+const SHOWN_DRAFTS = 5
+
+export function BroadcastsScreen() {
+  const { show, page = 1 } = useSearch({ from: '/broadcasts' })
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  const create = (
+    <ActionButton reason={reason} onClick={() => void navigate({ to: '/broadcasts/new' })}>
+      New broadcast
+    </ActionButton>
+  )
+  return show === 'drafts' ? (
+    <Page title="Drafts" action={create}>
+      <Anchor component={Link} to="/broadcasts" size="sm">
+        All broadcasts
+      </Anchor>
+      <AllDrafts page={page} />
+    </Page>
+  ) : (
+    <Overview page={page} create={create} />
+  )
+}
+
+function Overview({ page, create }: { readonly page: number; readonly create: React.ReactNode }) {
+  const broadcasts = useBroadcasts(page)
+  const drafts = useDrafts(1, SHOWN_DRAFTS)
+  const isEmpty = broadcasts.data?.pagination.total === 0 && drafts.data?.pagination.total === 0
+  return (
+    <Page title="Broadcasts" action={isEmpty ? undefined : create}>
+      {isEmpty ? (
+        <EmptyState title="Your broadcasts will appear here">
+          <Text maw={640}>
+            A broadcast is one message to all subscribed contacts of a list, written for each of them: with their name,
+            and with a link to leave the list. You see how far it is, pause it, and read what came of it.
+          </Text>
+          {create}
+        </EmptyState>
+      ) : (
+        <Stack gap="xl">
+          {page === 1 && (
+            <QueryView query={drafts}>
+              {({ data, pagination }) =>
+                data.length > 0 && (
+                  <Stack gap="sm" component="section">
+                    <Title order={2} size="h4">
+                      Drafts
+                    </Title>
+                    <DraftTable drafts={data} />
+                    {pagination.total > data.length && (
+                      <Anchor component={Link} to="/broadcasts" search={{ show: 'drafts' } as never} size="sm">
+                        All {pagination.total.toLocaleString()} drafts
+                      </Anchor>
+                    )}
+                  </Stack>
+                )
+              }
+            </QueryView>
+          )}
+          <QueryView query={broadcasts}>{(found) => <BroadcastTable found={found} page={page} />}</QueryView>
+        </Stack>
+      )}
+    </Page>
+  )
+}
+
+function BroadcastTable({ found, page }: { readonly found: PageOf<BroadcastRow>; readonly page: number }) {
+  const { data, pagination } = found
+  const steady = useSteadyRows(String(pagination.page), data)
+  return (
+    <Stack gap="sm" component="section">
+      <Title order={2} size="h4">
+        Sent and scheduled
+      </Title>
+      <NewRows count={steady.newCount} onShow={steady.show} />
+      {data.length > 0 ? (
+        <DataTable
+          label="Broadcasts, newest first"
+          columns={BROADCAST_COLUMNS}
+          rows={steady.rows}
+          toKey={({ id }) => id}
+        />
+      ) : (
+        <Text>{page === 1 ? 'Nothing was sent yet.' : 'There are no broadcasts on this page.'}</Text>
+      )}
+      <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
+    </Stack>
+  )
+}
+
+const AllDrafts = ({ page }: { readonly page: number }) => (
+  <QueryView query={useDrafts(page)}>
+    {({ data, pagination }) => (
+      <>
+        {data.length > 0 ? <DraftTable drafts={data} /> : <Text>There are no drafts on this page.</Text>}
+        <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
+      </>
+    )}
+  </QueryView>
+)
+
+const DRAFT_COLUMNS: readonly Column<NewsletterRow>[] = [
+  {
+    header: 'Subject',
+    cell: ({ id, subject }) => (
+      <Anchor
+        component={Link}
+        to="/broadcasts/drafts/$id"
+        params={{ id } as never}
+        size="sm"
+        lineClamp={2}
+        title={subject}
+      >
+        <bdi>{subject}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'Sender', width: '30%', cell: ({ from_address: from }) => <bdi>{from}</bdi> },
+  { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
+]
+
+const DraftTable = ({ drafts }: { readonly drafts: readonly NewsletterRow[] }) => (
+  <DataTable label="Drafts, newest first" columns={DRAFT_COLUMNS} rows={drafts} toKey={({ id }) => id} />
+)
+
+const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
+  {
+    header: 'Subject',
+    cell: ({ id, subject }) => (
+      <Anchor component={Link} to="/broadcasts/$id" params={{ id } as never} size="sm" lineClamp={2} title={subject}>
+        <bdi>{subject || '(no subject)'}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'List', width: '18%', cell: ({ list_name: name }) => <bdi>{name}</bdi> },
+  {
+    header: 'State',
+    width: '17%',
+    cell: ({ state }) => <BroadcastStateLabel state={state} />,
+  },
+  {
+    header: 'Progress',
+    width: '18%',
+    cell: (broadcast) => (
+      <>
+        <Text size="sm">{describeProgress(broadcast)}</Text>
+        <Progress.Root size="sm">
+          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
+        </Progress.Root>
+      </>
+    ),
+  },
+  { header: 'Begins', width: '16%', cell: ({ begins_at: at }) => <Time iso={at} /> },
+]

@@ -1,0 +1,67 @@
+/** @module The first step: which list the broadcast goes to. */
+import { Alert, Anchor, Button, NativeSelect, Stack, Text } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { useAllLists } from '../../api/audience.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { EmptyState, QueryView } from '../../parts/states.tsx'
+
+interface ChooseListProps {
+  readonly initial: string
+  readonly error?: unknown
+  readonly isBusy?: boolean
+  /** Why nothing can be chosen. */
+  readonly reason: string | undefined
+  onChosen(listId: string): void
+}
+
+export function ChooseList({ initial, error, isBusy = false, reason, onChosen }: ChooseListProps) {
+  const query = useAllLists()
+  const [listId, setListId] = useState(initial)
+  return (
+    <QueryView query={query}>
+      {(lists) => {
+        if (lists.length === 0)
+          return (
+            <EmptyState title="A broadcast goes to a contact list">
+              <Text>There is no list yet.</Text>
+              <Anchor component={Link} to="/audience">
+                Create the first one
+              </Anchor>
+            </EmptyState>
+          )
+        const isKnown = lists.some(({ id }) => id === listId)
+        const submit = (event: FormEvent) => {
+          event.preventDefault()
+          if (isKnown && reason === undefined) onChosen(listId)
+        }
+        return (
+          <form onSubmit={submit}>
+            <Stack maw={480} align="flex-start">
+              {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+              <NativeSelect
+                w="100%"
+                label="List"
+                description="Its subscribed contacts get the broadcast."
+                value={isKnown ? listId : ''}
+                onChange={(event) => setListId(event.currentTarget.value)}
+                required
+                data={[
+                  { value: '', label: 'Choose a list' },
+                  ...lists.map(({ id, name, contact_count: count }) => ({
+                    value: id,
+                    label: `${name} (${count.toLocaleString()} contacts)`,
+                  })),
+                ]}
+              />
+              <FormError error={error} />
+              <Button type="submit" loading={isBusy} disabled={!isKnown || reason !== undefined}>
+                Continue
+              </Button>
+            </Stack>
+          </form>
+        )
+      }}
+    </QueryView>
+  )
+}

@@ -1,0 +1,165 @@
+/** @module The last step: who gets it, when, and the confirmation by typing their number. */
+import { Alert, Button, Group, List, Radio, Stack, Text, TextInput } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { RecipientCountRecord } from '#features/sending/broadcasts/read-routes.ts'
+import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
+import { useContactList } from '../../api/audience.ts'
+import { useRecipientCount, useSend } from '../../api/broadcasts.ts'
+import { ApiError } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { ErrorState } from '../../parts/states.tsx'
+import { formatTime } from '../../parts/time.tsx'
+import { describeLeftOut } from './left-out.ts'
+
+export function SendStep({ draft }: { readonly draft: NewsletterRecord }) {
+  const count = useRecipientCount(draft.list_id)
+  const list = useContactList(draft.list_id)
+  const [isLater, setIsLater] = useState(false)
+  const [time, setTime] = useState('')
+  const [isConfirming, setIsConfirming] = useState(false)
+  const reason = useAllowed('developer')
+  const at = isLater ? new Date(time) : undefined
+  const isTimeMissing = at !== undefined && Number.isNaN(at.getTime())
+  const hasContent = draft.html_body !== null || draft.text_body !== null || draft.template_id !== null
+  const { data } = count
+  return (
+    <Stack gap="md" maw={720}>
+      <Facts
+        facts={[
+          ['Subject', draft.subject],
+          ['Sender', draft.from_address],
+          ['List', list.data?.name],
+        ]}
+      />
+      {!data && count.error && <ErrorState error={count.error} onRetry={() => count.refetch()} />}
+      {!data && !count.error && <Text role="status">The recipients are being counted.</Text>}
+      {data && <Recipients count={data} isCounting={count.isFetching} onRecount={() => void count.refetch()} />}
+      {!hasContent && <Alert color="yellow">It has no content yet. Write it in the step Content.</Alert>}
+      <Radio.Group label="When" value={isLater ? 'later' : 'now'} onChange={(value) => setIsLater(value === 'later')}>
+        <Group mt={4}>
+          <Radio value="now" label="Now" />
+          <Radio value="later" label="Later" />
+        </Group>
+      </Radio.Group>
+      {isLater && (
+        <TextInput
+          type="datetime-local"
+          label="Begin at"
+          description="In the time zone of this browser. The recipients are those of now; whoever joins later does not get it."
+          value={time}
+          onChange={(event) => setTime(event.currentTarget.value)}
+          required
+          maw={300}
+        />
+      )}
+      {data && (
+        <Group>
+          <ActionButton
+            reason={
+              reason ??
+              (data.recipients === 0
+                ? 'No contact of this list can get it now.'
+                : hasContent
+                  ? isTimeMissing
+                    ? 'Choose when it begins.'
+                    : undefined
+                  : 'It has no content yet.')
+            }
+            onClick={() => setIsConfirming(true)}
+          >
+            {isLater ? 'Schedule' : 'Send'} to {describeRecipients(data.recipients)}
+          </ActionButton>
+        </Group>
+      )}
+      {isConfirming && data && (
+        <ConfirmDialog
+          draft={draft}
+          recipients={data.recipients}
+          listName={list.data?.name ?? ''}
+          at={at}
+          onRecount={() => void count.refetch()}
+          onClose={() => setIsConfirming(false)}
+        />
+      )}
+    </Stack>
+  )
+}
+
+const describeRecipients = (count: number): string =>
+  count === 1 ? '1 recipient' : `${count.toLocaleString()} recipients`
+
+interface RecipientsProps {
+  readonly count: RecipientCountRecord
+  readonly isCounting: boolean
+  onRecount(): void
+}
+
+function Recipients({ count, isCounting, onRecount }: RecipientsProps) {
+  const leftOut = describeLeftOut(count)
+  return (
+    <Stack gap="xs" align="flex-start">
+      <Text size="lg" fw={600} role="status">
+        {describeRecipients(count.recipients)} of {count.contacts.toLocaleString()} contacts get it.
+      </Text>
+      {leftOut.length > 0 && (
+        <>
+          <Text size="sm">Left out are:</Text>
+          <List size="sm">
+            {leftOut.map((sentence) => (
+              <List.Item key={sentence}>{sentence}</List.Item>
+            ))}
+          </List>
+        </>
+      )}
+      <Button size="xs" variant="default" loading={isCounting} onClick={onRecount}>
+        Count again
+      </Button>
+    </Stack>
+  )
+}
+
+interface ConfirmDialogProps {
+  readonly draft: NewsletterRecord
+  readonly recipients: number
+  readonly listName: string
+  /** Undefined: now. */
+  readonly at: Date | undefined
+  onRecount(): void
+  onClose(): void
+}
+
+function ConfirmDialog({ draft, recipients, listName, at, onRecount, onClose }: ConfirmDialogProps) {
+  const send = useSend(draft.id)
+  const navigate = useNavigate()
+  const confirm = () =>
+    send.mutate(
+      { max_recipients: recipients, send_at: at === undefined ? null : at.toISOString() },
+      {
+        onSuccess: ({ operation_id: id }) => void navigate({ to: '/broadcasts/$id', params: { id }, replace: true }),
+        onError: (error) => {
+          if (error instanceof ApiError && error.code === 'too_many_recipients') onRecount()
+        },
+      },
+    )
+  return (
+    <DialogFrame
+      title={at === undefined ? 'Send this broadcast?' : 'Schedule this broadcast?'}
+      confirm={at === undefined ? 'Send it' : 'Schedule it'}
+      typed={String(recipients)}
+      isBusy={send.isPending}
+      error={send.error}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      <Text>
+        It goes to {describeRecipients(recipients)} of the list <bdi>{listName}</bdi>
+        {at === undefined ? ' now' : `, from ${formatTime(at.toISOString(), true)} on`}. What was sent cannot be taken
+        back.
+      </Text>
+    </DialogFrame>
+  )
+}

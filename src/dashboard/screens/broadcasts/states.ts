@@ -1,0 +1,68 @@
+/** @module The states of a broadcast in words, and what can be done in each. */
+import type { BroadcastRecord, BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
+
+export type BroadcastState = BroadcastRow['state']
+export type Verb = 'pause' | 'resume' | 'cancel'
+
+interface KnownState {
+  readonly word: string
+  readonly verbs: readonly Verb[]
+}
+
+const STATES: Readonly<Record<BroadcastState, KnownState>> = {
+  waiting: { word: 'Scheduled', verbs: ['pause', 'cancel'] },
+  sending: { word: 'Sending', verbs: ['pause', 'cancel'] },
+  paused: { word: 'Paused', verbs: ['resume', 'cancel'] },
+  cancelling: { word: 'Being cancelled', verbs: [] },
+  failing: { word: 'Ending', verbs: [] },
+  done: { word: 'Sent', verbs: [] },
+  cancelled: { word: 'Cancelled', verbs: [] },
+  failed: { word: 'Failed', verbs: [] },
+}
+
+const UNKNOWN: KnownState = { word: 'Unknown', verbs: [] }
+
+export const toBroadcastState = (state: string): KnownState =>
+  (STATES as Readonly<Record<string, KnownState>>)[state] ?? { ...UNKNOWN, word: state }
+
+/** Whether nothing changes any more, other than what readers do. */
+export const isOver = (state: string): boolean => ['done', 'cancelled', 'failed'].includes(state)
+
+/** Percent of the recipients for whom it is decided whether an email is sent. */
+export function toPercent({ enqueued, skipped, total_recipients: total, state }: BroadcastRow): number {
+  if (total === 0) return isOver(state) ? 100 : 0
+  return Math.min(100, ((enqueued + skipped) / total) * 100)
+}
+
+/** The progress in a few words. */
+export function describeProgress(broadcast: BroadcastRow): string {
+  const { enqueued, skipped, total_recipients: total } = broadcast
+  return `${(enqueued + skipped).toLocaleString()} of ${total.toLocaleString()}`
+}
+
+export interface Result {
+  readonly label: string
+  readonly count: number
+  /** Of the filter of the list of emails; undefined: no filter shows them. */
+  readonly status?: string
+}
+
+/** What became of the emails, in the order of a reader's interest; a result that nobody expects is left out if it is 0. */
+export function toResults({ emails, skipped, sandbox }: BroadcastRecord): readonly Result[] {
+  const count = (status: string): number => emails[status] ?? 0
+  const open = count('queued') + count('processing') + count('scheduled')
+  const results: readonly (Result & { readonly isRare?: boolean })[] = [
+    { label: sandbox ? 'Captured' : 'Delivered', count: count('sent'), status: 'sent' },
+    { label: 'Bounced', count: count('bounced'), status: 'bounced' },
+    { label: 'Failed', count: count('failed'), status: 'failed', isRare: true },
+    { label: 'Uncertain', count: count('uncertain'), status: 'uncertain', isRare: true },
+    { label: 'Suppressed', count: count('rejected'), status: 'rejected', isRare: true },
+    { label: 'Waiting', count: open },
+    { label: 'Skipped', count: skipped, isRare: true },
+  ]
+  return results.filter(({ count, isRare }) => count > 0 || !isRare).map(({ isRare: _, ...result }) => result)
+}
+
+/** `12.3 %`; undefined without a whole. */
+export const toShare = (count: number, whole: number): string | undefined =>
+  whole === 0 ? undefined : `${((count / whole) * 100).toFixed(1)} %`

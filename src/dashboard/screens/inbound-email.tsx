@@ -1,0 +1,319 @@
+/** @module One received message: who sent it and whether that is proven, its content, its route and deliveries. */
+import { Anchor, Group, Paper, Stack, Tabs, Text } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { InboundDetail } from '#features/receiving/inbound/model.ts'
+import { request } from '../api/client.ts'
+import {
+  inboundPath,
+  isMissing,
+  useAllDomains,
+  useAllRoutes,
+  useInboundDeliveries,
+  useInboundEmail,
+} from '../api/inbound.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
+import { LongText } from '../parts/long-text.tsx'
+import { MailFrame } from '../parts/mail-frame.tsx'
+import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { Attachments } from './inbound/attachments.tsx'
+import { Checks } from './inbound/checks.tsx'
+import { Deliveries } from './inbound/deliveries.tsx'
+import { InboundStatus } from './inbound/marks.tsx'
+import { toProof } from './inbound/proof.ts'
+import { formatRoute } from './inbound/route-words.ts'
+import { Source } from './inbound/source.tsx'
+import { INBOUND_TABS, type InboundTab } from './inbound/tabs.ts'
+import { toTitle } from './inbound/title.ts'
+import { findClaimedAddress, toVisible } from './inbound/visible.ts'
+
+const route = getRouteApi('/inbound/$id')
+
+/** Back to the list as it was, with its filters and page. */
+function useBack(): () => void {
+  const { history } = useRouter()
+  const navigate = route.useNavigate()
+  return () => {
+    if (history.canGoBack()) history.back()
+    else void navigate({ to: '/inbound' })
+  }
+}
+
+export function InboundEmailScreen() {
+  const { id } = route.useParams()
+  const query = useInboundEmail(id)
+  const back = useBack()
+  useEscape(back)
+  return (
+    <Page title={query.data ? toTitle(query.data.subject) : 'Received mail'}>
+      <Anchor component={Link} to="/inbound" size="sm">
+        All received mail
+      </Anchor>
+      {isMissing(query.error) ? (
+        <Text>This account has no received message with this id. It may have been deleted.</Text>
+      ) : (
+        <QueryView query={query}>{(email) => <EmailView key={email.id} email={email} onDeleted={back} />}</QueryView>
+      )}
+    </Page>
+  )
+}
+
+interface EmailProps {
+  readonly email: InboundDetail
+}
+
+function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const checked = { authentication: email.authentication, from: email.from_address }
+  const { tone, word, sentence } = toProof(checked)
+  const claimed = findClaimedAddress(email.from_header, email.from_address)
+  return (
+    <Stack gap="lg">
+      <Paper withBorder p="md">
+        <Stack gap="xs">
+          <Group gap="lg">
+            <StatusLabel tone={tone}>Sender: {word.toLowerCase()}</StatusLabel>
+            <InboundStatus status={email.status} />
+          </Group>
+          <Text size="lg" data-sentence="">
+            {sentence}
+          </Text>
+          {claimed !== undefined && (
+            <StatusLabel tone="warning">Its name shows another address, {claimed}, which it is not from.</StatusLabel>
+          )}
+          <Fate email={email} />
+          <DeleteEmail email={email} onDeleted={onDeleted} />
+        </Stack>
+      </Paper>
+      <Section title="Message">
+        <EmailFacts email={email} />
+      </Section>
+      <Section title="Content">
+        <Content
+          email={email}
+          tab={tab}
+          onTab={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
+        />
+      </Section>
+      <Section title="Attachments">
+        <Attachments
+          attachments={email.attachments}
+          toPath={(index) => inboundPath(email.id, `/attachments/${index}`)}
+        />
+      </Section>
+      <Section title="Route and deliveries">
+        <RouteAndDeliveries email={email} />
+      </Section>
+      <Section title="Checks of the sender">
+        <Checks message={checked} />
+      </Section>
+    </Stack>
+  )
+}
+
+/** What happened to it here. */
+function Fate({ email: { status, error_message: error, webhook_delivered_at: at } }: EmailProps) {
+  if (status === 'delivered' && at)
+    return (
+      <Text>
+        It was passed on: the webhook of its route accepted it (<Time iso={at} isExact />
+        ).
+      </Text>
+    )
+  if (status === 'failed')
+    return (
+      <Text>
+        It could not be parsed: <bdi>{error ?? 'the reason was not recorded'}</bdi>. Only its headers are shown; the
+        source is complete. The operator can have it parsed again with tassis inbound retry.
+      </Text>
+    )
+  if (status === 'no_route')
+    return (
+      <Text>
+        No route matched its address, so it is only stored, and deleted when 1,000 newer ones have come.{' '}
+        <Anchor component={Link} underline="always" to="/inbound/routes/new">
+          Create a route
+        </Anchor>
+      </Text>
+    )
+  return <Text>It is stored. {error !== null && <bdi>{error}</bdi>}</Text>
+}
+
+function DeleteEmail({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
+  const [isOpen, setIsOpen] = useState(false)
+  const reason = useAllowed('developer')
+  const queries = useQueryClient()
+  const remove = useMutation({
+    mutationFn: () => request('DELETE', inboundPath(email.id)),
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['inbound', 'list'] })
+      onDeleted()
+    },
+  })
+  return (
+    <Group>
+      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsOpen(true)}>
+        Delete
+      </ActionButton>
+      {isOpen && (
+        <DialogFrame
+          title="Delete this message?"
+          confirm="Delete the message"
+          isDangerous
+          isBusy={remove.isPending}
+          error={remove.error}
+          onConfirm={() => remove.mutate()}
+          onClose={() => setIsOpen(false)}
+        >
+          <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
+        </DialogFrame>
+      )}
+    </Group>
+  )
+}
+
+function EmailFacts({ email }: EmailProps) {
+  const { data: domains = [] } = useAllDomains()
+  const domain = domains.find(({ id }) => id === email.domain_id)
+  return (
+    <Facts
+      facts={[
+        ['From', email.from_header && toVisible(email.from_header)],
+        ['To', email.to_header && toVisible(email.to_header)],
+        ['Cc', email.cc_header && toVisible(email.cc_header)],
+        ['Subject', email.subject],
+        ['Received', <Time key="received" iso={email.created_at} isExact />],
+        ['Envelope', `from ${toVisible(email.mail_from) || '(nobody)'} to ${email.rcpt_to.map(toVisible).join(', ')}`],
+        ['Sent by server', email.source_ip],
+        [
+          'Domain',
+          domain && (
+            <Anchor component={Link} to={`/domains/${domain.id}`} size="sm">
+              {domain.domain}
+            </Anchor>
+          ),
+        ],
+        ['Size', formatBytes(email.size_bytes)],
+        ['Message-ID', email.message_id && toVisible(email.message_id)],
+        ['Id', email.id],
+      ]}
+    />
+  )
+}
+
+const TAB_LABELS: Readonly<Record<InboundTab, string>> = {
+  html: 'HTML',
+  text: 'Text',
+  headers: 'Headers',
+  source: 'Source',
+}
+
+interface ContentProps extends EmailProps {
+  readonly tab: InboundTab | undefined
+  onTab(tab: InboundTab): void
+}
+
+function Content({ email, tab, onTab }: ContentProps) {
+  const current = tab ?? (email.html_body ? 'html' : email.text_body ? 'text' : 'headers')
+  return (
+    <Tabs value={current} onChange={(next) => next && onTab(next as InboundTab)} keepMounted={false}>
+      <Tabs.List aria-label="Content" mb="sm">
+        {INBOUND_TABS.map((name) => (
+          <Tabs.Tab key={name} value={name}>
+            {TAB_LABELS[name]}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      {INBOUND_TABS.map((name) => (
+        <Tabs.Panel key={name} value={name}>
+          <Panel name={name} email={email} />
+        </Tabs.Panel>
+      ))}
+    </Tabs>
+  )
+}
+
+function Panel({ name, email }: EmailProps & { readonly name: InboundTab }) {
+  if (name === 'source') return <Source path={inboundPath(email.id, '/raw')} />
+  if (name === 'headers') return <Headers headers={email.raw_headers} />
+  const body = name === 'html' ? email.html_body : email.text_body
+  if (body === null || body === '')
+    return (
+      <Text>
+        {email.content === 'missing'
+          ? 'The content is missing from the storage of this service; ask its operator to restore it from a backup.'
+          : `This message has no ${name === 'html' ? 'HTML' : 'text'}.`}
+      </Text>
+    )
+  if (name === 'html') return <MailFrame html={body} src={`/app/inbound/${email.id}/html`} />
+  return <LongText label="Text of the message" text={body} />
+}
+
+function Headers({ headers }: { readonly headers: InboundDetail['raw_headers'] }) {
+  if (headers === null) return <Text>The headers are not stored.</Text>
+  const lines = Object.entries(headers).flatMap(([name, value]) =>
+    [value].flat().map((text) => `${toVisible(name)}: ${unfold(String(text))}`),
+  )
+  return <LongText label="Headers of the message" text={lines.join('\n')} />
+}
+
+/** One header field is one line, so that no value can look like another field. */
+const unfold = (value: string): string => toVisible(value.replace(/\r?\n[\t ]+/g, ' ').replaceAll('\t', ' '))
+
+function RouteAndDeliveries({ email }: EmailProps) {
+  const { data: routes } = useAllRoutes()
+  const { data: domains = [] } = useAllDomains()
+  const query = useInboundDeliveries(email.id, (deliveries) => deliveries.some(({ status }) => status === 'pending'))
+  useLiveEvents(({ event_type: type }) => {
+    if (type === 'email.inbound') void query.refetch()
+  })
+  const matched = routes?.find(({ id }) => id === email.route_id)
+  const name = domains.find(({ id }) => id === matched?.domain_id)?.domain
+  const others = (
+    <Text size="sm" c="dimmed">
+      <Anchor component={Link} inherit underline="always" to="/webhooks">
+        Webhooks
+      </Anchor>{' '}
+      that subscribe to email.inbound get it too; their deliveries are listed there.
+    </Text>
+  )
+  if (email.route_id === null)
+    return (
+      <Text>{email.status === 'no_route' ? 'No route matched.' : 'No route matched, or it was deleted since.'}</Text>
+    )
+  return (
+    <Stack gap="sm">
+      <Text>
+        Matched the route{' '}
+        <Anchor component={Link} underline="always" to={`/inbound/routes/${email.route_id}`}>
+          <bdi>{matched ? formatRoute(matched, name) : email.route_id}</bdi>
+        </Anchor>
+        {matched &&
+          (matched.webhook_url ? <>, which posts to {toVisible(matched.webhook_url)}</> : ', which only stores')}
+        .
+      </Text>
+      <QueryView query={query}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <Text>{matched?.webhook_url ? 'No delivery was tried yet.' : 'Nothing was posted for it.'}</Text>
+          ) : (
+            <Deliveries deliveries={data} hasEmails={false} />
+          )
+        }
+      </QueryView>
+      {others}
+    </Stack>
+  )
+}

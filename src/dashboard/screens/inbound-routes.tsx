@@ -1,0 +1,245 @@
+/** @module The list of inbound routes, and a test of an address against them. */
+import { Anchor, Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { AddressMatchRecord, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
+import { get, type PageOf } from '../api/client.ts'
+import { PAGE_SIZE, useAllDomains, useAllRoutes } from '../api/inbound.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { findFieldError } from '../parts/field-error.ts'
+import { FormError } from '../parts/form-error.tsx'
+import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { InboundNavigation } from './inbound/marks.tsx'
+import { RouteSecret } from './inbound/route-secret.tsx'
+import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
+import { toVisible } from './inbound/visible.ts'
+
+const route = getRouteApi('/inbound/routes')
+
+export function InboundRoutesScreen() {
+  const { page = 1 } = route.useSearch()
+  const query = useQuery({
+    queryKey: ['inbound-routes', 'list', page],
+    queryFn: ({ signal }) => get<PageOf<RouteRecord>>('/v1/inbound-routes', { page, per_page: PAGE_SIZE }, signal),
+    placeholderData: keepPreviousData,
+  })
+  const { data: domains } = useAllDomains()
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  const isEmpty = query.data?.pagination.total === 0
+  const hasDomain = domains === undefined || domains.length > 0
+  const add = (
+    <ActionButton
+      reason={reason ?? (hasDomain ? undefined : 'A route belongs to a domain; add a domain first.')}
+      onClick={() => void navigate({ to: '/inbound/routes/new' })}
+    >
+      Create a route
+    </ActionButton>
+  )
+  return (
+    <Page title="Inbound routes" action={isEmpty ? undefined : add}>
+      <InboundNavigation />
+      <QueryView query={query}>
+        {({ data, pagination }) =>
+          pagination.total === 0 ? (
+            <EmptyState title="Your routes will appear here">
+              <Text maw={640}>
+                A route says what happens to mail for some addresses of a domain: it is stored, and posted to a URL if
+                the route has one. Mail that no route matches is stored too, but only the newest 1,000 messages of a
+                domain.
+              </Text>
+              {add}
+              {!hasDomain && (
+                <Text>
+                  First{' '}
+                  <Anchor component={Link} inherit underline="always" to="/domains/new">
+                    add a domain
+                  </Anchor>
+                  .
+                </Text>
+              )}
+            </EmptyState>
+          ) : (
+            <>
+              <RouteTable routes={data} />
+              {data.length === 0 && <Text>There are no routes on this page.</Text>}
+              <Pages path="/inbound/routes" page={page} totalPages={pagination.total_pages} />
+              <Text size="sm" c="dimmed" maw={720}>
+                The lowest priority is tried first; at the same priority one address comes before a beginning, and that
+                before all addresses. A mailbox comes before every route.
+              </Text>
+            </>
+          )
+        }
+      </QueryView>
+      <Section title="Test an address">
+        <AddressTest />
+      </Section>
+      <Section title="Signing secret">
+        <RouteSecret />
+      </Section>
+    </Page>
+  )
+}
+
+function RouteTable({ routes }: { readonly routes: readonly RouteRecord[] }) {
+  const { data: domains = [] } = useAllDomains()
+  const names = new Map(domains.map(({ id, domain }) => [id, domain]))
+  const columns: readonly Column<RouteRecord>[] = [
+    {
+      header: 'Addresses',
+      cell: (row) => (
+        <>
+          <Anchor component={Link} to={`/inbound/routes/${row.id}`} size="sm">
+            <bdi>{formatRoute(row, names.get(row.domain_id) ?? '…')}</bdi>
+          </Anchor>
+          <Text size="sm" c="dimmed">
+            {MATCH_TYPE_WORDS[row.match_type]}
+          </Text>
+        </>
+      ),
+    },
+    { header: 'Priority', width: '5.5rem', cell: ({ priority }) => priority },
+    {
+      header: 'Posted to',
+      width: '30%',
+      cell: ({ webhook_url: url }) =>
+        url === null ? (
+          'Nothing, only stored'
+        ) : (
+          <Text size="sm" lineClamp={2} title={url}>
+            {toVisible(url)}
+          </Text>
+        ),
+    },
+    { header: 'State', width: '9.5rem', cell: (row) => <RouteState route={row} /> },
+  ]
+  return <DataTable label="Routes, newest first" columns={columns} rows={routes} toKey={({ id }) => id} />
+}
+
+export function RouteState({ route: found }: { readonly route: RouteRecord }) {
+  if (!found.is_active)
+    return (
+      <StatusLabel tone="neutral" title="It gets no mail.">
+        Inactive
+      </StatusLabel>
+    )
+  if (isDeactivated(found))
+    return (
+      <StatusLabel tone="bad" title={found.last_failure_reason ?? ''}>
+        Posting stopped
+      </StatusLabel>
+    )
+  if (found.failure_count > 0)
+    return (
+      <StatusLabel tone="warning" title={found.last_failure_reason ?? ''}>
+        Failing
+      </StatusLabel>
+    )
+  return <StatusLabel tone="good">Active</StatusLabel>
+}
+
+function AddressTest() {
+  const [address, setAddress] = useState('')
+  const test = useMutation({
+    mutationFn: async () =>
+      (await get<{ data: AddressMatchRecord }>('/v1/inbound-routes/match', { address: address.trim() })).data,
+  })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (address.trim() !== '') test.mutate()
+  }
+  const fieldError = findFieldError(test.error, 'address')
+  return (
+    <Stack gap="sm" maw={640}>
+      <form onSubmit={submit} noValidate>
+        <Group align="flex-end" gap="xs">
+          <TextInput
+            {...SEARCH_MARK}
+            label="Address"
+            description="Nothing is sent; this shows what would happen to mail for it now."
+            placeholder="support@example.com"
+            inputMode="email"
+            value={address}
+            onChange={(event) => setAddress(event.currentTarget.value)}
+            error={fieldError}
+            flex="1 1 14rem"
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+          />
+          <Button type="submit" variant="default" loading={test.isPending}>
+            Test
+          </Button>
+        </Group>
+      </form>
+      {fieldError === undefined && <FormError error={test.error} />}
+      <div role="status">{test.data && <MatchResult match={test.data} />}</div>
+    </Stack>
+  )
+}
+
+const REJECTIONS: Readonly<Record<string, string>> = {
+  unknown_domain: 'this account has no such domain',
+  domain_not_verified: 'its domain is not verified',
+  inbound_disabled: 'its domain does not receive mail; turn on “Receive mail”',
+  server_not_receiving: 'the server does not listen for mail; its operator sets TASSIS_INBOUND_ADDR',
+}
+
+function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
+  const { address, rejection, mailbox_id: mailbox, route_id: id, domain_id: domain } = match
+  const { data: routes } = useAllRoutes()
+  const { data: domains = [] } = useAllDomains()
+  const found = routes?.find((one) => one.id === id)
+  const label = found && formatRoute(found, domains.find((one) => one.id === found.domain_id)?.domain)
+  const goal = mailbox ? (
+    <>
+      the{' '}
+      <Anchor component={Link} inherit underline="always" to={`/inbound/mailboxes/${mailbox}`}>
+        mailbox of this address
+      </Anchor>{' '}
+      gets it
+    </>
+  ) : id ? (
+    <>
+      the route{' '}
+      <Anchor component={Link} inherit underline="always" to={`/inbound/routes/${id}`}>
+        {label ?? id}
+      </Anchor>{' '}
+      gets it
+      {found && (found.webhook_url ? `, and it is posted to ${toVisible(found.webhook_url)}` : ', and it is stored')}
+    </>
+  ) : (
+    <>no route matches, so it is only stored</>
+  )
+  return (
+    <Paper withBorder p="sm">
+      <StatusLabel tone={rejection ? 'warning' : 'good'}>{rejection ? 'Rejected' : 'Accepted'}</StatusLabel>
+      <Text>
+        {rejection ? (
+          <>
+            Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
+            {domain && (
+              <Anchor component={Link} inherit underline="always" to={`/domains/${domain}`}>
+                Open the domain
+              </Anchor>
+            )}
+            {domain && id && <> Once it is accepted, {goal}.</>}
+          </>
+        ) : (
+          <>
+            Mail for <bdi>{toVisible(address)}</bdi> is accepted; {goal}.
+          </>
+        )}
+      </Text>
+    </Paper>
+  )
+}

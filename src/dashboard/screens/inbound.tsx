@@ -1,0 +1,218 @@
+/** @module The list of received mail: newest first, with filters, live. */
+import { Anchor, Code, List, Stack, Text } from '@mantine/core'
+import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
+import type { InboundRecord } from '#features/receiving/inbound/model.ts'
+import { ApiError } from '../api/client.ts'
+import { useAllDomains, useInbound } from '../api/inbound.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatBytes } from '../parts/format.ts'
+import { useLiveRows } from '../parts/live-rows.ts'
+import { NewRows } from '../parts/new-rows.tsx'
+import { Page } from '../parts/page.tsx'
+import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { InboundFilterBar } from './inbound/filter-bar.tsx'
+import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
+import { ListPages, type ListState } from './inbound/list-pages.tsx'
+import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
+import { toProof } from './inbound/proof.ts'
+import { findDisplayName, toVisible } from './inbound/visible.ts'
+
+const route = getRouteApi('/inbound')
+
+export function InboundScreen() {
+  const { cursor, page = 1, ...filters } = route.useSearch()
+  const navigate = route.useNavigate()
+  const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })
+  const values = { ...toInboundQuery(filters), ...(cursor ? { cursor } : { page }) }
+  const isFirstPage = cursor === undefined && page === 1
+  const query = useInbound(values, isFirstPage)
+  const rows = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
+  const refreshSoon = useRefreshSoon(() => query.refetch())
+  useLiveEvents(({ event_type: type }) => {
+    if (type === 'email.inbound') refreshSoon()
+  })
+  const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
+  return (
+    <Page title="Inbound">
+      <InboundNavigation />
+      <InboundFilterBar
+        filters={filters}
+        error={query.error instanceof ApiError ? query.error : undefined}
+        onChange={(next) => void navigate({ search: next })}
+      />
+      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {!rows.page ? (
+        !query.error && <LoadingState />
+      ) : rows.page.data.length === 0 && isFirstPage ? (
+        hasFilters ? (
+          <NothingFound />
+        ) : (
+          <NothingYet />
+        )
+      ) : (
+        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+          <NewRows count={isFirstPage ? rows.newCount : 0} hasMore={rows.hasMoreNew} onShow={rows.showNew} />
+          <InboundTable rows={rows.page.data} />
+          {rows.page.data.length === 0 && <Text>There is no mail on this page.</Text>}
+          <ListPages
+            pagination={rows.page.pagination}
+            place={{ cursor, page }}
+            newer={newer}
+            onGo={(place, state) =>
+              void navigate({
+                search: {
+                  ...filters,
+                  ...(place.cursor && { cursor: place.cursor }),
+                  ...(place.page > 1 && { page: place.page }),
+                },
+                state: state as object,
+              })
+            }
+          />
+        </Stack>
+      )}
+    </Page>
+  )
+}
+
+const NothingFound = () => (
+  <EmptyState title="No mail matches these filters">
+    <Text>A sender is a whole address, as it stands in From.</Text>
+    <Anchor component={Link} to="/inbound">
+      Remove the filters
+    </Anchor>
+  </EmptyState>
+)
+
+/** What is still needed before mail arrives, as far as the account can see it. */
+function NothingYet() {
+  const { data: domains = [] } = useAllDomains()
+  const receiving = domains.filter(({ status, inbound_enabled }) => status === 'verified' && inbound_enabled)
+  const first = domains.find(({ status }) => status === 'verified') ?? domains[0]
+  return (
+    <EmptyState title="Mail to your domains will appear here">
+      {receiving.length > 0 ? (
+        <Text maw={640}>
+          {receiving.map(({ domain }) => domain).join(', ')} {receiving.length === 1 ? 'receives' : 'receive'} mail.
+          Send a message to any address there.
+        </Text>
+      ) : (
+        <Text maw={640}>No domain of this account receives mail yet.</Text>
+      )}
+      <Text maw={640}>Mail arrives when all of this is true:</Text>
+      <List size="sm" maw={640}>
+        <List.Item>
+          The server listens for mail: its operator sets <Code>TASSIS_INBOUND_ADDR</Code>, such as{' '}
+          <Code>0.0.0.0:25</Code>, and port 25 is open.
+        </List.Item>
+        <List.Item>
+          A domain is verified, and its switch “Receive mail” is on:{' '}
+          {first ? (
+            <Anchor component={Link} underline="always" to={`/domains/${first.id}`} size="sm">
+              settings of {first.domain}
+            </Anchor>
+          ) : (
+            <Anchor component={Link} underline="always" to="/domains/new" size="sm">
+              add a domain
+            </Anchor>
+          )}
+          .
+        </List.Item>
+        <List.Item>The MX record of the domain points to this server; the page of the domain shows it.</List.Item>
+        <List.Item>
+          A{' '}
+          <Anchor component={Link} inherit underline="always" to="/inbound/routes">
+            route
+          </Anchor>{' '}
+          matches the address. Without one, only the newest 1,000 messages of a domain are kept.
+        </List.Item>
+      </List>
+    </EmptyState>
+  )
+}
+
+const COLUMNS: readonly Column<InboundRecord>[] = [
+  { header: 'From', width: '28%', cell: (email) => <Sender email={email} /> },
+  { header: 'Subject', cell: (email) => <Subject email={email} /> },
+  {
+    header: 'State',
+    width: '9rem',
+    cell: (email) => (
+      <Stack gap={2} align="flex-start">
+        <ProofMark email={email} />
+        <InboundStatus status={email.status} />
+      </Stack>
+    ),
+  },
+  { header: 'Time', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+const MAX_TOOLTIP_LENGTH = 1000
+
+const InboundTable = ({ rows }: { readonly rows: readonly InboundRecord[] }) => (
+  <DataTable label="Received mail" columns={COLUMNS} rows={rows} toKey={({ id }) => id} />
+)
+
+function Sender({ email: { id, from_address: from, from_header: header, mail_from: envelope } }: RowProps) {
+  const name = findDisplayName(header)
+  return (
+    <>
+      <Anchor component={Link} to={`/inbound/${id}`} size="sm" lineClamp={2}>
+        <bdi>{from === null ? '(no sender named)' : toVisible(from)}</bdi>
+      </Anchor>
+      {name && (
+        <Text size="sm" c="dimmed" lineClamp={1}>
+          <bdi>{name}</bdi>
+        </Text>
+      )}
+      {from === null && (
+        <Text size="sm" c="dimmed" lineClamp={1}>
+          {envelope === '' ? 'Null sender' : `Envelope: ${toVisible(envelope)}`}
+        </Text>
+      )}
+    </>
+  )
+}
+
+interface RowProps {
+  readonly email: InboundRecord
+}
+
+function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: size } }: RowProps) {
+  const [first = '', ...more] = to
+  return (
+    <>
+      {/* The mouse may use it; the keyboard has the link of the sender. */}
+      <Anchor
+        component={Link}
+        to={`/inbound/${id}`}
+        size="sm"
+        c="inherit"
+        lineClamp={2}
+        title={subject.slice(0, MAX_TOOLTIP_LENGTH)}
+        tabIndex={-1}
+      >
+        <bdi>{subject || '(no subject)'}</bdi>
+      </Anchor>
+      <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
+        To <bdi>{toVisible(first)}</bdi>
+        {more.length > 0 && ` and ${more.length} more`}; {formatBytes(size)}
+        {attachments.length > 0 &&
+          (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
+      </Text>
+    </>
+  )
+}
+
+function ProofMark({ email: { authentication, from_address: from } }: RowProps) {
+  const { tone, word, sentence } = toProof({ authentication, from })
+  return (
+    <StatusLabel tone={tone} title={sentence}>
+      {word}
+    </StatusLabel>
+  )
+}

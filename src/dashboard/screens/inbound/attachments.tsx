@@ -1,0 +1,51 @@
+/** @module The attachments of a received message, each to download. Names and types are those of the sender. */
+import { Anchor, Text } from '@mantine/core'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { formatBytes } from '../../parts/format.ts'
+import { toVisible } from './visible.ts'
+
+export interface ShownAttachment {
+  readonly filename: string | null
+  readonly content_type: string
+  readonly size: number
+}
+
+interface AttachmentsProps {
+  readonly attachments: readonly ShownAttachment[]
+  /** Path in `/v1` of an attachment, by its position. */
+  toPath(index: number): string
+}
+
+interface Row extends ShownAttachment {
+  readonly index: number
+}
+
+export function Attachments({ attachments, toPath }: AttachmentsProps) {
+  if (attachments.length === 0) return <Text size="sm">It has none.</Text>
+  const columns: readonly Column<Row>[] = [
+    {
+      header: 'Name',
+      cell: ({ filename, index }) => (
+        // The server names the file; it is saved and never shown.
+        <Anchor href={toPath(index)} download size="sm">
+          <bdi>{toVisible(filename ?? '') || `attachment ${index + 1}`}</bdi>
+        </Anchor>
+      ),
+    },
+    { header: 'Type', width: '35%', cell: ({ content_type: type }) => <bdi>{toVisible(type)}</bdi> },
+    { header: 'Size', width: '7rem', cell: ({ size }) => formatBytes(size) },
+  ]
+  return (
+    <>
+      <DataTable
+        label="Attachments"
+        columns={columns}
+        rows={attachments.map((attachment, index) => ({ ...attachment, index }))}
+        toKey={({ index }) => String(index)}
+      />
+      <Text size="sm" c="dimmed">
+        Names and types are what the sender wrote. Nothing has been checked for viruses.
+      </Text>
+    </>
+  )
+}

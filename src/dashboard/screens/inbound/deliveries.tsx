@@ -1,0 +1,111 @@
+/** @module A list of deliveries to the webhook of a route, each with its response and a replay. */
+import { Anchor, Code, Stack, Text } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { RouteDelivery } from '#features/webhooks/inbound-routes/model.ts'
+import { request } from '../../api/client.ts'
+import { routePath } from '../../api/inbound.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { Time } from '../../parts/time.tsx'
+import { DeliveryStatus } from './marks.tsx'
+
+interface DeliveriesProps {
+  readonly deliveries: readonly RouteDelivery[]
+  /** Whether each row links to its email. */
+  readonly hasEmails: boolean
+}
+
+/** A replay creates a new delivery and leaves the old one as it is. */
+function useReplay() {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: ({ id, route_id }: Pick<RouteDelivery, 'id' | 'route_id'>) =>
+      request('POST', routePath(route_id, `/deliveries/${encodeURIComponent(id)}/replay`)),
+    onSettled: () => {
+      void queries.invalidateQueries({ queryKey: ['inbound'] })
+      void queries.invalidateQueries({ queryKey: ['inbound-routes'] })
+    },
+  })
+}
+
+export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
+  const reason = useAllowed('developer')
+  const replay = useReplay()
+  const columns: readonly Column<RouteDelivery>[] = [
+    { header: 'Created', width: '18%', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
+    { header: 'State', width: '24%', cell: ({ status }) => <DeliveryStatus status={status} /> },
+    { header: 'Tries', width: '12%', cell: (delivery) => <Attempts delivery={delivery} /> },
+    { header: 'Response', cell: (delivery) => <Reply delivery={delivery} /> },
+    {
+      header: 'Replay',
+      width: '20%',
+      cell: (delivery) => (
+        <ActionButton
+          size="compact-sm"
+          variant="default"
+          reason={reason}
+          loading={replay.isPending && replay.variables?.id === delivery.id}
+          aria-label={`Send again: delivery of ${delivery.created_at.slice(0, 19)}`}
+          onClick={() => replay.mutate(delivery)}
+        >
+          Send again
+        </ActionButton>
+      ),
+    },
+  ]
+  return (
+    <Stack gap="xs">
+      <DataTable label="Deliveries, newest first" columns={columns} rows={deliveries} toKey={({ id }) => id} />
+      <div role="status">{replay.isSuccess && <Text size="sm">A new delivery was created; it is sent now.</Text>}</div>
+      <FormError error={replay.error} />
+    </Stack>
+  )
+}
+
+function Created({ delivery, isLink }: { readonly delivery: RouteDelivery; readonly isLink: boolean }) {
+  const { created_at: at, inbound_email_id: email } = delivery
+  if (!isLink || email === null) return <Time iso={at} />
+  return (
+    <Anchor component={Link} to={`/inbound/${email}`} size="sm">
+      <Time iso={at} />
+    </Anchor>
+  )
+}
+
+const Attempts = ({ delivery: { attempts, next_attempt_at: next } }: { readonly delivery: RouteDelivery }) => (
+  <Text size="sm">
+    {attempts}
+    {next && (
+      <>
+        ; next <Time iso={next} />
+      </>
+    )}
+  </Text>
+)
+
+const MAX_SHOWN_LENGTH = 300
+
+/** The response is text from a server of others. */
+function Reply({
+  delivery: { status_code: code, duration_ms: ms, response, error },
+}: {
+  readonly delivery: RouteDelivery
+}) {
+  return (
+    <>
+      <Text size="sm">
+        {code !== null && <Code>{code}</Code>} {error !== null && <bdi>{error}</bdi>}{' '}
+        {ms !== null && <span>({ms} ms)</span>}
+        {code === null && error === null && ms === null && 'Not tried yet'}
+      </Text>
+      {response && (
+        <Text size="sm" c="dimmed" title={response}>
+          <bdi>{response.length > MAX_SHOWN_LENGTH ? `${response.slice(0, MAX_SHOWN_LENGTH)}…` : response}</bdi>
+        </Text>
+      )}
+    </>
+  )
+}

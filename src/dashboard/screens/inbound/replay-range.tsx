@@ -1,0 +1,126 @@
+/** @module Replays all mail of a route from a time on: after its receiver was broken. */
+import { Checkbox, Text, TextInput } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
+import type { ReplayResult } from '#features/webhooks/webhooks/model.ts'
+import { request } from '../../api/client.ts'
+import { routePath } from '../../api/inbound.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { isDeactivated } from './route-words.ts'
+
+const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime())
+
+interface Range {
+  readonly from: string
+  readonly to?: string
+  /** Only what the URL has not accepted. */
+  readonly undelivered: boolean
+}
+
+/** What a replay would send again; undefined while the range is not complete. */
+const useCount = (id: string, range: Range | undefined) =>
+  useQuery({
+    queryKey: ['inbound-routes', 'replay-count', id, range],
+    queryFn: async ({ signal }) =>
+      (await request<{ data: ReplayResult }>('POST', routePath(id, '/replay/count'), { body: range, signal })).data,
+    enabled: range !== undefined,
+    retry: false,
+  })
+
+/** Why nothing can be replayed; undefined: it can. */
+const findObstacle = (route: RouteRecord): string | undefined =>
+  route.webhook_url === null
+    ? 'The route has no URL.'
+    : !route.is_active || isDeactivated(route)
+      ? 'Nothing is posted to its URL now.'
+      : undefined
+
+/** Undefined: the range is not complete. */
+const toRange = (from: string, to: string, undelivered: boolean): Range | undefined =>
+  isDate(from) && (to === '' || isDate(to))
+    ? { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }), undelivered }
+    : undefined
+
+export function ReplayRange({ route }: { readonly route: RouteRecord }) {
+  const [isOpen, setIsOpen] = useState(false)
+  const [from, setFrom] = useState('')
+  const [to, setTo] = useState('')
+  const [isMissed, setIsMissed] = useState(true)
+  const queries = useQueryClient()
+  const roleReason = useAllowed('developer')
+  const range = toRange(from, to, isMissed)
+  const counted = useCount(route.id, isOpen ? range : undefined)
+  const replay = useMutation({
+    mutationFn: () => request<{ data: ReplayResult }>('POST', routePath(route.id, '/replay'), { body: range }),
+    onSuccess: () => {
+      setIsOpen(false)
+      return queries.invalidateQueries({ queryKey: ['inbound-routes', 'deliveries', route.id] })
+    },
+  })
+  const count = replay.data?.data.deliveries
+  return (
+    <>
+      <ActionButton variant="default" reason={roleReason ?? findObstacle(route)} onClick={() => setIsOpen(true)}>
+        Send a range again
+      </ActionButton>
+      <div role="status">
+        {count !== undefined && !isOpen && (
+          <Text size="sm">{count === 0 ? 'There was no mail in that time.' : toCreatedWords(count)}</Text>
+        )}
+      </div>
+      {isOpen && (
+        <DialogFrame
+          title="Send mail to the URL again"
+          confirm="Send again"
+          isBusy={replay.isPending}
+          isIncomplete={range === undefined || counted.data?.deliveries === 0}
+          error={replay.error ?? counted.error}
+          onConfirm={() => replay.mutate()}
+          onClose={() => setIsOpen(false)}
+        >
+          <Text size="sm">
+            The messages of this route in that time are posted again, at most 10,000 at once. Your receiver should
+            recognise those that it has by inbound_email_id.
+          </Text>
+          <TextInput
+            type="datetime-local"
+            label="From"
+            description="In the time zone of this browser."
+            value={from}
+            onChange={(event) => setFrom(event.currentTarget.value)}
+            required
+            data-autofocus
+          />
+          <TextInput
+            type="datetime-local"
+            label="To"
+            description="Empty: until now."
+            value={to}
+            onChange={(event) => setTo(event.currentTarget.value)}
+          />
+          <Checkbox
+            label="Only mail that was not accepted"
+            checked={isMissed}
+            onChange={(event) => setIsMissed(event.currentTarget.checked)}
+          />
+          <div role="status">
+            {counted.data && (
+              <Text>
+                {counted.data.deliveries === 0
+                  ? 'There is no such mail of this route in that time.'
+                  : `${formatCount(counted.data.deliveries, 'message')} will be posted.`}
+              </Text>
+            )}
+          </div>
+        </DialogFrame>
+      )}
+    </>
+  )
+}
+
+const toCreatedWords = (count: number): string =>
+  count === 1 ? '1 new delivery was created.' : `${count.toLocaleString()} new deliveries were created.`

@@ -1,0 +1,100 @@
+/** @module The secret that signs the requests to the URLs of all routes: shown on request, copied, replaced. */
+import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { SecretResult } from '#features/webhooks/webhooks/model.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { usePasswordAgain } from '../../parts/password-again.tsx'
+import { SecretText, VerifyHint } from '../webhooks/secret.tsx'
+
+function useSecret(action: 'reveal' | 'rotate') {
+  const withPassword = usePasswordAgain()
+  return useMutation({
+    mutationFn: () =>
+      withPassword(
+        async () => (await request<{ data: SecretResult }>('POST', `/v1/inbound-routes/secret/${action}`)).data.secret,
+      ),
+  })
+}
+
+interface ShownSecret {
+  readonly text: string
+  readonly isNew: boolean
+}
+
+export function RouteSecret() {
+  const [shown, setShown] = useState<ShownSecret>()
+  const [isAsking, setIsAsking] = useState(false)
+  const reason = useAllowed('developer')
+  const reveal = useSecret('reveal')
+  const rotate = useSecret('rotate')
+  return (
+    <Stack gap="sm" align="flex-start">
+      <Text size="sm" maw={720}>
+        One secret signs the requests to the URLs of all routes of the account.
+      </Text>
+      <div role="status">
+        {shown && (
+          <Stack gap="xs" align="flex-start">
+            {shown.isNew && (
+              <Alert color="green">
+                This is the new secret. It signs every request from now on, including retries. Give it to your
+                receivers.
+              </Alert>
+            )}
+            <SecretText secret={shown.text} />
+          </Stack>
+        )}
+      </div>
+      <FormError error={reveal.error} />
+      <Group gap="xs">
+        {shown ? (
+          <Button variant="default" size="xs" onClick={() => setShown(undefined)}>
+            Hide the secret
+          </Button>
+        ) : (
+          <ActionButton
+            reason={reason}
+            variant="default"
+            size="xs"
+            loading={reveal.isPending}
+            onClick={() => reveal.mutate(undefined, { onSuccess: (text) => setShown({ text, isNew: false }) })}
+          >
+            Show the secret
+          </ActionButton>
+        )}
+        <ActionButton reason={reason} variant="default" size="xs" onClick={() => setIsAsking(true)}>
+          Replace the secret
+        </ActionButton>
+      </Group>
+      <VerifyHint />
+      {isAsking && (
+        <DialogFrame
+          title="Replace the secret of all routes?"
+          confirm="Replace the secret"
+          isDangerous
+          isBusy={rotate.isPending}
+          error={rotate.error}
+          onConfirm={() =>
+            rotate.mutate(undefined, {
+              onSuccess: (text) => {
+                setShown({ text, isNew: true })
+                setIsAsking(false)
+              },
+            })
+          }
+          onClose={() => setIsAsking(false)}
+        >
+          <Text>
+            The old secret is not used any more: the new one signs every later request of every route, including
+            retries. Your receivers must know it before they can verify them.
+          </Text>
+        </DialogFrame>
+      )}
+    </Stack>
+  )
+}

@@ -1,0 +1,28 @@
+/** @module Inbound routes in words. Pure. */
+import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
+
+/** The words of the match types, in the order in which they are tried. */
+export const MATCH_TYPE_WORDS = {
+  exact: 'This address',
+  prefix: 'Addresses that begin so',
+  catch_all: 'All addresses of the domain',
+} as const satisfies Readonly<Record<RouteRecord['match_type'], string>>
+
+type Described = Pick<RouteRecord, 'pattern' | 'match_type'>
+
+/** The addresses of a route as one label, such as `support@example.com` or `sales-…@example.com`. */
+export function formatRoute({ pattern, match_type: type }: Described, domain = 'unknown domain'): string {
+  if (type === 'catch_all') return `all of ${domain}`
+  // A pattern may be a whole address.
+  const at = pattern.startsWith('"') && pattern.endsWith('"') ? -1 : pattern.lastIndexOf('@')
+  const localPart = at < 0 ? pattern : pattern.slice(0, at)
+  return `${localPart}${type === 'prefix' ? '…' : ''}@${domain}`
+}
+
+/** Whether failures deactivated the webhook of a route that is itself active. */
+export const isDeactivated = ({
+  is_active: isActive,
+  webhook_url: url,
+  last_failure_reason: reason,
+}: Pick<RouteRecord, 'is_active' | 'webhook_url' | 'last_failure_reason'>): boolean =>
+  isActive && url !== null && /^deactivated\b/.test(reason ?? '')

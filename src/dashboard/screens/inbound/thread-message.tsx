@@ -1,0 +1,319 @@
+/** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
+import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useId, useState } from 'react'
+import type { ListedMessage, MessageRecord } from '#features/receiving/agent-mailboxes/model.ts'
+import { ApiError, get, request } from '../../api/client.ts'
+import { mailboxPath } from '../../api/inbound.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { formatBytes } from '../../parts/format.ts'
+import { LongText } from '../../parts/long-text.tsx'
+import { MailFrame } from '../../parts/mail-frame.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { Attachments } from './attachments.tsx'
+import { Checks } from './checks.tsx'
+import { toProof } from './proof.ts'
+import { toVisible } from './visible.ts'
+
+interface ThreadMessageProps {
+  readonly message: ListedMessage
+  readonly isOpenFirst: boolean
+}
+
+const MAX_SNIPPET_LENGTH = 160
+
+const toPath = ({ mailbox_id: mailbox, id }: ListedMessage, rest = ''): string =>
+  mailboxPath(mailbox, `/messages/${encodeURIComponent(id)}${rest}`)
+
+export function ThreadMessage({ message, isOpenFirst }: ThreadMessageProps) {
+  const [isOpen, setIsOpen] = useState(isOpenFirst)
+  const bodyId = useId()
+  const isSent = message.direction === 'sent'
+  const snippet = (message.text_body_stripped ?? message.text_body ?? '').trim().slice(0, MAX_SNIPPET_LENGTH)
+  return (
+    <Paper component="li" withBorder p="sm" ml={isSent ? { base: 0, sm: 'xl' } : 0}>
+      <Stack gap="xs">
+        <Group justify="space-between" gap="xs" align="flex-start">
+          <Anchor
+            component="button"
+            type="button"
+            size="sm"
+            ta="start"
+            aria-expanded={isOpen}
+            aria-controls={bodyId}
+            onClick={() => setIsOpen(!isOpen)}
+            style={{ minWidth: 0, flex: '1 1 12rem' }}
+          >
+            <bdi>{toVisible(message.from_header)}</bdi>
+          </Anchor>
+          <Group gap="sm">
+            <MessageState message={message} />
+            <Text size="sm">
+              <Time iso={message.created_at} />
+            </Text>
+          </Group>
+        </Group>
+        {message.labels.length > 0 && (
+          <Group gap={4}>
+            {message.labels.map((label) => (
+              <Badge key={label} variant="default" size="sm" tt="none" fw={500} maw="100%">
+                {label}
+              </Badge>
+            ))}
+          </Group>
+        )}
+        {!isOpen && (
+          <Text size="sm" c="dimmed" lineClamp={1}>
+            <bdi>{snippet || '(no text)'}</bdi>
+          </Text>
+        )}
+        <Collapse expanded={isOpen} id={bodyId}>
+          {isOpen && <OpenMessage message={message} />}
+        </Collapse>
+      </Stack>
+    </Paper>
+  )
+}
+
+function MessageState({
+  message: { direction, read_at: readAt, email_id: email, parse_error: error },
+}: {
+  readonly message: ListedMessage
+}) {
+  if (direction === 'sent')
+    return email === null ? (
+      <StatusLabel tone="active">Sent from here</StatusLabel>
+    ) : (
+      <Anchor component={Link} to={`/emails/${email}`} size="sm">
+        Sent from here
+      </Anchor>
+    )
+  if (error !== undefined) return <StatusLabel tone="bad">Unreadable</StatusLabel>
+  return readAt === null ? (
+    <StatusLabel tone="waiting" title="No program has acknowledged it.">
+      Unread
+    </StatusLabel>
+  ) : (
+    <StatusLabel tone="good" title={`A program acknowledged it: ${readAt.slice(0, 19)} UTC`}>
+      Read
+    </StatusLabel>
+  )
+}
+
+/** Reads the whole message: threads have the beginning of its bodies, and no checks. */
+function OpenMessage({ message }: { readonly message: ListedMessage }) {
+  const query = useQuery({
+    queryKey: ['mailboxes', 'message', message.mailbox_id, message.id],
+    queryFn: async ({ signal }) => (await get<{ data: MessageRecord }>(toPath(message), {}, signal)).data,
+  })
+  return (
+    <QueryView query={query}>
+      {(whole) => (
+        <Stack gap="sm">
+          {whole.direction === 'received' && <Sender message={whole} />}
+          <Body message={whole} />
+          {whole.attachments.length > 0 && (
+            <Attachments attachments={whole.attachments} toPath={(index) => toPath(message, `/attachments/${index}`)} />
+          )}
+          <Actions message={message} />
+          <Details message={whole} rawPath={toPath(message, '/raw')} />
+        </Stack>
+      )}
+    </QueryView>
+  )
+}
+
+interface WholeProps {
+  readonly message: MessageRecord
+}
+
+/** The address in a From header. */
+const findAddress = (header: string): string | null =>
+  /<([^<>]*)>[^<>]*$/.exec(header)?.[1]?.trim() || (header.includes('@') ? header.trim() : null)
+
+const toChecked = ({ authentication, from_header: from }: MessageRecord) => ({
+  authentication,
+  from: findAddress(from),
+})
+
+function Sender({ message }: WholeProps) {
+  const { tone, sentence } = toProof(toChecked(message))
+  return (
+    <Text size="sm" data-sentence="">
+      <StatusLabel tone={tone}>{sentence}</StatusLabel>
+    </Text>
+  )
+}
+
+function Body({ message }: WholeProps) {
+  const { text_body: text, text_body_stripped: stripped, html_body: html } = message
+  const [isHtml, setIsHtml] = useState(!text && Boolean(html))
+  const [hasQuotes, setHasQuotes] = useState(false)
+  const shown = hasQuotes ? text : (stripped ?? text)
+  if (message.content === 'missing')
+    return <Text>The content is missing from the storage of this service; ask its operator to restore it.</Text>
+  if (message.parse_error !== undefined)
+    return (
+      <Text>
+        It could not be parsed: <bdi>{message.parse_error}</bdi>
+      </Text>
+    )
+  if (!text && !html) return <Text>This message has no text.</Text>
+  return (
+    <Stack gap="xs">
+      {isHtml && html ? (
+        <MailFrame html={html} src={`/app/inbound/mailboxes/${message.mailbox_id}/messages/${message.id}/html`} />
+      ) : (
+        <LongText key={String(hasQuotes)} label="Text of the message" text={shown ?? ''} />
+      )}
+      <Group gap="xs">
+        {!isHtml && stripped !== undefined && (
+          <Button size="xs" variant="default" onClick={() => setHasQuotes(!hasQuotes)}>
+            {hasQuotes ? 'Hide quoted text' : 'Show quoted text'}
+          </Button>
+        )}
+        {text && html && (
+          <Button size="xs" variant="default" onClick={() => setIsHtml(!isHtml)}>
+            {isHtml ? 'Show the text' : 'Show the HTML'}
+          </Button>
+        )}
+      </Group>
+    </Stack>
+  )
+}
+
+function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }) {
+  const [isOpen, setIsOpen] = useState(false)
+  const isReceived = message.direction === 'received'
+  return (
+    <Stack gap="xs" align="flex-start">
+      <Button size="compact-sm" variant="default" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
+        Details
+      </Button>
+      {isOpen && (
+        <>
+          <Facts
+            facts={[
+              ['Subject', message.subject],
+              ['To', message.to_header && toVisible(message.to_header)],
+              ['Cc', message.cc_header && toVisible(message.cc_header)],
+              ['Reply-To', message.reply_to && toVisible(message.reply_to)],
+              ['Envelope sender', toVisible(message.mail_from)],
+              ['Sent by server', message.source_ip],
+              ['Classified as', message.classification && toVisible(message.classification.label)],
+              ['Size', formatBytes(message.size_bytes)],
+              ['Message-ID', message.message_id && toVisible(message.message_id)],
+              ['Id', message.id],
+            ]}
+          />
+          {isReceived && <Checks message={toChecked(message)} />}
+          {isReceived && (
+            <Anchor href={rawPath} download size="sm">
+              Download the message as it came in
+            </Anchor>
+          )}
+        </>
+      )}
+    </Stack>
+  )
+}
+
+function Actions({ message }: { readonly message: ListedMessage }) {
+  const [dialog, setDialog] = useState<'labels' | 'delete'>()
+  const reason = useAllowed('developer')
+  const close = () => setDialog(undefined)
+  return (
+    <Group gap="xs">
+      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('labels')}>
+        Labels
+      </ActionButton>
+      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('delete')}>
+        Delete
+      </ActionButton>
+      {dialog === 'labels' && <LabelsDialog message={message} onClose={close} />}
+      {dialog === 'delete' && <DeleteDialog message={message} onClose={close} />}
+    </Group>
+  )
+}
+
+interface DialogProps {
+  readonly message: ListedMessage
+  onClose(): void
+}
+
+/** The error of the list, or of one label. */
+function findLabelError(error: unknown): string | undefined {
+  if (!(error instanceof ApiError) || error.status !== 422) return undefined
+  return error.details.find(({ field }) => field !== undefined && /^labels\b/.test(field))?.message
+}
+
+function LabelsDialog({ message, onClose }: DialogProps) {
+  const [text, setText] = useState(message.labels.join(' '))
+  const queries = useQueryClient()
+  const save = useMutation({
+    mutationFn: () =>
+      request('PUT', toPath(message, '/labels'), {
+        body: { labels: text.split(/[\s,]+/).filter((label) => label !== '') },
+      }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['mailboxes'] })
+      onClose()
+    },
+  })
+  const fieldError = findLabelError(save.error)
+  return (
+    <DialogFrame
+      title="Labels of this message"
+      confirm="Save"
+      isBusy={save.isPending}
+      error={fieldError === undefined ? save.error : undefined}
+      onConfirm={() => save.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Labels"
+        description="Separated by spaces; letters, digits, _ and -."
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+        error={fieldError}
+        autoComplete="off"
+        spellCheck={false}
+        data-autofocus
+      />
+    </DialogFrame>
+  )
+}
+
+function DeleteDialog({ message, onClose }: DialogProps) {
+  const queries = useQueryClient()
+  const remove = useMutation({
+    mutationFn: () => request('DELETE', toPath(message)),
+    onSuccess: () => {
+      onClose()
+      return queries.invalidateQueries({ queryKey: ['mailboxes'] })
+    },
+  })
+  return (
+    <DialogFrame
+      title="Delete this message?"
+      confirm="Delete the message"
+      isDangerous
+      isBusy={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      <Text>
+        {message.direction === 'sent'
+          ? 'It disappears from the thread; the email that was sent stays.'
+          : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
+      </Text>
+    </DialogFrame>
+  )
+}

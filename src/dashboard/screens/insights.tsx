@@ -1,0 +1,146 @@
+/** @module Reports on the stats of the account, with what to do about each finding. */
+import { Alert, Anchor, Card, Group, Stack, Text, Title } from '@mantine/core'
+import { Link, useSearch } from '@tanstack/react-router'
+import type { InsightRecord } from '#features/reporting/insights/model.ts'
+import { useAcknowledgeInsight, useGenerateInsight, useInsights } from '../api/analytics.ts'
+import { ApiError } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { LongText } from '../parts/long-text.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import type { Tone } from '../parts/tone.ts'
+
+export function InsightsScreen() {
+  const { page = 1 } = useSearch({ from: '/analytics/insights' })
+  const reason = useAllowed('admin')
+  const query = useInsights(page, reason === undefined)
+  const generate = useGenerateInsight()
+  const run = (
+    <ActionButton reason={reason} loading={generate.isPending} onClick={() => generate.mutate()}>
+      Generate a report
+    </ActionButton>
+  )
+  const isEmpty = query.data?.pagination.total === 0
+  return (
+    <Page title="Insights" action={isEmpty ? undefined : run}>
+      <Text>
+        <Anchor component={Link} to="/analytics">
+          Analytics
+        </Anchor>
+      </Text>
+      <div role="status">
+        {generate.isPending && <Text>The stats of the last four weeks are looked at. This takes up to a minute.</Text>}
+        {generate.isSuccess && <Text>The report is ready.</Text>}
+      </div>
+      <GenerateError error={generate.error} at={generate.submittedAt} />
+      {reason !== undefined ? (
+        <Alert color="gray">{reason}</Alert>
+      ) : (
+        <QueryView query={query}>
+          {({ data, pagination }) =>
+            pagination.total === 0 ? (
+              <EmptyState title="Reports on your mail will appear here">
+                <Text maw={640}>
+                  A report says in plain words what the stats of the last four weeks show, what is wrong and what to do
+                  about it. A language model chosen by the operator of this server writes it; it gets numbers only, no
+                  address and no content.
+                </Text>
+                {run}
+              </EmptyState>
+            ) : (
+              <>
+                {data.map((report) => (
+                  <Report key={report.id} report={report} />
+                ))}
+                <Pages path="/analytics/insights" page={page} totalPages={pagination.total_pages} />
+              </>
+            )
+          }
+        </QueryView>
+      )}
+    </Page>
+  )
+}
+
+/** @param at when it was asked for, in milliseconds */
+function GenerateError({ error, at }: { readonly error: unknown; readonly at: number }) {
+  if (!(error instanceof ApiError) || error.code !== 'insights_generated_recently') return <FormError error={error} />
+  return (
+    <Alert color="yellow" role="alert">
+      There is a report from the last 24 hours.{' '}
+      {error.retryAfter !== undefined && (
+        <>
+          The next one can be generated after{' '}
+          <Time iso={new Date(at + error.retryAfter * 1000).toISOString()} isExact />.
+        </>
+      )}
+    </Alert>
+  )
+}
+
+const SEVERITIES: Readonly<
+  Record<InsightRecord['findings'][number]['severity'], { readonly word: string; readonly tone: Tone }>
+> = {
+  critical: { word: 'Critical', tone: 'bad' },
+  warn: { word: 'Warning', tone: 'warning' },
+  info: { word: 'Note', tone: 'neutral' },
+}
+
+function Report({ report }: { readonly report: InsightRecord }) {
+  const acknowledge = useAcknowledgeInsight(report.id)
+  const titleId = `report-${report.id}`
+  return (
+    <Card withBorder component="article" aria-labelledby={titleId}>
+      <Stack gap="sm" align="flex-start">
+        <Title order={2} size="h4" id={titleId}>
+          <Time iso={report.generated_at} isExact />
+        </Title>
+        <Text>{report.summary}</Text>
+        <Stack component="ul" gap="sm" p={0} m={0} style={{ listStyle: 'none' }}>
+          {report.findings.map(({ severity, area, observation, recommendation }) => (
+            <li key={`${severity} ${observation}`}>
+              <Group gap="xs">
+                <StatusLabel tone={SEVERITIES[severity].tone}>{SEVERITIES[severity].word}</StatusLabel>
+                <Text size="sm">{area}</Text>
+              </Group>
+              <Text>{observation}</Text>
+              <Text size="sm">
+                <b>What to do:</b> {recommendation}
+              </Text>
+            </li>
+          ))}
+        </Stack>
+        <details style={{ maxWidth: '100%' }}>
+          <summary>The whole report</summary>
+          <LongText label="The whole report" text={report.raw_markdown} />
+        </details>
+        <Group gap="sm">
+          {report.acknowledged_at === null ? (
+            <ActionButton
+              reason={undefined}
+              size="xs"
+              variant="default"
+              loading={acknowledge.isPending}
+              onClick={() => acknowledge.mutate()}
+            >
+              Mark as read
+            </ActionButton>
+          ) : (
+            <Text size="sm">
+              Read: <Time iso={report.acknowledged_at} />
+            </Text>
+          )}
+          <Text size="sm" c="dimmed">
+            Written by <bdi>{report.model}</bdi>
+          </Text>
+        </Group>
+        <FormError error={acknowledge.error} />
+      </Stack>
+    </Card>
+  )
+}

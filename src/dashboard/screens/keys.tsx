@@ -1,0 +1,80 @@
+/** @module The list of API keys. */
+import { Alert, Anchor, Code, Stack, Text } from '@mantine/core'
+import { Link, useNavigate } from '@tanstack/react-router'
+import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
+import { useApiKeys } from '../api/keys.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { Page } from '../parts/page.tsx'
+import { summariseScopes } from '../parts/scopes.ts'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+
+const COLUMNS: readonly Column<ApiKeyRecord>[] = [
+  {
+    header: 'Name',
+    width: '30%',
+    cell: ({ id, name, key_prefix: prefix }) => (
+      <Stack gap={2} align="flex-start">
+        <Anchor component={Link} to="/keys/$id" params={{ id } as never} size="sm" lineClamp={2} title={name}>
+          <bdi>{name}</bdi>
+        </Anchor>
+        <Code>{prefix}…</Code>
+      </Stack>
+    ),
+  },
+  { header: 'Scopes', cell: ({ scopes }) => summariseScopes(scopes) },
+  {
+    header: 'State',
+    width: '17%',
+    cell: ({ is_active: isActive }) => (
+      <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Revoked'}</StatusLabel>
+    ),
+  },
+  {
+    header: 'Last use',
+    width: '17%',
+    cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />),
+  },
+  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+export function ApiKeysScreen() {
+  const reason = useAllowed('admin')
+  const query = useApiKeys(reason === undefined)
+  const navigate = useNavigate()
+  const create = (
+    <ActionButton reason={reason} onClick={() => navigate({ to: '/keys/new' })}>
+      Create a key
+    </ActionButton>
+  )
+  const isEmpty = query.data?.length === 0
+  return (
+    <Page title="API keys" action={isEmpty ? undefined : create}>
+      {reason !== undefined ? (
+        <Alert color="gray">{reason} Ask an administrator of the account for a key.</Alert>
+      ) : (
+        <QueryView query={query}>
+          {(keys) =>
+            keys.length === 0 ? (
+              <EmptyState title="Your API keys will appear here">
+                <Text maw={640}>
+                  Your application authenticates with a key in each request. A key can do what its scopes allow and
+                  nothing more; give each application one of its own, so that you can revoke it alone.
+                </Text>
+                {create}
+                <Text size="sm">
+                  On the server: <Code>tassis keys create --name app</Code>
+                </Text>
+              </EmptyState>
+            ) : (
+              <DataTable label="API keys, newest first" columns={COLUMNS} rows={keys} toKey={({ id }) => id} />
+            )
+          }
+        </QueryView>
+      )}
+    </Page>
+  )
+}

@@ -1,0 +1,215 @@
+/** @module Captured mail as an inbox: the list beside the open message, or one of both on a narrow screen. */
+import { Button, Checkbox, Group, Stack, Text, TextInput } from '@mantine/core'
+import { useMediaQuery } from '@mantine/hooks'
+import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
+import { createContext, type FormEvent, useContext, useEffect, useRef, useState } from 'react'
+import { useInbox, useUnreadCount } from '../api/captured.ts'
+import { toSendCommand } from '../api/commands.ts'
+import { useExampleDomain } from '../api/domains.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { Page } from '../parts/page.tsx'
+import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { DeleteDialog, type Deletion } from './sandbox/delete.tsx'
+import { InboxList, NewEmails } from './sandbox/list.tsx'
+import { MessageView } from './sandbox/message.tsx'
+import type { InboxSearch } from './sandbox/search.ts'
+
+const route = getRouteApi('/sandbox')
+
+/** Below it, the list and the message have a screen each. */
+const NARROW = '(max-width: 67.99em)'
+
+const DeleteContext = createContext<(deletion: Deletion) => void>(() => undefined)
+
+export function SandboxScreen() {
+  const { q, unread, cursor } = route.useSearch()
+  const navigate = route.useNavigate()
+  const { id: openId }: { readonly id?: string } = useParams({ strict: false })
+  const inbox = useInbox({ q, unread, cursor })
+  const { data: unreadCount } = useUnreadCount()
+  const roleReason = useAllowed('developer')
+  const [deletion, setDeletion] = useState<Deletion>()
+  const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
+  const ask = (next: Deletion) => roleReason === undefined && setDeletion(next)
+  useDeleteKey(openId, ask)
+  const onDeleted = ({ id }: Deletion) => {
+    setDeletion(undefined)
+    if (id === undefined) inbox.reset()
+    else inbox.drop(id)
+    if (openId !== undefined && (id === undefined || id === openId))
+      void navigate({ to: '/sandbox', search: (before) => before, replace: true })
+  }
+  const search = (next: InboxSearch) => void navigate({ to: '/sandbox', search: next })
+  const isEmpty = inbox.rows?.length === 0 && !q && !unread && !cursor
+  const showsList = !isNarrow || openId === undefined
+  return (
+    <Page
+      title="Sandbox"
+      action={
+        showsList &&
+        !isEmpty && (
+          <ActionButton variant="default" reason={roleReason} onClick={() => ask({ id: undefined })}>
+            Delete all
+          </ActionButton>
+        )
+      }
+    >
+      <DeleteContext value={ask}>
+        {isEmpty && openId === undefined ? (
+          <Nothing />
+        ) : (
+          <div className={isNarrow ? undefined : 'inbox-panes'}>
+            {showsList && (
+              <Stack gap="xs" component="section" aria-label="Inbox">
+                <Filters
+                  key={`${q} ${unread}`}
+                  search={{ ...(q && { q }), ...(unread && { unread }) }}
+                  onSearch={search}
+                />
+                <Group justify="space-between" gap="xs" mih="1.875rem">
+                  <Text size="sm" role="status">
+                    {unreadCount === undefined ? ' ' : `${unreadCount.toLocaleString()} unread`}
+                  </Text>
+                  <NewEmails count={cursor ? 0 : inbox.newCount} hasMore={inbox.hasMoreNew} onShow={inbox.showNew} />
+                </Group>
+                {inbox.query.error && <ErrorState error={inbox.query.error} onRetry={() => inbox.query.refetch()} />}
+                {inbox.rows === undefined ? (
+                  !inbox.query.error && <LoadingState />
+                ) : inbox.rows.length === 0 ? (
+                  <NothingFound onClear={() => search({})} />
+                ) : (
+                  <Stack gap="xs" style={{ opacity: inbox.query.isPlaceholderData ? 0.6 : 1 }}>
+                    <InboxList rows={inbox.rows} openId={openId} />
+                    <Pages
+                      next={inbox.pagination?.next_cursor}
+                      isFirst={!cursor}
+                      onPage={(next) =>
+                        search({ ...(q && { q }), ...(unread && { unread }), ...(next && { cursor: next }) })
+                      }
+                    />
+                  </Stack>
+                )}
+              </Stack>
+            )}
+            {(!isNarrow || openId !== undefined) && <Outlet />}
+          </div>
+        )}
+      </DeleteContext>
+      {deletion && <DeleteDialog deletion={deletion} onClose={() => setDeletion(undefined)} onDeleted={onDeleted} />}
+    </Page>
+  )
+}
+
+/** Beside the list while no message is open. */
+export const NothingOpen = () => (
+  <Text c="dimmed" p="md">
+    Choose an email to read it. J and K move, Enter opens, Delete deletes.
+  </Text>
+)
+
+export function MessageScreen() {
+  const { id }: { readonly id?: string } = useParams({ strict: false })
+  const ask = useContext(DeleteContext)
+  return id === undefined ? null : <MessageView key={id} id={id} onDelete={(subject) => ask({ id, subject })} />
+}
+
+/** Asks to delete the row with the focus, else the open message. */
+function useDeleteKey(openId: string | undefined, ask: (deletion: Deletion) => void): void {
+  const latest = useRef({ openId, ask })
+  latest.current = { openId, ask }
+  useEffect(() => {
+    const listener = ({ key, target }: KeyboardEvent) => {
+      if (key !== 'Delete' || !(target instanceof HTMLElement)) return
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('[role=dialog]')) return
+      const row = target.closest<HTMLElement>('[data-captured]')
+      const id = row?.dataset['captured'] ?? latest.current.openId
+      if (id !== undefined) latest.current.ask({ id, subject: row?.dataset['subject'] })
+    }
+    document.addEventListener('keydown', listener)
+    return () => document.removeEventListener('keydown', listener)
+  }, [])
+}
+
+function Filters({ search, onSearch }: { readonly search: InboxSearch; onSearch(search: InboxSearch): void }) {
+  const [text, setText] = useState(search.q ?? '')
+  const toSearch = (isUnread: boolean): InboxSearch => ({
+    ...(text.trim() !== '' && { q: text.trim() }),
+    ...(isUnread && { unread: true as const }),
+  })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    onSearch(toSearch(search.unread === true))
+  }
+  return (
+    <form onSubmit={submit}>
+      <Stack gap="xs">
+        <Group gap="xs" align="flex-end">
+          <TextInput
+            {...SEARCH_MARK}
+            type="search"
+            label="Recipient, sender or subject"
+            value={text}
+            onChange={(event) => setText(event.currentTarget.value)}
+            maxLength={200}
+            flex="1 1 10rem"
+            autoComplete="off"
+            spellCheck={false}
+          />
+          <Button type="submit" variant="default">
+            Search
+          </Button>
+        </Group>
+        <Checkbox
+          label="Only unread"
+          checked={search.unread === true}
+          onChange={(event) => onSearch(toSearch(event.currentTarget.checked))}
+        />
+      </Stack>
+    </form>
+  )
+}
+
+function Nothing() {
+  const domain = useExampleDomain()
+  return (
+    <EmptyState title="Captured mail will appear here" command={toSendCommand(domain?.domain)}>
+      <Text>
+        Mail from a domain that is not verified yet is captured instead of sent, and so is all mail of a server in the
+        delivery mode “capture”. Put in one of your API keys to capture the first.
+      </Text>
+    </EmptyState>
+  )
+}
+
+const NothingFound = ({ onClear }: { onClear(): void }) => (
+  <EmptyState title="No captured email matches">
+    <Button variant="default" onClick={onClear}>
+      Show all
+    </Button>
+  </EmptyState>
+)
+
+interface PagesProps {
+  readonly next: string | undefined
+  readonly isFirst: boolean
+  /** @param cursor undefined: the first page */
+  onPage(cursor: string | undefined): void
+}
+
+const Pages = ({ next, isFirst, onPage }: PagesProps) =>
+  isFirst && next === undefined ? null : (
+    <Group gap="xs" component="nav" aria-label="Pages">
+      {!isFirst && (
+        <Button variant="default" size="xs" onClick={() => onPage(undefined)}>
+          Newest
+        </Button>
+      )}
+      {next !== undefined && (
+        <Button variant="default" size="xs" onClick={() => onPage(next)}>
+          Older
+        </Button>
+      )}
+    </Group>
+  )

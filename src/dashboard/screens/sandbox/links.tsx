@@ -1,0 +1,86 @@
+/** @module The check of the links of a captured message; runs on request only. */
+import { Code, Stack, Text } from '@mantine/core'
+import type { CheckedLink } from '#features/sending/capture/model.ts'
+import { useCheckLinks } from '../../api/captured.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
+
+const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, tone: Tone]>> = {
+  ok: ['Works', 'good'],
+  redirected: ['Redirects', 'good'],
+  broken: ['Broken', 'bad'],
+  unreachable: ['Unreachable', 'bad'],
+  skipped: ['Not requested', 'neutral'],
+}
+
+const COLUMNS: readonly Column<CheckedLink>[] = [
+  { header: 'Link', cell: ({ url }) => <Code>{url}</Code> },
+  {
+    header: 'Result',
+    width: '9rem',
+    cell: ({ result }) => <StatusLabel tone={RESULTS[result][1]}>{RESULTS[result][0]}</StatusLabel>,
+  },
+  { header: 'Details', width: '40%', cell: (link) => <LinkDetails link={link} /> },
+]
+
+const LinkDetails = ({ link }: { readonly link: CheckedLink }) => (
+  <Stack gap={2}>
+    {link.status !== null && <Text size="sm">Status {link.status}</Text>}
+    {link.final_url !== null && (
+      <Text size="sm">
+        Leads to <Code>{link.final_url}</Code>
+      </Text>
+    )}
+    {link.reason !== null && <Text size="sm">{link.reason}</Text>}
+  </Stack>
+)
+
+export function LinkCheckPanel({ id }: { readonly id: string }) {
+  const check = useCheckLinks(id)
+  const reason = useAllowed('developer')
+  const { data, isPending, error } = check
+  return (
+    <Stack gap="sm" align="stretch">
+      <Text size="sm" maw={720}>
+        This server requests each link of the message once and follows redirects. The servers at the links learn the
+        address of this server and that the link was requested; a link that works only once, such as one for a new
+        password, may be used up. Not requested are links that may unsubscribe, such as those of List-Unsubscribe,
+        addresses in private networks, and pages of this service.
+      </Text>
+      <ActionButton
+        reason={reason}
+        loading={isPending}
+        onClick={() => check.mutate()}
+        style={{ alignSelf: 'flex-start' }}
+        variant="default"
+      >
+        {data ? 'Check again' : 'Check the links'}
+      </ActionButton>
+      <FormError error={error} />
+      <Text role="status" size="sm">
+        {data && summarise(data.links)}
+        {data?.truncated && ' The message has more links; only the first are checked.'}
+      </Text>
+      {data && data.links.length > 0 && (
+        <DataTable label="Links" columns={COLUMNS} rows={data.links} toKey={({ url }) => url} />
+      )}
+    </Stack>
+  )
+}
+
+function summarise(links: readonly CheckedLink[]): string {
+  if (links.length === 0) return 'The message has no links to the web.'
+  const bad = links.filter(({ result }) => result === 'broken' || result === 'unreachable').length
+  const skipped = links.filter(({ result }) => result === 'skipped').length
+  return [
+    `${links.length} ${links.length === 1 ? 'link' : 'links'}:`,
+    bad === 0 ? 'none is broken' : `${bad} do not work`,
+    skipped > 0 ? `, ${skipped} not requested.` : '.',
+  ]
+    .join(' ')
+    .replace(/ ([,.])/g, '$1')
+}

@@ -1,0 +1,100 @@
+/** @module The list of the inbox. */
+import { Anchor, Button, VisuallyHidden } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useEffect } from 'react'
+import type { CapturedRow } from '#features/sending/capture/model.ts'
+import { ROW_MARK } from '../../parts/keyboard.tsx'
+import { Time } from '../../parts/time.tsx'
+
+interface InboxListProps {
+  readonly rows: readonly CapturedRow[]
+  readonly openId: string | undefined
+}
+
+/** The email opened last: back in the list, its row has the focus, so that `j` and `k` continue there. */
+let lastOpenedId: string | undefined
+
+export function InboxList({ rows, openId }: InboxListProps) {
+  useEffect(() => {
+    if (openId !== undefined) lastOpenedId = openId
+  }, [openId])
+  useEffect(() => {
+    if (lastOpenedId === undefined) return
+    document.querySelector<HTMLElement>(`[data-captured="${CSS.escape(lastOpenedId)}"] a`)?.focus()
+  }, [])
+  return (
+    <ul className="inbox" aria-label="Captured mail">
+      {rows.map((row) => (
+        <InboxItem key={row.id} row={row} isOpen={row.id === openId} />
+      ))}
+    </ul>
+  )
+}
+
+function InboxItem({ row, isOpen }: { readonly row: CapturedRow; readonly isOpen: boolean }) {
+  const [first, ...others] = row.rcpt_to
+  return (
+    <li
+      {...ROW_MARK}
+      data-captured={row.id}
+      data-subject={row.subject}
+      data-unread={!row.read}
+      data-open={isOpen || undefined}
+    >
+      <Anchor
+        component={Link}
+        to="/sandbox/$id"
+        params={{ id: row.id } as never}
+        // The tab of the message is not kept, the filters of the list are.
+        search={((before: Record<string, unknown>) => ({ ...before, tab: undefined })) as never}
+        onClick={() => {
+          lastOpenedId = row.id
+        }}
+        className="inbox-link"
+        c="inherit"
+        underline="never"
+        {...(isOpen && { 'aria-current': 'true' })}
+      >
+        <span className="inbox-line">
+          <span className="inbox-recipient" title={row.rcpt_to.join(', ')}>
+            {!row.read && (
+              <>
+                <span className="inbox-dot" aria-hidden="true" />
+                <VisuallyHidden>Unread: </VisuallyHidden>
+              </>
+            )}
+            <bdi>{first ?? '(no recipient)'}</bdi>
+            {others.length > 0 && ` +${others.length}`}
+          </span>
+          <span className="inbox-time">
+            <Time iso={row.received_at} />
+          </span>
+        </span>
+        <span className="inbox-subject" title={row.subject}>
+          <bdi>{row.subject || '(no subject)'}</bdi>
+        </span>
+        <span className="inbox-sender" title={row.from}>
+          from <bdi>{row.from || '(no sender)'}</bdi>
+        </span>
+      </Anchor>
+    </li>
+  )
+}
+
+interface NewEmailsProps {
+  readonly count: number
+  readonly hasMore: boolean
+  onShow(): void
+}
+
+/** Always in the page, so that screen readers announce a change. */
+export const NewEmails = ({ count, hasMore, onShow }: NewEmailsProps) => (
+  <div role="status">
+    {count > 0 && (
+      <Button variant="light" size="xs" onClick={onShow}>
+        {count}
+        {hasMore && '+'} new
+      </Button>
+    )}
+  </div>
+)

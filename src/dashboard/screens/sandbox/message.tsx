@@ -1,0 +1,248 @@
+/** @module One captured message: its content in tabs, and what its HTML and links are worth. */
+import { Anchor, Button, Group, Stack, Tabs, Text, Title } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { lazy, Suspense, useEffect, useRef, useState } from 'react'
+import type { CapturedDetail } from '#features/sending/capture/model.ts'
+import { toAttachmentUrl, useCaptured, useCapturedSource, useMarkRead } from '../../api/captured.ts'
+import { ApiError } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { LongText } from '../../parts/long-text.tsx'
+import { MailFrame } from '../../parts/mail-frame.tsx'
+import { LoadingState, QueryView } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { useEscape } from '../../parts/use-escape.ts'
+import { LinkCheckPanel } from './links.tsx'
+import { CAPTURED_TABS, type CapturedTab } from './tabs.ts'
+
+/** Loaded with its data when it is first opened. */
+const HtmlCheck = lazy(async () => ({ default: (await import('./html-check.tsx')).HtmlCheck }))
+
+const route = getRouteApi('/sandbox/$id')
+
+const TAB_LABELS: Readonly<Record<CapturedTab, string>> = {
+  html: 'HTML',
+  text: 'Text',
+  headers: 'Headers',
+  source: 'Source',
+  attachments: 'Attachments',
+  check: 'HTML check',
+  links: 'Links',
+}
+
+interface MessageViewProps {
+  readonly id: string
+  onDelete(subject: string): void
+}
+
+export function MessageView({ id, onDelete }: MessageViewProps) {
+  const navigate = route.useNavigate()
+  const query = useCaptured(id)
+  useEscape(() => void navigate({ to: '/sandbox', search: (before) => ({ ...before, tab: undefined }) as never }))
+  return (
+    <Stack gap="sm" component="section" aria-label="Message" miw={0}>
+      <Anchor
+        component={Link}
+        to="/sandbox"
+        search={((before: Record<string, unknown>) => ({ ...before, tab: undefined })) as never}
+        size="sm"
+        className="inbox-back"
+      >
+        All captured mail
+      </Anchor>
+      {query.error instanceof ApiError && query.error.status === 404 && !query.data ? (
+        <Text>
+          No captured message of this email is stored: it may have been deleted, or belong to another account. Captured
+          mail is deleted by age.
+        </Text>
+      ) : (
+        <QueryView query={query}>
+          {(email) => <Message email={email} onDelete={() => onDelete(email.subject)} />}
+        </QueryView>
+      )}
+    </Stack>
+  )
+}
+
+function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete(): void }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const roleReason = useAllowed('developer')
+  const mark = useMarkRead()
+  // Once for each opening: an email that is marked as unread stays so.
+  const isMarked = useRef(false)
+  useEffect(() => {
+    if (isMarked.current || roleReason !== undefined || email.read) return
+    isMarked.current = true
+    mark.mutate({ id: email.id, isRead: true })
+  }, [email, roleReason, mark.mutate])
+  const current = tab ?? (email.html !== null ? 'html' : 'text')
+  return (
+    <>
+      <Title order={2} size="h4" style={{ overflowWrap: 'anywhere' }} lineClamp={4} title={email.subject}>
+        <bdi>{email.subject || '(no subject)'}</bdi>
+      </Title>
+      <Facts
+        facts={[
+          ['From', email.from],
+          ['To', email.rcpt_to.join(', ')],
+          ['Captured', <Time key="captured" iso={email.received_at} isExact />],
+        ]}
+      />
+      <Group gap="xs">
+        <ActionButton
+          size="xs"
+          variant="default"
+          reason={roleReason}
+          onClick={() => {
+            isMarked.current = true
+            mark.mutate({ id: email.id, isRead: !email.read })
+          }}
+        >
+          {email.read ? 'Mark as unread' : 'Mark as read'}
+        </ActionButton>
+        <ActionButton size="xs" variant="default" reason={roleReason} onClick={onDelete}>
+          Delete
+        </ActionButton>
+        <Button component={Link} to={`/emails/${email.id}`} size="xs" variant="default">
+          What happened to it
+        </Button>
+      </Group>
+      <FormError error={mark.error} />
+      {email.truncated && (
+        <Text size="sm">This message is large: text, HTML and checks are those of its first MiB.</Text>
+      )}
+      <Tabs
+        value={current}
+        onChange={(next) =>
+          next &&
+          void navigate({
+            search: ((before: Record<string, unknown>) => ({ ...before, tab: next })) as never,
+            replace: true,
+            resetScroll: false,
+          })
+        }
+        keepMounted={false}
+      >
+        <Tabs.List aria-label="Content" mb="sm">
+          {CAPTURED_TABS.map((name) => (
+            <Tabs.Tab key={name} value={name}>
+              {TAB_LABELS[name]}
+              {name === 'attachments' && email.attachments.length > 0 && ` (${email.attachments.length})`}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        {CAPTURED_TABS.map((name) => (
+          <Tabs.Panel key={name} value={name}>
+            <Panel name={name} email={email} />
+          </Tabs.Panel>
+        ))}
+      </Tabs>
+    </>
+  )
+}
+
+function Panel({ name, email }: { readonly name: CapturedTab; readonly email: CapturedDetail }) {
+  switch (name) {
+    case 'html':
+      return email.html === null ? <Text>This email has no HTML.</Text> : <Preview email={email} html={email.html} />
+    case 'text':
+      return email.text === null ? (
+        <Text>This email has no text.</Text>
+      ) : (
+        <LongText label="Text of the email" text={email.text} />
+      )
+    case 'headers':
+      return <Headers headers={email.headers} />
+    case 'source':
+      return <Source id={email.id} />
+    case 'attachments':
+      return <Attachments email={email} />
+    case 'check':
+      return email.html === null ? (
+        <Text>This email has no HTML.</Text>
+      ) : (
+        <Suspense fallback={<LoadingState />}>
+          <HtmlCheck html={email.html} />
+        </Suspense>
+      )
+    case 'links':
+      return <LinkCheckPanel id={email.id} />
+  }
+}
+
+const WIDTHS = [
+  ['desktop', 'Desktop'],
+  ['phone', 'Phone, 375 px'],
+] as const
+
+/** The message as wide as on a phone, or as the window allows. */
+function Preview({ email, html }: { readonly email: CapturedDetail; readonly html: string }) {
+  const [width, setWidth] = useState<'desktop' | 'phone'>('desktop')
+  return (
+    <Stack gap="xs">
+      <Group gap="xs" role="group" aria-label="Width of the preview">
+        {WIDTHS.map(([name, label]) => (
+          <Button
+            key={name}
+            size="compact-sm"
+            variant={name === width ? 'light' : 'default'}
+            aria-pressed={name === width}
+            onClick={() => setWidth(name)}
+          >
+            {label}
+          </Button>
+        ))}
+      </Group>
+      <div className={width === 'phone' ? 'phone-preview' : undefined}>
+        <MailFrame html={html} src={`/app/captured/${email.id}/html`} />
+      </div>
+    </Stack>
+  )
+}
+
+const Headers = ({ headers }: { readonly headers: CapturedDetail['headers'] }) => (
+  <dl className="facts">
+    {headers.map(({ name, value }, index) => (
+      // biome-ignore lint/suspicious/noArrayIndexKey: a field may occur more than once
+      <HeaderField key={index} name={name} value={value} />
+    ))}
+  </dl>
+)
+
+const HeaderField = ({ name, value }: { readonly name: string; readonly value: string }) => (
+  <>
+    <dt>
+      <bdi>{name}</bdi>
+    </dt>
+    <dd>
+      <bdi>{value}</bdi>
+    </dd>
+  </>
+)
+
+function Source({ id }: { readonly id: string }) {
+  const query = useCapturedSource(id)
+  return <QueryView query={query}>{(source) => <LongText label="Source of the email" text={source} />}</QueryView>
+}
+
+const Attachments = ({ email }: { readonly email: CapturedDetail }) =>
+  email.attachments.length === 0 ? (
+    <Text>This email has no attachments.</Text>
+  ) : (
+    <ul className="plain-list">
+      {email.attachments.map(({ filename, content_type: type, size }, number) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: its number is its identity
+        <li key={number}>
+          <Anchor href={toAttachmentUrl(email.id, number)} download underline="always" size="sm">
+            <bdi>{filename || '(no name)'}</bdi>
+          </Anchor>{' '}
+          <Text span size="sm" c="dimmed">
+            {type}, {size.toLocaleString()} bytes
+          </Text>
+        </li>
+      ))}
+    </ul>
+  )

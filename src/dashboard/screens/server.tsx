@@ -1,0 +1,124 @@
+/** @module The state of the whole service, for operators. */
+import { Alert, Anchor, List, Stack, Text, Title } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import type { ServerHealth } from '#app/operator/model.ts'
+import { useHealth } from '../api/server.ts'
+import { Facts } from '../parts/facts.tsx'
+import { formatBytes } from '../parts/format.ts'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { ServerPage } from './server/frame.tsx'
+
+export function ServerScreen() {
+  const query = useHealth()
+  return (
+    <ServerPage title="Server" query={query}>
+      {(health) => <Health health={health} />}
+    </ServerPage>
+  )
+}
+
+function Health({ health }: { readonly health: ServerHealth }) {
+  const { problems, warnings } = health
+  return (
+    <Stack gap="lg">
+      <div>
+        {problems.length === 0 && health.is_delivering ? (
+          <StatusLabel tone="good">The service takes and delivers mail</StatusLabel>
+        ) : (
+          <StatusLabel tone="bad">
+            {problems.length > 0 ? 'The service takes no mail now' : 'The service delivers no mail now'}
+          </StatusLabel>
+        )}
+        {problems.length > 0 && (
+          <List>
+            {problems.map(({ field, message }) => (
+              <List.Item key={field}>
+                The {field} {message}.
+              </List.Item>
+            ))}
+          </List>
+        )}
+      </div>
+      {warnings.map((warning) => (
+        <Alert key={warning} color="yellow" title="A setting needs attention">
+          {warning}
+        </Alert>
+      ))}
+      <Figures health={health} />
+      <section aria-labelledby="server-facts">
+        <Title order={2} size="h4" id="server-facts" mb="xs">
+          This server
+        </Title>
+        <Facts
+          facts={[
+            ['Version', health.version],
+            ['Running since', <Time key="time" iso={health.started_at} isExact />],
+            ['Host name', health.hostname],
+            ['Public URL', health.public_url],
+            ['Delivery', toDeliveryWords(health.delivery)],
+            ['Mail is received', health.inbound_addr ?? 'Nowhere: TASSIS_INBOUND_ADDR is not set'],
+            ['Memory', formatBytes(health.memory_bytes)],
+          ]}
+        />
+      </section>
+    </Stack>
+  )
+}
+
+const DELIVERY_WORDS: Readonly<Record<string, string>> = {
+  direct: 'To the mail hosts of the recipients',
+  relay: 'Through another mail server',
+  capture: 'Nowhere: all mail is captured',
+}
+const toDeliveryWords = (mode: string): string => DELIVERY_WORDS[mode] ?? mode
+
+function Figures({ health: { queue, received, disk, webhooks, accounts } }: { readonly health: ServerHealth }) {
+  return (
+    <dl className="figures">
+      <Figure name="Waiting for delivery" to="/server/queue" value={queue.waiting.toLocaleString()}>
+        {queue.in_flight.toLocaleString()} being delivered
+      </Figure>
+      <Figure name="Received, not processed" to="/server/received" value={received.toLocaleString()} />
+      <Figure name="Free on the disk" to="/server/disk" value={formatBytes(disk.free_bytes)}>
+        of {formatBytes(disk.size_bytes)}; mail is refused below {formatBytes(disk.wanted_free_bytes)}
+      </Figure>
+      <Figure name="Accounts" to="/server/accounts" value={accounts.total.toLocaleString()}>
+        {accounts.paused.toLocaleString()} paused
+      </Figure>
+      <Figure name="Webhook deliveries waiting" value={webhooks.waiting.toLocaleString()}>
+        {webhooks.deactivated.toLocaleString()} webhooks deactivated by failures
+      </Figure>
+    </dl>
+  )
+}
+
+interface FigureProps {
+  readonly name: string
+  readonly value: string
+  readonly to?: string
+  readonly children?: ReactNode
+}
+
+const Figure = ({ name, value, to, children }: FigureProps) => (
+  <div>
+    <Text component="dt" size="sm" c="dimmed">
+      {to === undefined ? (
+        name
+      ) : (
+        <Anchor component={Link} to={to} size="sm">
+          {name}
+        </Anchor>
+      )}
+    </Text>
+    <Text component="dd" m={0} fz="h3" fw={600}>
+      {value}
+    </Text>
+    {children && (
+      <Text component="dd" m={0} size="sm" c="dimmed">
+        {children}
+      </Text>
+    )}
+  </div>
+)

@@ -1,0 +1,215 @@
+/** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
+import { Alert, Anchor, Button, Group, Stack, Text, Textarea, Title } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { OperatorAccountDetail } from '#app/operator/model.ts'
+import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.ts'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { formatCount } from '../../parts/format.ts'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { AccountLink } from './account-link.tsx'
+import { AccountBadge, formatQuota } from './accounts.tsx'
+import { shorten, toSourceName } from './format.ts'
+import { Done, ServerPage } from './frame.tsx'
+
+const route = getRouteApi('/server/accounts/$id')
+const MAX_REASON_LENGTH = 300
+const MAX_TITLE_LENGTH = 80
+
+export function AccountScreen() {
+  const { id } = route.useParams()
+  const query = useAccount(id)
+  const account = query.data
+  const [dialog, setDialog] = useState<'pause' | 'resume'>()
+  const [message, setMessage] = useState<string>()
+  const close = (done?: string) => {
+    setDialog(undefined)
+    setMessage(done)
+  }
+  return (
+    <ServerPage
+      title={shorten(account?.name || 'Account', MAX_TITLE_LENGTH)}
+      query={query}
+      action={
+        account &&
+        (account.paused_at === null ? (
+          <Button color="red.8" onClick={() => setDialog('pause')}>
+            Pause this account
+          </Button>
+        ) : (
+          <Button onClick={() => setDialog('resume')}>Resume this account</Button>
+        ))
+      }
+    >
+      {(found) => (
+        <Stack gap="lg">
+          <Done message={message} />
+          <Account account={found} />
+          {dialog === 'pause' && <PauseDialog account={found} onClose={close} />}
+          {dialog === 'resume' && <ResumeDialog account={found} onClose={close} />}
+        </Stack>
+      )}
+    </ServerPage>
+  )
+}
+
+function Account({ account }: { readonly account: OperatorAccountDetail }) {
+  const { id, paused, stopped, disabled_at: disabledAt } = account
+  return (
+    <>
+      {stopped === null ? (
+        <StatusLabel tone="good">It may send</StatusLabel>
+      ) : (
+        <Alert color="red" title="It may not send">
+          <Text>
+            <bdi>{stopped}</bdi>
+          </Text>
+          {paused && (
+            <Text size="sm">
+              Since <Time iso={paused.since} isExact />, by: {toSourceName(paused.source)}
+              {account.paused_at === null && '; the pause is that of its parent account'}.
+            </Text>
+          )}
+          {account.held > 0 && <Text size="sm">Mail to {formatCount(account.held, 'recipient')} is held.</Text>}
+        </Alert>
+      )}
+      <Facts
+        facts={[
+          ['State', <AccountBadge key="state" account={account} />],
+          ['Id', account.id],
+          ['Owner', account.email],
+          ['Plan', account.plan],
+          [
+            'Parent account',
+            account.parent_account_id && (
+              <AccountLink key="parent" id={account.parent_account_id} name={account.parent_account_id} />
+            ),
+          ],
+          ['Disabled', disabledAt && <Time key="disabled" iso={disabledAt} isExact />],
+          ['Recipients this month', formatQuota(account)],
+          ['Created', <Time key="created" iso={account.created_at} isExact />],
+          ['Team', account.members.map(({ email, role }) => `${email} (${role})`).join(', ')],
+        ]}
+      />
+      <Rates account={account} />
+      <Group gap="md" component="nav" aria-label="More about this account">
+        <Anchor component={Link} to="/server/queue" search={{ account: id } as never}>
+          Its queue
+        </Anchor>
+        <Anchor component={Link} to="/server/findings" search={{ account: id } as never}>
+          Its findings
+        </Anchor>
+        <Anchor component={Link} to="/server/complaints" search={{ account: id } as never}>
+          Its complaints
+        </Anchor>
+      </Group>
+    </>
+  )
+}
+
+const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no data yet' : `${rate} ${unit}`)
+
+function Rates({ account }: { readonly account: OperatorAccountDetail }) {
+  const { last_24_hours: day, thresholds, last_30_days: month, judged } = account
+  return (
+    <section aria-labelledby="rates">
+      <Title order={2} size="h4" id="rates" mb="xs">
+        Rates
+      </Title>
+      <Facts
+        facts={[
+          [
+            'Last 24 hours',
+            `${day.delivered.toLocaleString()} delivered, ${day.bounced.toLocaleString()} bounced, ${day.complained.toLocaleString()} complained`,
+          ],
+          ['Bounces', `${formatRate(day.bounce_percent, '%')}; paused at ${thresholds.bounce_percent} %`],
+          [
+            'Complaints',
+            `${formatRate(day.complaints_per_mille, 'per 1,000')}; paused at ${thresholds.complaints_per_mille} per 1,000`,
+          ],
+          [
+            'Last 30 days',
+            `${formatCount(month.complaints, 'complaint')} for ${month.delivered.toLocaleString()} delivered${month.rate === null ? '' : `: ${(month.rate * 1000).toFixed(2)} per 1,000`}`,
+          ],
+        ]}
+      />
+      <Text size="sm" c="dimmed" mt="xs">
+        {judged
+          ? `The rates count from ${thresholds.minimum_volume.toLocaleString()} recipients on.`
+          : 'Its plan is not in TASSIS_ABUSE_PLANS: its rates never pause it.'}
+      </Text>
+    </section>
+  )
+}
+
+interface DialogProps {
+  readonly account: OperatorAccountDetail
+  onClose(done?: string): void
+}
+
+function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
+  const [reason, setReason] = useState('')
+  const pause = usePauseAccount(id)
+  return (
+    <DialogFrame
+      title="Pause this account?"
+      confirm="Pause"
+      isDangerous
+      isBusy={pause.isPending}
+      isIncomplete={reason.trim() === ''}
+      error={findFieldError(pause.error, 'reason') === undefined ? pause.error : undefined}
+      onConfirm={() => pause.mutate(reason, { onSuccess: () => onClose('The account is paused.') })}
+      onClose={() => onClose()}
+    >
+      <Text>
+        <bdi>{name}</bdi> cannot send until it is resumed. Its queued mail is held, its tracked links are blocked, and
+        its owners are told by mail.
+      </Text>
+      <Textarea
+        label="Reason"
+        description="One sentence; the users of the account read it."
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        error={findFieldError(pause.error, 'reason')}
+        maxLength={MAX_REASON_LENGTH}
+        autosize
+        minRows={2}
+        required
+        data-autofocus
+      />
+    </DialogFrame>
+  )
+}
+
+function ResumeDialog({ account: { id, name, held }, onClose }: DialogProps) {
+  const resume = useResumeAccount(id)
+  return (
+    <DialogFrame
+      title="Resume this account?"
+      confirm="Resume"
+      isBusy={resume.isPending}
+      error={resume.error}
+      onConfirm={() =>
+        resume.mutate(undefined as never, {
+          onSuccess: ({ released, released_is_at_least: isAtLeast, still_stopped: block }) =>
+            onClose(
+              block === null && released === 0 && !isAtLeast
+                ? 'The account is resumed. No mail was held.'
+                : block === null
+                  ? `The account is resumed. ${isAtLeast ? 'At least the' : 'The'} held mail to ${formatCount(released, 'recipient')} is queued again.`
+                  : `The account is resumed, but still may not send: ${block}`,
+            ),
+        })
+      }
+      onClose={() => onClose()}
+    >
+      <Text>
+        <bdi>{name}</bdi> can send again. Its bounces and complaints until now no longer count.
+      </Text>
+      {held > 0 && <Text>The held mail, to {formatCount(held, 'recipient')}, is sent.</Text>}
+    </DialogFrame>
+  )
+}

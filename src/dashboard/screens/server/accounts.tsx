@@ -1,0 +1,116 @@
+/** @module All accounts of the service. */
+import { Anchor, NativeSelect, Text } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import type { OperatorAccount } from '#app/operator/model.ts'
+import { useAccounts } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { ACCOUNT_STATES, type AccountState } from './filters.ts'
+import { ServerPage, SteadyTable } from './frame.tsx'
+import { SearchForm } from './search-form.tsx'
+
+const route = getRouteApi('/server/accounts')
+
+const STATE_WORDS: Readonly<Record<AccountState, string>> = { active: 'Active', paused: 'Paused', disabled: 'Disabled' }
+
+export const AccountBadge = ({
+  account: { paused_at: pausedAt, disabled_at: disabledAt },
+}: {
+  readonly account: Pick<OperatorAccount, 'paused_at' | 'disabled_at'>
+}) =>
+  pausedAt !== null ? (
+    <StatusLabel tone="bad">Paused</StatusLabel>
+  ) : disabledAt !== null ? (
+    <StatusLabel tone="neutral">Disabled</StatusLabel>
+  ) : (
+    <StatusLabel tone="good">Active</StatusLabel>
+  )
+
+/** `12 of 1,000`. */
+export const formatQuota = ({
+  used_this_month: used,
+  monthly_quota: quota,
+}: Pick<OperatorAccount, 'used_this_month' | 'monthly_quota'>): string =>
+  `${used.toLocaleString()} of ${quota === null ? 'unlimited' : quota.toLocaleString()}`
+
+const COLUMNS: readonly Column<OperatorAccount>[] = [
+  {
+    header: 'Account',
+    cell: ({ id, name }) => (
+      <Anchor component={Link} to="/server/accounts/$id" params={{ id } as never} size="sm">
+        <bdi>{name || '(no name)'}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
+  {
+    header: 'Plan',
+    width: '14%',
+    cell: ({ plan, parent_account_id: parent }) => (parent === null ? plan : 'Sub-account'),
+  },
+  { header: 'Recipients this month', width: '18%', cell: formatQuota },
+  { header: 'State', width: '15%', cell: (account) => <AccountBadge account={account} /> },
+  { header: 'Created', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+export function AccountsScreen() {
+  const filters = route.useSearch()
+  const { page = 1, q, state } = filters
+  const query = useAccounts(filters)
+  const navigate = route.useNavigate()
+  const search = (next: { q?: string | undefined; state?: AccountState | undefined }) =>
+    void navigate({ search: { ...(next.q && { q: next.q }), ...(next.state && { state: next.state }) } })
+  return (
+    <ServerPage
+      title="Accounts"
+      query={query}
+      filters={
+        <SearchForm
+          label="Name, address or id"
+          placeholder="acme"
+          value={q}
+          onSearch={(text) => search({ q: text, state })}
+        >
+          <NativeSelect
+            label="State"
+            value={state ?? ''}
+            onChange={({ currentTarget }) =>
+              search({ q, state: ACCOUNT_STATES.find((known) => known === currentTarget.value) })
+            }
+            data={[
+              { value: '', label: 'Any' },
+              ...ACCOUNT_STATES.map((value) => ({ value, label: STATE_WORDS[value] })),
+            ]}
+          />
+        </SearchForm>
+      }
+    >
+      {({ data, pagination }) =>
+        pagination.total === 0 ? (
+          <EmptyState title="No account matches" {...(!q && !state && { command: 'tassis accounts create --help' })}>
+            <Text>Search for a part of the name or of the owner’s address, or for the whole id.</Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="Accounts, newest first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={({ id }) => id}
+              listKey={JSON.stringify(filters)}
+              query={query}
+            />
+            <Text size="sm" c="dimmed">
+              {formatCount(pagination.total, 'account')}
+            </Text>
+            <Pages path="/server/accounts" page={page} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}

@@ -1,0 +1,62 @@
+/** @module Spam complaints about mail of all accounts. */
+import { Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
+import type { OperatorComplaint } from '#app/operator/model.ts'
+import { useComplaints } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { AccountFilter, AccountLink } from './account-link.tsx'
+import { ServerPage, SteadyTable } from './frame.tsx'
+
+const route = getRouteApi('/server/complaints')
+
+const COLUMNS: readonly Column<OperatorComplaint>[] = [
+  { header: 'Account', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
+  { header: 'Time', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Who complained', cell: ({ complainer }) => <bdi>{complainer ?? 'Not reported'}</bdi> },
+  { header: 'Type', width: '10%', cell: ({ feedback_type: type }) => type },
+  {
+    header: 'Feedback loop',
+    cell: ({ feedback_loop: loop }) => loop ?? 'None proven: it pauses no account',
+  },
+  { header: 'Reported by', cell: ({ reporter }) => <bdi>{reporter ?? '–'}</bdi> },
+  { header: 'Email', cell: ({ email_id: id }) => id ?? 'Deleted' },
+]
+
+export function ComplaintsScreen() {
+  const filters = route.useSearch()
+  const query = useComplaints(filters)
+  const navigate = route.useNavigate()
+  return (
+    <ServerPage
+      title="Complaints"
+      query={query}
+      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
+    >
+      {({ data, pagination }) =>
+        pagination.total === 0 ? (
+          <EmptyState title="There are no complaints">
+            <Text maw={640}>
+              When somebody marks mail of this service as spam, and their provider reports it by its feedback loop, the
+              report appears here.
+            </Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="Complaints, newest first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={({ id }) => id}
+              listKey={JSON.stringify(filters)}
+              query={query}
+            />
+            <Pages path="/server/complaints" page={filters.page ?? 1} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}

@@ -1,0 +1,228 @@
+/** @module What uses the disk, how long it is retained, and what is deleted next. */
+import { Alert, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import type { ReactNode } from 'react'
+import type { ServerDisk } from '#app/operator/model.ts'
+import { useDisk } from '../../api/server.ts'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { formatBytes } from '../../parts/format.ts'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { AccountLink } from './account-link.tsx'
+import { findDeletion, formatPercent, toGroupName, toKindName } from './format.ts'
+import { ServerPage } from './frame.tsx'
+
+type Use = NonNullable<ServerDisk['use']>
+type Kind = Use['kinds'][number]
+
+export function DiskScreen() {
+  const query = useDisk()
+  return (
+    <ServerPage title="Disk" query={query}>
+      {(disk) => <Disk disk={disk} />}
+    </ServerPage>
+  )
+}
+
+const Disk = ({ disk: { file_system: fileSystem, is_measuring: isMeasuring, use } }: { readonly disk: ServerDisk }) => (
+  <Stack gap="xl">
+    <FileSystem {...fileSystem} />
+    {use === null ? (
+      <Text role="status">
+        {isMeasuring
+          ? 'The use is being measured, which reads the whole database. It appears here when that is done.'
+          : 'The use could not be measured; the log of the service says why. It is tried again.'}
+      </Text>
+    ) : (
+      <UseOfDisk use={use} isMeasuring={isMeasuring} />
+    )}
+  </Stack>
+)
+
+function FileSystem({ size_bytes: size, free_bytes: free, wanted_free_bytes: wanted }: ServerDisk['file_system']) {
+  const isLow = free < wanted
+  return (
+    <section aria-label="The disk">
+      <Group justify="space-between">
+        <Text fw={600}>
+          {formatBytes(free)} of {formatBytes(size)} free
+        </Text>
+        {isLow ? (
+          <StatusLabel tone="bad">New mail is refused until {formatBytes(wanted)} are free</StatusLabel>
+        ) : (
+          <StatusLabel tone="good">Enough space</StatusLabel>
+        )}
+      </Group>
+      <Progress
+        value={(100 * (size - free)) / Math.max(1, size)}
+        color={isLow ? 'red' : 'blue'}
+        aria-label={`${formatPercent(size - free, size)} of the disk are used`}
+        mt="xs"
+      />
+    </section>
+  )
+}
+
+function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuring: boolean }) {
+  return (
+    <>
+      <Text size="sm" c="dimmed">
+        Measured at <Time iso={use.at} />
+        {isMeasuring && '; it is being measured again'}. All data: {formatBytes(use.total_bytes)} in{' '}
+        <bdi>{use.data_dir}</bdi>.
+      </Text>
+      {use.warnings.map((warning) => (
+        <Alert key={warning} color="yellow" title="A setting needs attention">
+          {warning}
+        </Alert>
+      ))}
+      <Part title="What is deleted next">
+        <DataTable label="What is retained" isWide columns={KIND_COLUMNS} rows={use.kinds} toKey={({ kind }) => kind} />
+      </Part>
+      <Accounts kinds={use.kinds} />
+      <Part title="What uses the space">
+        <DataTable label="What uses the space" columns={USE_COLUMNS} rows={listUses(use)} toKey={({ name }) => name} />
+      </Part>
+      {use.not_stored.length > 0 && (
+        <Part title="Received mail that was dropped">
+          <Text size="sm">No route matched, and the domain had too much of such mail.</Text>
+          <DataTable
+            label="Accounts whose mail was dropped"
+            columns={DROPPED_COLUMNS}
+            rows={use.not_stored}
+            toKey={({ id }) => id}
+          />
+        </Part>
+      )}
+    </>
+  )
+}
+
+const Part = ({ title, children }: { readonly title: string; readonly children: ReactNode }) => (
+  <section>
+    <Title order={2} size="h4" mb="xs">
+      {title}
+    </Title>
+    {children}
+  </section>
+)
+
+const KIND_COLUMNS: readonly Column<Kind>[] = [
+  { header: 'Kind', cell: ({ kind }) => toKindName(kind) },
+  { header: 'Used', width: '13%', cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
+  { header: 'Limit', width: '13%', cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)) },
+  { header: 'Retained', width: '13%', cell: ({ max_days: days }) => `${days} days` },
+  { header: 'Oldest', width: '17%', cell: ({ oldest_at: at }) => <Time iso={at} isExact /> },
+  { header: 'Deleted next', width: '26%', cell: (kind) => <NextDeletion kind={kind} /> },
+]
+
+function NextDeletion({ kind }: { readonly kind: Kind }) {
+  const deletion = findDeletion(kind, Date.now())
+  switch (deletion.kind) {
+    case 'none':
+      return <>Nothing</>
+    case 'soon':
+      return <>The oldest, within the hour</>
+    case 'aged':
+      return (
+        <>
+          The oldest, <Time iso={deletion.at} isExact />
+        </>
+      )
+    case 'oversized':
+      return (
+        <StatusLabel tone="warning">
+          Over its limit: the oldest of accounts above their share, up to <Time iso={deletion.before} isExact />, within
+          the hour
+        </StatusLabel>
+      )
+  }
+}
+
+interface AccountRow {
+  readonly kind: Kind
+  readonly account: Kind['accounts'][number]
+}
+
+/** Accounts shown for each kind, besides those above their share. */
+const MAX_SHOWN = 3
+
+const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
+  { header: 'Account', cell: ({ account: { id, name } }) => <AccountLink id={id} name={name} /> },
+  { header: 'Kind', cell: ({ kind }) => toKindName(kind.kind) },
+  { header: 'Used', width: '13%', cell: ({ account }) => formatBytes(account.used_bytes) },
+  { header: 'Part', width: '10%', cell: ({ kind, account }) => formatPercent(account.used_bytes, kind.used_bytes) },
+  {
+    header: 'Fair share',
+    width: '14%',
+    cell: ({ account: { share_bytes: share } }) => (share === null ? 'Within it' : formatBytes(share)),
+  },
+  {
+    header: 'Deleted next',
+    width: '26%',
+    cell: ({ account: { goes_before: before, share_bytes: share } }) =>
+      before !== null ? (
+        <>
+          Its oldest, up to <Time iso={before} isExact />, within the hour
+        </>
+      ) : share === null ? (
+        'Nothing'
+      ) : (
+        'Nothing: the rest is unread or open'
+      ),
+  },
+]
+
+function Accounts({ kinds }: { readonly kinds: readonly Kind[] }) {
+  const rows = kinds.flatMap((kind) =>
+    kind.accounts
+      .filter(({ share_bytes: share }, index) => index < MAX_SHOWN || share !== null)
+      .map((account) => ({ kind, account })),
+  )
+  if (rows.length === 0) return null
+  return (
+    <Part title="Accounts that use most">
+      <DataTable
+        label="Accounts that use most"
+        isWide
+        columns={ACCOUNT_COLUMNS}
+        rows={rows}
+        toKey={({ kind, account }) => `${kind.kind} ${account.id}`}
+      />
+    </Part>
+  )
+}
+
+interface UseRow {
+  readonly name: string
+  readonly bytes: number
+}
+
+const USE_COLUMNS: readonly Column<UseRow>[] = [
+  { header: 'Use', cell: ({ name }) => name },
+  { header: 'Size', width: '30%', cell: ({ bytes }) => formatBytes(bytes) },
+]
+
+const sum = (months: readonly { readonly bytes: number }[]): number =>
+  months.reduce((total, { bytes }) => total + bytes, 0)
+
+const listUses = (use: Use): UseRow[] =>
+  [
+    ...Object.entries(use.database.groups).map(([group, bytes]) => ({
+      name: `Database: ${toGroupName(group).toLowerCase()}`,
+      bytes,
+    })),
+    { name: 'Database: free, for new rows', bytes: use.database.free_bytes },
+    { name: 'Write-ahead log', bytes: use.database.wal_bytes },
+    { name: 'Bodies and attachments', bytes: sum(use.content) },
+    { name: 'Received messages in raw form', bytes: sum(use.raw_mail) },
+    { name: 'Captured messages', bytes: use.captures_bytes },
+    { name: 'Waiting imports', bytes: use.imports_bytes },
+    { name: 'Other files', bytes: use.other_bytes },
+  ]
+    .filter(({ bytes }) => bytes > 0)
+    .sort((a, b) => b.bytes - a.bytes)
+
+const DROPPED_COLUMNS: readonly Column<Use['not_stored'][number]>[] = [
+  { header: 'Account', cell: ({ id, name }) => <AccountLink id={id} name={name} /> },
+  { header: 'Messages', width: '30%', cell: ({ messages }) => messages.toLocaleString() },
+]

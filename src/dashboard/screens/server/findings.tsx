@@ -1,0 +1,83 @@
+/** @module What the monitoring of accounts found: suspicions, and pauses. */
+import { Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
+import type { Finding } from '#app/operator/model.ts'
+import { useFindings } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { AccountFilter, AccountLink } from './account-link.tsx'
+import { toDetailText, toSourceName } from './format.ts'
+import { ServerPage, SteadyTable } from './frame.tsx'
+
+const route = getRouteApi('/server/findings')
+
+const COLUMNS: readonly Column<Finding>[] = [
+  { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
+  { header: 'Found', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Source', width: '14%', cell: ({ source }) => toSourceName(source) },
+  {
+    header: 'Effect',
+    width: '16%',
+    cell: ({ paused }) =>
+      paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Only noted</StatusLabel>,
+  },
+  { header: 'Finding', cell: (finding) => <Details finding={finding} /> },
+]
+
+function Details({ finding: { reason, detail, email_id: emailId } }: { readonly finding: Finding }) {
+  const facts =
+    typeof detail === 'object' && detail !== null
+      ? Object.entries(detail).map(([name, value]) => [name.replaceAll('_', ' '), toDetailText(value)] as const)
+      : []
+  return (
+    <>
+      <bdi>{reason}</bdi>
+      {(facts.length > 0 || emailId !== null) && (
+        <details>
+          <summary>Details</summary>
+          <Facts facts={[...facts, ['Email', emailId]]} />
+        </details>
+      )}
+    </>
+  )
+}
+
+export function FindingsScreen() {
+  const filters = route.useSearch()
+  const query = useFindings(filters)
+  const navigate = route.useNavigate()
+  return (
+    <ServerPage
+      title="Findings"
+      query={query}
+      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
+    >
+      {({ data, pagination }) =>
+        pagination.total === 0 ? (
+          <EmptyState title="There are no findings">
+            <Text maw={640}>
+              Accounts whose mail bounces or is complained about, looks like a scam, or that register too much at once,
+              appear here; so do pauses by an operator.
+            </Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="Findings, newest first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={({ id }) => id}
+              listKey={JSON.stringify(filters)}
+              query={query}
+            />
+            <Pages path="/server/findings" page={filters.page ?? 1} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}

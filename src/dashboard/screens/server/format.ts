@@ -1,0 +1,73 @@
+/** @module Shares and states of the operator's screens in words. */
+
+/** Parts of a whole in percent; a dash when there is no whole. */
+export const formatPercent = (part: number, whole: number): string =>
+  whole <= 0 ? '–' : `${Math.round((100 * part) / whole)} %`
+
+const KIND_NAMES: Readonly<Record<string, string>> = {
+  content: 'Content of sent mail',
+  events: 'Event log',
+  inbound: 'Received mail',
+  logs: 'Emails',
+  audit: 'Audit log',
+}
+
+const GROUP_NAMES: Readonly<Record<string, string>> = {
+  logs: 'Emails and their status',
+  events: 'Event log',
+  figures: 'Counters and daily statistics',
+  webhooks: 'Webhooks and their history',
+  contacts: 'Contacts and suppressions',
+  inbound: 'Received mail',
+  audit: 'Audit log',
+  other: 'Everything else',
+}
+
+const SOURCE_NAMES: Readonly<Record<string, string>> = {
+  reputation: 'Bounces and complaints',
+  scam_classifier: 'Content of its mail',
+  registration_burst: 'Burst of registrations',
+  admin: 'An operator',
+}
+
+/** A kind of data that is retained. Unknown names are shown as they are. */
+export const toKindName = (kind: string): string => KIND_NAMES[kind] ?? kind
+/** A group of tables. */
+export const toGroupName = (group: string): string => GROUP_NAMES[group] ?? group
+/** What paused an account. */
+export const toSourceName = (source: string): string => SOURCE_NAMES[source] ?? source
+
+/** What becomes of the oldest data of a kind: deleted for its size, for its age, or nothing yet. */
+export type Deletion =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'soon' }
+  | { readonly kind: 'aged'; readonly at: string }
+  | { readonly kind: 'oversized'; readonly before: string }
+
+export function findDeletion(
+  {
+    goes_at: goesAt,
+    over_before: overBefore,
+  }: { readonly goes_at: string | null; readonly over_before: string | null },
+  now: number,
+): Deletion {
+  if (overBefore !== null) return { kind: 'oversized', before: overBefore }
+  if (goesAt === null) return { kind: 'none' }
+  return Date.parse(goesAt) <= now ? { kind: 'soon' } : { kind: 'aged', at: goesAt }
+}
+
+/** A value from a finding as short text: a list by its elements, other structures as JSON. */
+export function toDetailText(value: unknown): string {
+  if (Array.isArray(value)) return value.map(toDetailText).join(', ')
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
+}
+
+/** Text of at most `maxLength` characters, as a reader counts them. */
+export function shorten(text: string, maxLength: number): string {
+  const characters = [...new Intl.Segmenter().segment(text.slice(0, 20 * maxLength))]
+  if (characters.length <= maxLength && text.length <= 20 * maxLength) return text
+  return `${characters
+    .slice(0, maxLength - 1)
+    .map(({ segment }) => segment)
+    .join('')}…`
+}

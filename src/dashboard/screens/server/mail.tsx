@@ -1,0 +1,213 @@
+/** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
+import { Anchor, Button, Group, NativeSelect, Stack, Text, Title } from '@mantine/core'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { OperatorMailDetail, OperatorMailRecord } from '#app/operator/model.ts'
+import { useDeleteMail, useMessage, useOperatorMail, useRetryMail } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { formatBytes } from '../../parts/format.ts'
+import { LongText } from '../../parts/long-text.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { MAIL_KINDS, type MailKind } from './filters.ts'
+import { shorten } from './format.ts'
+import { ServerPage, SteadyTable } from './frame.tsx'
+
+const listRoute = getRouteApi('/server/mail')
+const oneRoute = getRouteApi('/server/mail/$id')
+
+const KIND_WORDS: Readonly<Record<MailKind, string>> = {
+  postmaster: 'Postmaster',
+  abuse: 'Abuse',
+  bounce: 'Bounce',
+  complaint: 'Complaint',
+  unsubscribe: 'Unsubscribe',
+  report: 'Report',
+  other: 'Other',
+}
+const toKindWord = (kind: string): string =>
+  MAIL_KINDS.filter((known) => known === kind).map((known) => KIND_WORDS[known])[0] ?? kind
+
+/** A subject may be as long as a header. */
+const MAX_TITLE_LENGTH = 80
+
+const COLUMNS: readonly Column<OperatorMailRecord>[] = [
+  {
+    header: 'Subject',
+    width: '26%',
+    cell: ({ id, subject }) => (
+      <Anchor component={Link} to="/server/mail/$id" params={{ id } as never} size="sm" title={subject} lineClamp={3}>
+        <bdi>{subject.trim() || '(no subject)'}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'From', cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi> },
+  { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
+  { header: 'Kind', width: '13%', cell: ({ kind }) => toKindWord(kind) },
+  { header: 'Why here', cell: ({ reason }) => <bdi>{reason}</bdi> },
+  { header: 'Received', width: '14%', cell: ({ received_at: at }) => <Time iso={at} /> },
+]
+
+export function MailScreen() {
+  const filters = listRoute.useSearch()
+  const query = useOperatorMail(filters)
+  const navigate = listRoute.useNavigate()
+  return (
+    <ServerPage
+      title="Postmaster mail"
+      query={query}
+      filters={
+        <NativeSelect
+          label="Kind"
+          maw={240}
+          value={filters.kind ?? ''}
+          onChange={({ currentTarget }) => {
+            const kind = MAIL_KINDS.find((known) => known === currentTarget.value)
+            void navigate({ search: kind ? { kind } : {} })
+          }}
+          data={[{ value: '', label: 'All' }, ...MAIL_KINDS.map((value) => ({ value, label: KIND_WORDS[value] }))]}
+        />
+      }
+    >
+      {({ data, pagination }) =>
+        pagination.total === 0 ? (
+          <EmptyState title={filters.kind ? 'No mail of this kind' : 'No mail for you'}>
+            <Text maw={640}>
+              Mail to postmaster and abuse of this host appears here, and reports and bounces that could not be read.
+            </Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="Mail for the operator, newest first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={({ id }) => id}
+              listKey={JSON.stringify(filters)}
+              query={query}
+            />
+            <Pages path="/server/mail" page={filters.page ?? 1} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}
+
+export function MessageScreen() {
+  const { id } = oneRoute.useParams()
+  const query = useMessage(id)
+  const [dialog, setDialog] = useState<'retry' | 'delete'>()
+  return (
+    <ServerPage
+      title={shorten(query.data?.subject.trim() || 'Message', MAX_TITLE_LENGTH)}
+      query={query}
+      isRefreshed={false}
+      filters={
+        <Group gap="xs">
+          <Button component={Link} to="/server/mail" variant="default" size="xs">
+            Back to the mail
+          </Button>
+          {query.data && (
+            <>
+              <Button variant="default" size="xs" onClick={() => setDialog('retry')}>
+                Process it again
+              </Button>
+              <Button color="red.8" size="xs" onClick={() => setDialog('delete')}>
+                Delete
+              </Button>
+            </>
+          )}
+        </Group>
+      }
+    >
+      {(message) => (
+        <>
+          <Message message={message} />
+          {dialog === 'retry' && <RetryDialog id={id} onClose={() => setDialog(undefined)} />}
+          {dialog === 'delete' && <DeleteDialog id={id} onClose={() => setDialog(undefined)} />}
+        </>
+      )}
+    </ServerPage>
+  )
+}
+
+const Message = ({ message }: { readonly message: OperatorMailDetail }) => (
+  <Stack>
+    <Facts
+      facts={[
+        ['Subject', message.subject],
+        ['Why here', message.reason],
+        ['From', message.from],
+        ['Envelope', `${message.mail_from || '<>'} to ${message.rcpt_to.join(', ')}`],
+        ['Source', message.source_ip],
+        ['Received', <Time key="received" iso={message.received_at} isExact />],
+        ['Size', formatBytes(message.size_bytes)],
+      ]}
+    />
+    {message.text !== null && (
+      <section aria-labelledby="text">
+        <Title order={2} size="h4" id="text" mb="xs">
+          Text
+        </Title>
+        <LongText label="Text of the message" text={message.text} />
+      </section>
+    )}
+    <section aria-labelledby="source">
+      <Title order={2} size="h4" id="source" mb="xs">
+        Source
+      </Title>
+      {message.source === null ? (
+        <Text>The message is no longer stored; only its entry in the list is left.</Text>
+      ) : (
+        <LongText label="Source of the message" text={message.source} />
+      )}
+    </section>
+  </Stack>
+)
+
+interface DialogProps {
+  readonly id: string
+  onClose(): void
+}
+
+function RetryDialog({ id, onClose }: DialogProps) {
+  const retry = useRetryMail(id)
+  const navigate = useNavigate()
+  return (
+    <DialogFrame
+      title="Process this message again?"
+      confirm="Process it again"
+      isBusy={retry.isPending}
+      error={retry.error}
+      onConfirm={() => retry.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
+      onClose={onClose}
+    >
+      <Text>
+        It leaves this list, and is handled as if it had just arrived: a bounce or complaint that can be read now takes
+        effect. If it cannot be read, it comes back.
+      </Text>
+    </DialogFrame>
+  )
+}
+
+function DeleteDialog({ id, onClose }: DialogProps) {
+  const remove = useDeleteMail(id)
+  const navigate = useNavigate()
+  return (
+    <DialogFrame
+      title="Delete this message?"
+      confirm="Delete"
+      isDangerous
+      isBusy={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
+      onClose={onClose}
+    >
+      <Text>It cannot be restored.</Text>
+    </DialogFrame>
+  )
+}

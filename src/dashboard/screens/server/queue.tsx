@@ -1,0 +1,157 @@
+/** @module What waits for delivery, why and until when: by destination and account; and the recipients of one of them. */
+import { Anchor, Button, Group, Stack, Text } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import type { QueueLane, QueueRecipient } from '#app/operator/model.ts'
+import { useLane, useQueue } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { StatusBadge } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { AccountFilter, AccountLink } from './account-link.tsx'
+import { ServerPage, SteadyTable } from './frame.tsx'
+import { SearchForm } from './search-form.tsx'
+
+const route = getRouteApi('/server/queue')
+
+const toDestination = ({ domain, is_broadcast: isBroadcast }: Pick<QueueLane, 'domain' | 'is_broadcast'>): string =>
+  `${domain === 'sandbox' ? 'Sandbox' : domain}${isBroadcast ? ' (broadcasts)' : ''}`
+
+const COLUMNS: readonly Column<QueueLane>[] = [
+  {
+    header: 'Destination',
+    cell: (row) => (
+      <Anchor component={Link} to="/server/queue" search={{ lane: row.lane } as never} size="sm">
+        <bdi>{toDestination(row)}</bdi>
+      </Anchor>
+    ),
+  },
+  {
+    header: 'Account',
+    cell: ({ account, account_id: id }) => <AccountLink id={id} name={account} />,
+  },
+  { header: 'Waiting', width: '12%', cell: ({ waiting }) => waiting.toLocaleString() },
+  { header: 'First due', width: '16%', cell: ({ first_due_at: at }) => <Time iso={at} /> },
+  { header: 'Why', width: '36%', cell: ({ reason }) => <bdi>{reason}</bdi> },
+]
+
+export function QueueScreen() {
+  const { lane } = route.useSearch()
+  return lane === undefined ? <Lanes /> : <Lane lane={lane} />
+}
+
+function Lanes() {
+  const { lane: _, ...filters } = route.useSearch()
+  const navigate = route.useNavigate()
+  const query = useQueue(filters)
+  const hasFilters = filters.domain !== undefined || filters.account !== undefined
+  return (
+    <ServerPage
+      title="Queue"
+      query={query}
+      filters={
+        <Stack gap="xs">
+          <SearchForm
+            label="Domain of the recipients"
+            placeholder="example.com"
+            value={filters.domain}
+            onSearch={(domain) =>
+              void navigate({
+                search: { ...(filters.account && { account: filters.account }), ...(domain && { domain }) },
+              })
+            }
+          />
+          <AccountFilter
+            id={filters.account}
+            onRemove={() => void navigate({ search: filters.domain ? { domain: filters.domain } : {} })}
+          />
+        </Stack>
+      }
+    >
+      {({ data, pagination }) =>
+        pagination.total === 0 ? (
+          <EmptyState title={hasFilters ? 'Nothing like this waits' : 'The queue is empty'}>
+            <Text maw={640}>
+              {hasFilters
+                ? 'No mail to this domain, or of this account, waits for delivery.'
+                : 'Mail that waits for its delivery appears here, with the reason and the time of the next attempt.'}
+            </Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="What waits for delivery, the earliest first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={(row) => row.lane}
+              listKey={JSON.stringify(filters)}
+              query={query}
+            />
+            <Text size="sm" c="dimmed">
+              {formatCount(pagination.total, 'destination')}; each account has its own.
+            </Text>
+            <Pages path="/server/queue" page={filters.page ?? 1} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}
+
+const RECIPIENT_COLUMNS: readonly Column<QueueRecipient>[] = [
+  { header: 'Recipient', cell: ({ recipient }) => <bdi>{recipient}</bdi> },
+  { header: 'Status', width: '16%', cell: ({ status }) => <StatusBadge status={status} /> },
+  { header: 'Attempts', width: '14%', cell: ({ attempts }) => attempts },
+  { header: 'Next attempt', width: '18%', cell: ({ next_at: at }) => <Time iso={at} /> },
+  { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
+]
+
+function Lane({ lane }: { readonly lane: string }) {
+  const query = useLane(lane)
+  const account = query.data?.data[0]?.account
+  const domain = lane.slice(lane.lastIndexOf(':') + 1)
+  const title = `Queue: ${toDestination({ domain, is_broadcast: lane.startsWith('bulk:') })}`
+  return (
+    <ServerPage
+      title={title}
+      query={query}
+      filters={
+        <Group>
+          <Button component={Link} to="/server/queue" variant="default" size="xs">
+            Back to the queue
+          </Button>
+          {account !== undefined && (
+            <Text size="sm">
+              Mail of <bdi>{account}</bdi>
+            </Text>
+          )}
+        </Group>
+      }
+    >
+      {({ data }) =>
+        data.length === 0 ? (
+          <EmptyState title="Nothing waits here any more">
+            <Text>The mail was delivered, or given up, since then.</Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="Recipients, the earliest first"
+              columns={RECIPIENT_COLUMNS}
+              rows={data}
+              toKey={(row) => `${row.email_id} ${row.recipient}`}
+              listKey={lane}
+              query={query}
+            />
+            {data.length >= 50 && (
+              <Text size="sm" c="dimmed">
+                The 50 whose next attempt is due first.
+              </Text>
+            )}
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}

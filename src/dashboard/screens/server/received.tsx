@@ -1,0 +1,175 @@
+/** @module Received mail: what is not processed yet, and what could not be parsed. */
+import { Button, Stack, Text, Title } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { ReceivedEntry, UnparsedMessage } from '#app/operator/model.ts'
+import { useReceived, useRetryUnparsed, useUnparsed } from '../../api/server.ts'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatBytes } from '../../parts/format.ts'
+import { Pages } from '../../parts/pages.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { Done, ServerPage, SteadyTable } from './frame.tsx'
+
+const route = getRouteApi('/server/received')
+
+const ENTRY_COLUMNS: readonly Column<ReceivedEntry>[] = [
+  { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
+  { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
+  { header: 'From', cell: ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi> },
+  { header: 'Source', width: '16%', cell: ({ source_ip: ip }) => ip },
+  { header: 'Size', width: '12%', cell: ({ size_bytes: bytes }) => formatBytes(bytes) },
+  {
+    header: 'State',
+    width: '18%',
+    cell: ({ is_suspect: isSuspect }) =>
+      isSuspect ? (
+        <StatusLabel tone="warning" title="The process ended while it was processed, so it is processed alone.">
+          Processed alone
+        </StatusLabel>
+      ) : (
+        <StatusLabel tone="waiting">Waiting</StatusLabel>
+      ),
+  },
+]
+
+export function ReceivedScreen() {
+  const { page = 1 } = route.useSearch()
+  const query = useReceived(page)
+  return (
+    <ServerPage title="Received mail" query={query}>
+      {({ data, pagination }) => (
+        <Stack gap="xl">
+          <section aria-labelledby="waiting">
+            <Title order={2} size="h4" id="waiting" mb="xs">
+              Not processed yet
+            </Title>
+            {pagination.total === 0 ? (
+              <Text>Nothing waits. A received message appears here until it has taken effect, usually at once.</Text>
+            ) : (
+              <>
+                <SteadyTable
+                  label="Messages that are not processed yet, the oldest first"
+                  columns={ENTRY_COLUMNS}
+                  rows={data}
+                  toKey={({ id }) => id}
+                  listKey={String(page)}
+                  query={query}
+                />
+                <Pages path="/server/received" page={page} totalPages={pagination.total_pages} />
+              </>
+            )}
+          </section>
+          <Unparsed />
+        </Stack>
+      )}
+    </ServerPage>
+  )
+}
+
+function Unparsed() {
+  const { after } = route.useSearch()
+  const query = useUnparsed(after)
+  const [chosen, setChosen] = useState<UnparsedMessage>()
+  const [message, setMessage] = useState<string>()
+  const columns: readonly Column<UnparsedMessage>[] = [
+    { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
+    { header: 'To', cell: ({ to }) => <bdi>{to}</bdi> },
+    { header: 'From', cell: ({ from }) => <bdi>{from}</bdi> },
+    { header: 'Subject', cell: ({ subject }) => <bdi>{subject || '(no subject)'}</bdi> },
+    { header: 'Why', cell: ({ parse_error: problem }) => problem },
+    {
+      header: 'Action',
+      width: '18%',
+      cell: (row) => (
+        <Button variant="default" size="compact-sm" onClick={() => setChosen(row)}>
+          Parse it again
+        </Button>
+      ),
+    },
+  ]
+  return (
+    <section aria-labelledby="unparsed">
+      <Title order={2} size="h4" id="unparsed" mb="xs">
+        Could not be parsed
+      </Title>
+      <Done message={message} />
+      <QueryView query={query}>
+        {({ data, next_after: next }) => (
+          <Stack gap="xs">
+            {data.length === 0 ? (
+              <Text>
+                {after === undefined
+                  ? 'There is none. Of such a message, its account sees only the header and the raw form.'
+                  : 'There are no more.'}
+              </Text>
+            ) : (
+              <DataTable
+                label="Messages that could not be parsed, the oldest first"
+                isWide
+                columns={columns}
+                rows={data}
+                toKey={({ id }) => id}
+              />
+            )}
+            {(after !== undefined || next !== null) && (
+              <nav aria-label="Pages of messages that could not be parsed">
+                {after !== undefined && (
+                  <Button component={Link} to="/server/received" variant="default" size="xs" mr="xs">
+                    Oldest
+                  </Button>
+                )}
+                {next !== null && (
+                  <Button
+                    component={Link}
+                    to="/server/received"
+                    search={{ after: next } as never}
+                    variant="default"
+                    size="xs"
+                  >
+                    Newer
+                  </Button>
+                )}
+              </nav>
+            )}
+          </Stack>
+        )}
+      </QueryView>
+      {chosen && (
+        <RetryDialog
+          message={chosen}
+          onClose={(done) => {
+            setChosen(undefined)
+            setMessage(done)
+          }}
+        />
+      )}
+    </section>
+  )
+}
+
+function RetryDialog({ message, onClose }: { readonly message: UnparsedMessage; onClose(done?: string): void }) {
+  const retry = useRetryUnparsed()
+  return (
+    <DialogFrame
+      title="Parse this message again?"
+      confirm="Parse it again"
+      isBusy={retry.isPending}
+      error={retry.error}
+      onConfirm={() =>
+        retry.mutate(message.id, {
+          onSuccess: ({ parse_error: problem }) =>
+            onClose(problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`),
+        })
+      }
+      onClose={() => onClose()}
+    >
+      <Text>
+        <bdi>{message.subject || '(no subject)'}</bdi>
+      </Text>
+      <Text>If that works, its account sees the whole message. Its events are not sent again.</Text>
+    </DialogFrame>
+  )
+}

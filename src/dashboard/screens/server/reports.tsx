@@ -1,0 +1,124 @@
+/** @module DMARC and TLS reports that other hosts send about domains of this service. */
+import { Anchor, Button, Stack, Text } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import type { DomainReport } from '#app/operator/model.ts'
+import { useReport, useReports } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { formatBytes } from '../../parts/format.ts'
+import { LongText } from '../../parts/long-text.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { ServerPage, SteadyTable } from './frame.tsx'
+import { SearchForm } from './search-form.tsx'
+
+const listRoute = getRouteApi('/server/reports')
+const oneRoute = getRouteApi('/server/reports/$id')
+
+const toKindWords = (kind: string): string => (kind === 'tls' ? 'TLS' : 'DMARC')
+
+const COLUMNS: readonly Column<DomainReport>[] = [
+  {
+    header: 'Domain',
+    cell: ({ id, domain }) => (
+      <Anchor component={Link} to="/server/reports/$id" params={{ id } as never} size="sm">
+        <bdi>{domain}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'Kind', width: '11%', cell: ({ kind }) => toKindWords(kind) },
+  { header: 'From', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
+  { header: 'Period', cell: (report) => <Period report={report} /> },
+  { header: 'Account', cell: ({ account }) => <bdi>{account ?? 'None'}</bdi> },
+  { header: 'Received', width: '15%', cell: ({ received_at: at }) => <Time iso={at} /> },
+]
+
+/** Reports cover whole days in UTC. */
+function Period({ report: { period_start: start, period_end: end } }: { readonly report: DomainReport }) {
+  const [first, last] = [start?.slice(0, 10), end?.slice(0, 10)]
+  return (
+    <>{first === undefined || last === undefined || first === last ? (first ?? last ?? '–') : `${first} to ${last}`}</>
+  )
+}
+
+export function ReportsScreen() {
+  const filters = listRoute.useSearch()
+  const query = useReports(filters)
+  const navigate = listRoute.useNavigate()
+  return (
+    <ServerPage
+      title="Domain reports"
+      query={query}
+      filters={
+        <SearchForm
+          label="Domain"
+          placeholder="example.com"
+          value={filters.domain}
+          error={findFieldError(query.error, 'domain')}
+          onSearch={(domain) => void navigate({ search: domain ? { domain } : {} })}
+        />
+      }
+    >
+      {({ data, pagination }) =>
+        pagination.total === 0 ? (
+          <EmptyState title={filters.domain ? 'No report about this domain' : 'No reports yet'}>
+            <Text maw={640}>
+              Other mail servers send DMARC reports, and reports about TLS, to the addresses that the DNS records of a
+              domain name. Those that arrive here are listed.
+            </Text>
+          </EmptyState>
+        ) : (
+          <>
+            <SteadyTable
+              label="Reports, newest first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={({ id }) => id}
+              listKey={JSON.stringify(filters)}
+              query={query}
+            />
+            <Pages path="/server/reports" page={filters.page ?? 1} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}
+
+export function ReportScreen() {
+  const { id } = oneRoute.useParams()
+  const query = useReport(id)
+  return (
+    <ServerPage
+      title={query.data ? `${toKindWords(query.data.kind)} report about ${query.data.domain}` : 'Domain report'}
+      query={query}
+      isRefreshed={false}
+      filters={
+        <div>
+          <Button component={Link} to="/server/reports" variant="default" size="xs">
+            Back to the reports
+          </Button>
+        </div>
+      }
+    >
+      {(report) => (
+        <Stack>
+          <Facts
+            facts={[
+              ['From', report.organisation],
+              ['Id of the reporter', report.report_id],
+              ['Period', <Period key="period" report={report} />],
+              ['Account', report.account ?? 'No account has this domain'],
+              ['Received', <Time key="received" iso={report.received_at} isExact />],
+              ['Size', formatBytes(report.size_bytes)],
+            ]}
+          />
+          {report.is_truncated && <Text size="sm">Only the first part is shown.</Text>}
+          <LongText label="Content of the report" text={report.content} />
+        </Stack>
+      )}
+    </ServerPage>
+  )
+}

@@ -1,0 +1,110 @@
+/** @module The settings of the running service, and where each comes from. */
+import { Code, Stack, Switch, Text, Title } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
+import type { SettingRecord } from '#app/operator/model.ts'
+import { useSettings } from '../../api/server.ts'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { EmptyState } from '../../parts/states.tsx'
+import { ServerPage } from './frame.tsx'
+import { SearchForm } from './search-form.tsx'
+
+const route = getRouteApi('/server/settings')
+
+const SOURCE_WORDS: Readonly<Record<string, string>> = {
+  environment: 'Environment',
+  file: 'File',
+  default: 'Default',
+}
+
+const COLUMNS: readonly Column<SettingRecord>[] = [
+  { header: 'Setting', width: '28%', cell: ({ variable }) => <Code>{variable}</Code> },
+  { header: 'Value', width: '22%', cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>) },
+  { header: 'From', width: '14%', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
+  {
+    header: 'Meaning',
+    cell: ({ description, allowed }) => (
+      <>
+        {description}
+        <Text size="sm" c="dimmed">
+          Allowed: {allowed}.
+        </Text>
+      </>
+    ),
+  },
+]
+
+export function ServerSettingsScreen() {
+  const { q, set } = route.useSearch()
+  const query = useSettings()
+  const navigate = route.useNavigate()
+  const search = (next: { q?: string | undefined; set?: boolean | undefined }) =>
+    void navigate({ search: { ...(next.q && { q: next.q }), ...(next.set && { set: true }) }, replace: true })
+  return (
+    <ServerPage
+      title="Settings of the server"
+      query={query}
+      filters={
+        <Stack gap="xs">
+          <SearchForm
+            label="Name or meaning"
+            placeholder="disk"
+            value={q}
+            onSearch={(text) => search({ q: text, set })}
+          />
+          <Switch
+            label="Only those that are set"
+            checked={set === true}
+            onChange={({ currentTarget }) => search({ q, set: currentTarget.checked })}
+          />
+        </Stack>
+      }
+    >
+      {(settings) => <Settings settings={filterSettings(settings, q, set === true)} />}
+    </ServerPage>
+  )
+}
+
+function Settings({ settings }: { readonly settings: readonly SettingRecord[] }) {
+  if (settings.length === 0)
+    return (
+      <EmptyState title="No setting matches">
+        <Text>Search for a part of the name, such as smtp, or of its meaning.</Text>
+      </EmptyState>
+    )
+  const topics = [...new Set(settings.map(({ topic }) => topic))]
+  return (
+    <Stack gap="xl">
+      <Text size="sm">
+        They are read at the start of the service: from the environment, else from the file that TASSIS_CONFIG names.
+        Secrets are not shown.
+      </Text>
+      {topics.map((topic) => (
+        <section key={topic}>
+          <Title order={2} size="h4" mb="xs">
+            {topic}
+          </Title>
+          <DataTable
+            label={`Settings: ${topic}`}
+            isWide
+            columns={COLUMNS}
+            rows={settings.filter((setting) => setting.topic === topic)}
+            toKey={({ variable }) => variable}
+          />
+        </section>
+      ))}
+    </Stack>
+  )
+}
+
+/** @param isSetOnly whether to leave out those with their default */
+const filterSettings = (
+  settings: readonly SettingRecord[],
+  q: string | undefined,
+  isSetOnly: boolean,
+): readonly SettingRecord[] => {
+  const wanted = q?.toLowerCase() ?? ''
+  return settings.filter(
+    ({ variable, toml_key: key, description, source }) =>
+      (!isSetOnly || source !== 'default') && `${variable} ${key} ${description}`.toLowerCase().includes(wanted),
+  )
+}

@@ -1,0 +1,150 @@
+/** @module The account: its name, the defaults of its mail, and what it is. */
+import { Alert, Anchor, Code, Group, Stack, Switch, Text, TextInput, Title } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { AccountChange, AccountRecord } from '#features/core/accounts/model.ts'
+import { request } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { Copy } from '../parts/copy.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { findFieldError } from '../parts/field-error.ts'
+import { FormError } from '../parts/form-error.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { Time } from '../parts/time.tsx'
+import { SettingsPage } from './settings/frame.tsx'
+import { ACCOUNT_KEY, formatLimit, useAccount, useChange } from './settings/queries.ts'
+import { omitFieldErrors, SubmitButton } from './settings/submit.tsx'
+
+export function SettingsScreen() {
+  const query = useAccount()
+  return (
+    <SettingsPage title="Settings">
+      <QueryView query={query}>
+        {({ data }) => (
+          <>
+            <Paused account={data} />
+            <AccountForm key={data.id} account={data} />
+            <AccountFacts account={data} />
+          </>
+        )}
+      </QueryView>
+    </SettingsPage>
+  )
+}
+
+const Paused = ({ account: { paused } }: { readonly account: AccountRecord }) =>
+  paused ? (
+    <Alert color="red" title="Sending is paused">
+      {paused.reason} Since <Time iso={paused.since} />. Queued mail is kept. The operator of this server can resume
+      sending.
+    </Alert>
+  ) : null
+
+const UNCHANGED = 'Nothing was changed yet.'
+
+function AccountForm({ account }: { readonly account: AccountRecord }) {
+  const roleReason = useAllowed('admin')
+  // Only what was changed here is sent: somebody else may be changing the rest.
+  const [changes, setChanges] = useState<AccountChange>({})
+  const save = useChange(
+    (body: AccountChange) => request('PATCH', '/v1/account', { body }),
+    ACCOUNT_KEY,
+    // The frame shows the name.
+    ['session'],
+  )
+  const { name, tracking_default, tracking_privacy } = { ...account, ...changes }
+  const isUnchanged = Object.keys(changes).length === 0
+  const set = (change: AccountChange) => {
+    save.reset()
+    setChanges((before) => ({ ...before, ...change }))
+  }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (!isUnchanged && roleReason === undefined) save.mutate(changes, { onSuccess: () => setChanges({}) })
+  }
+  return (
+    <form onSubmit={submit} noValidate aria-label="Account">
+      <Stack maw={560} align="flex-start">
+        {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+        <TextInput
+          w="100%"
+          label="Name"
+          description="People see it in invitations and when they choose an account."
+          value={name}
+          onChange={(event) => set({ name: event.currentTarget.value })}
+          error={findFieldError(save.error, 'name')}
+          readOnly={roleReason !== undefined}
+          maxLength={200}
+          dir="auto"
+          autoComplete="off"
+          required
+        />
+        <Switch
+          label="Track opens and clicks by default"
+          description="For emails that do not say so themselves. Links then lead through the tracking host, and HTML gets a tiny image."
+          checked={tracking_default}
+          disabled={roleReason !== undefined}
+          onChange={(event) => set({ tracking_default: event.currentTarget.checked })}
+        />
+        <Switch
+          label="Track without IP address and user agent"
+          description="Opens and clicks are then counted without either. It applies from the change on; what is stored stays."
+          checked={tracking_privacy}
+          disabled={roleReason !== undefined}
+          onChange={(event) => set({ tracking_privacy: event.currentTarget.checked })}
+        />
+        <FormError error={omitFieldErrors(save.error, 'name')} />
+        <Group>
+          <SubmitButton reason={roleReason ?? (isUnchanged ? UNCHANGED : undefined)} isBusy={save.isPending}>
+            Save
+          </SubmitButton>
+          <Text component="span" role="status" size="sm">
+            {save.isSuccess && isUnchanged && 'Saved.'}
+          </Text>
+        </Group>
+      </Stack>
+    </form>
+  )
+}
+
+const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
+  <Stack component="section" gap="sm" aria-labelledby="facts">
+    <Title order={2} size="h4" id="facts">
+      About this account
+    </Title>
+    <Facts
+      facts={[
+        [
+          'Id',
+          <Group key="id" gap="xs">
+            <Code>{account.id}</Code>
+            <Copy value={account.id} what="id of the account" />
+          </Group>,
+        ],
+        ['Address', account.email],
+        [
+          'Plan',
+          <Anchor
+            key="plan"
+            component={Link}
+            to="/settings/plan"
+            size="sm"
+          >{`${account.plan}, and what it allows`}</Anchor>,
+        ],
+        [
+          'Recipients this month',
+          `${account.emails_sent_this_month.toLocaleString()} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
+        ],
+        ['Counted again from', <Time key="reset" iso={account.quota_reset_at} />],
+        ['Created', <Time key="created" iso={account.created_at} isExact />],
+      ]}
+    />
+    <Text size="sm" maw={640}>
+      Mail that is only captured, for tests, is in the{' '}
+      <Anchor component={Link} to="/sandbox" size="sm" underline="always">
+        Sandbox
+      </Anchor>
+      . What is kept for how long is set by the operator of this server.
+    </Text>
+  </Stack>
+)

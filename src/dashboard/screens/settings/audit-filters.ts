@@ -1,0 +1,60 @@
+/** @module The filters of the audit log: in the URL, and as `/v1` takes them. */
+import { toInstant } from '../emails/filters.ts'
+
+const FILTER_NAMES = [
+  'action',
+  'actor_type',
+  'actor_id',
+  'resource_type',
+  'resource_id',
+  'from_date',
+  'to_date',
+] as const
+
+type FilterName = (typeof FILTER_NAMES)[number]
+
+/** Dates are days in the reader's zone, such as 2026-11-21. */
+export type AuditFilters = { readonly [Name in FilterName]?: string }
+
+export interface AuditSearch extends AuditFilters {
+  /** Of a page after the first. */
+  readonly cursor?: string
+}
+
+/** Types of actors, with their words. */
+export const ACTOR_TYPES = {
+  user: 'Any user',
+  api_key: 'Any API key',
+  operator: 'The operator of this server',
+  system: 'The service itself',
+} as const
+
+const MAX_LENGTH = 512
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+
+function isValid(name: FilterName | 'cursor', text: string): boolean {
+  if (name === 'actor_type') return Object.hasOwn(ACTOR_TYPES, text)
+  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : text !== ''
+}
+
+/** Reads the query of a URL; what is not a filter is left out. */
+export function parseAuditSearch(search: Readonly<Record<string, unknown>>): AuditSearch {
+  return Object.fromEntries(
+    [...FILTER_NAMES, 'cursor' as const].flatMap((name) => {
+      const value = search[name]
+      // The router reads a value such as 42 as a number.
+      const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
+      const trimmed = typeof text === 'string' ? text.trim().slice(0, MAX_LENGTH) : ''
+      return isValid(name, trimmed) ? [[name, trimmed]] : []
+    }),
+  )
+}
+
+/** The parameters of `GET /v1/audit-logs`; a day covers its first to its last instant in the reader's zone. */
+export const toAuditQuery = ({ from_date: first, to_date: last, ...filters }: AuditSearch) => ({
+  ...filters,
+  from_date: toInstant(first, 'T00:00:00.000'),
+  to_date: toInstant(last, 'T23:59:59.999'),
+})
+
+export const hasFilters = (search: AuditSearch): boolean => FILTER_NAMES.some((name) => search[name] !== undefined)

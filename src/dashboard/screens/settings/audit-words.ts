@@ -1,0 +1,124 @@
+/** @module Entries of the audit log in words: who, what, to which thing. */
+import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+
+export interface KnownActors {
+  /** Addresses of members, by id. */
+  readonly users: ReadonlyMap<string, string>
+  /** Names of API keys, by id; empty for roles that may not see them. */
+  readonly keys: ReadonlyMap<string, string>
+}
+
+/** Actions whose name does not read as a sentence. Other ones are read from their name. */
+const ACTIONS: Readonly<Record<string, string>> = {
+  'account.auto_paused': 'Sending was paused',
+  'account.paused': 'Sending was paused',
+  'account.resumed': 'Sending was resumed',
+  'account.updated': 'Account settings changed',
+  'billing.customer_created': 'Became a customer of the payment provider',
+  'contact.imported': 'Contacts imported',
+  'domain.vouched_for': 'Domain verified without a DNS check',
+  'email.repeated': 'Email sent again',
+  'invitation.deleted': 'Invitation revoked',
+  'mailbox_message.acked': 'Mailbox message handled',
+  'mailbox_message.nacked': 'Mailbox message returned to its queue',
+  'member.role_changed': 'Role of a member changed',
+  'person.erased': 'Erasure of a person begun',
+  'session.account_changed': 'Switched to this account',
+  'session.created': 'Signed in',
+  'session.deleted': 'Signed out',
+  'sub_account.api_key_created': 'API key of a sub-account created',
+  'suppression.imported': 'Suppressions imported',
+  'user.login_failed': 'Sign-in failed',
+  'user.password_changed': 'Password changed',
+  'user.password_reset': 'Password set by a link',
+  'user.password_reset_requested': 'Link for a new password requested',
+  'user.recovery_code_used': 'Recovery code used',
+  'user.recovery_codes_renewed': 'Recovery codes renewed',
+  'user.signed_out': 'Signed out everywhere by the operator',
+  'user.signed_out_elsewhere': 'Signed out all other browsers',
+  'user.totp_disabled': 'Authenticator app turned off',
+  'user.totp_enabled': 'Authenticator app set up',
+  'webhook.deactivated': 'Webhook deactivated after failures',
+  'webhook.secret_revealed': 'Signing secret of a webhook shown',
+  'webhook.secret_rotated': 'Signing secret of a webhook replaced',
+  'webhook.tested': 'Test event sent to a webhook',
+}
+
+const RESOURCES: Readonly<Record<string, string>> = {
+  api_key: 'API key',
+  signup_form: 'Sign-up form',
+  sub_account: 'Sub-account',
+}
+
+const toCapital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+/** The type of a resource as a word. */
+export const toResourceWord = (type: string): string => RESOURCES[type] ?? toCapital(type.replaceAll('_', ' '))
+
+/** Suggested to those who filter by an action. */
+export const KNOWN_ACTIONS: readonly string[] = [
+  ...Object.keys(ACTIONS),
+  'api_key.created',
+  'api_key.deleted',
+  'domain.created',
+  'domain.deleted',
+  'invitation.created',
+  'member.added',
+  'member.removed',
+  'stream.created',
+  'template.updated',
+  'webhook.created',
+].toSorted()
+
+/** What was done. An unknown action is read from its name: "template.updated" is "Template updated". */
+export function toActionWords(action: string): string {
+  const known = ACTIONS[action]
+  if (known !== undefined) return known
+  const [resource = '', ...verb] = action.split('.')
+  return `${toResourceWord(resource)} ${verb.join(' ').replaceAll('_', ' ')}`.trim()
+}
+
+/** Fields of the metadata by which people know a thing, the best first. */
+const NAME_FIELDS = ['name', 'domain', 'email', 'email_address', 'address', 'slug', 'subject', 'url'] as const
+
+/** What people know the changed thing by; undefined when the entry does not say. */
+export function findResourceName(
+  { metadata, resource_id: id }: Pick<AuditLogRecord, 'metadata' | 'resource_id'>,
+  { users, keys }: KnownActors,
+): string | undefined {
+  const fields: Readonly<Record<string, unknown>> = typeof metadata === 'object' ? { ...metadata } : {}
+  for (const name of NAME_FIELDS) {
+    const value = fields[name]
+    if (typeof value === 'string' && value !== '') return value
+  }
+  return id === null ? undefined : (users.get(id) ?? keys.get(id))
+}
+
+/** What the service itself did, by the id of its actor. */
+const SERVICE_ACTORS: Readonly<Record<string, string>> = {
+  stripe: 'The payment provider',
+  system: 'The service, or somebody who was not signed in',
+}
+
+/** Who did it. */
+export function toActorWords(
+  { actor_type: type, actor_id: id }: Pick<AuditLogRecord, 'actor_type' | 'actor_id'>,
+  { users, keys }: KnownActors,
+): string {
+  if (type === 'operator') return 'The operator of this server'
+  if (type === 'system') return SERVICE_ACTORS[id] ?? 'The service'
+  if (id === 'erased') return type === 'user' ? 'A user whose data was erased' : 'An API key (erased)'
+  if (type === 'user') return users.get(id) ?? `A former member (${id})`
+  if (type === 'api_key') return `API key ${keys.get(id) ?? id}`
+  return `${type} ${id}`
+}
+
+/** The metadata, a line for each field. */
+export function listDetails(metadata: unknown): (readonly [name: string, value: string])[] {
+  if (metadata === null || metadata === undefined) return []
+  if (typeof metadata !== 'object') return [['details', String(metadata)]]
+  return Object.entries(metadata).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? value : JSON.stringify(value),
+  ])
+}

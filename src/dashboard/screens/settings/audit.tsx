@@ -1,0 +1,148 @@
+/** @module The audit log: who changed what, when, and from where. */
+import { Anchor, Button, Code, Stack, Text } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+import type { PageOf } from '../../api/client.ts'
+import { CursorPages } from '../../parts/cursor-pages.tsx'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { NewRows } from '../../parts/new-rows.tsx'
+import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { useSteadyRows } from '../../parts/steady-rows.ts'
+import { Time } from '../../parts/time.tsx'
+import { useKnownActors } from './audit-actors.ts'
+import { AuditFilterForm } from './audit-filter-form.tsx'
+import { type AuditSearch, hasFilters, toAuditQuery } from './audit-filters.ts'
+import {
+  findResourceName,
+  type KnownActors,
+  listDetails,
+  toActionWords,
+  toActorWords,
+  toResourceWord,
+} from './audit-words.ts'
+import { SettingsPage } from './frame.tsx'
+import { useRead } from './queries.ts'
+
+const PER_PAGE = 50
+
+export function AuditScreen() {
+  const search = useSearch({ from: '/settings/audit' })
+  const navigate = useNavigate()
+  const actors = useKnownActors()
+  const query = useRead<PageOf<AuditLogRecord>>(['audit'], '/v1/audit-logs', {
+    ...toAuditQuery(search),
+    per_page: PER_PAGE,
+  })
+  const show = (next: AuditSearch) => void navigate({ to: '/settings/audit', search: next as never })
+  const { cursor, ...filters } = search
+  const steady = useSteadyRows(JSON.stringify(search), query.isPlaceholderData ? undefined : query.data?.data)
+  return (
+    <SettingsPage title="Audit log">
+      <Text size="sm" maw={640}>
+        Every change has an entry, also those by API keys and by the operator. Sent mail is in Emails instead. Entries
+        are kept as long as the operator of this server has set.
+      </Text>
+      <AuditFilterForm key={JSON.stringify(filters)} filters={filters} actors={actors} onChange={show} />
+      <QueryView query={query}>
+        {({ data, pagination }) => (
+          <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+            <NewRows count={steady.newCount} onShow={steady.show} />
+            {data.length === 0 ? (
+              <Nothing isFiltered={hasFilters(search) || cursor !== undefined} onClear={() => show({})} />
+            ) : (
+              <DataTable
+                label="Entries, newest first"
+                columns={toColumns(actors)}
+                // While the next page is read, the one before stays.
+                rows={query.isPlaceholderData ? data : steady.rows}
+                toKey={({ id }) => id}
+              />
+            )}
+            <CursorPages next={pagination.next_cursor} summary={toSummary(pagination.total)} />
+          </Stack>
+        )}
+      </QueryView>
+    </SettingsPage>
+  )
+}
+
+const toSummary = (total: number): string => `${total.toLocaleString()} ${total === 1 ? 'entry' : 'entries'}`
+
+const Nothing = ({ isFiltered, onClear }: { readonly isFiltered: boolean; onClear(): void }) =>
+  isFiltered ? (
+    <EmptyState title="No entry matches these filters">
+      <Text>With filters, the newest 200,000 entries are searched. Days reach older ones.</Text>
+      <Button variant="default" onClick={onClear}>
+        Remove the filters
+      </Button>
+    </EmptyState>
+  ) : (
+    <EmptyState title="Changes will appear here" />
+  )
+
+const toColumns = (actors: KnownActors): readonly Column<AuditLogRecord>[] => [
+  { header: 'What', cell: (entry) => <What entry={entry} actors={actors} /> },
+  { header: 'Who', width: '28%', cell: (entry) => <bdi>{toActorWords(entry, actors)}</bdi> },
+  { header: 'When', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'From where', width: '17%', cell: ({ ip_address: address }) => address ?? '–' },
+]
+
+function What({ entry, actors }: { readonly entry: AuditLogRecord; readonly actors: KnownActors }) {
+  const { action, resource_type: type, resource_id: id, actor_id: actorId, metadata } = entry
+  const name = findResourceName(entry, actors)
+  return (
+    <Stack gap={2}>
+      <Text size="sm">
+        <Anchor
+          component={Link}
+          to="/settings/audit"
+          search={{ action } as never}
+          size="sm"
+          underline="always"
+          title={`Only ${action}`}
+        >
+          {toActionWords(action)}
+        </Anchor>
+        {name !== undefined && (
+          <>
+            : <bdi>{name}</bdi>
+          </>
+        )}
+      </Text>
+      <details>
+        <summary>
+          <Text span size="sm">
+            Details
+          </Text>
+        </summary>
+        <Facts
+          facts={[
+            ['Action', <Code key="action">{action}</Code>],
+            [
+              type === null ? 'Thing' : toResourceWord(type),
+              id !== null && (
+                <Anchor key="id" component={Link} to="/settings/audit" search={{ resource_id: id } as never} size="sm">
+                  {id}
+                </Anchor>
+              ),
+            ],
+            [
+              'Actor',
+              <Anchor
+                key="actor"
+                component={Link}
+                to="/settings/audit"
+                search={{ actor_id: actorId } as never}
+                size="sm"
+              >
+                {actorId}
+              </Anchor>,
+            ],
+            ...listDetails(metadata),
+          ]}
+        />
+      </details>
+    </Stack>
+  )
+}

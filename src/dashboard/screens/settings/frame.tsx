@@ -1,0 +1,79 @@
+/** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are a list. */
+import { Anchor, Flex, Group, NavLink, Stack } from '@mantine/core'
+import { useMediaQuery } from '@mantine/hooks'
+import { Link, useRouterState } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { Page } from '../../parts/page.tsx'
+
+const SETTINGS = [
+  { label: 'Account', to: '/settings' },
+  { label: 'Team', to: '/settings/team' },
+  { label: 'Your sign-in', to: '/settings/profile' },
+  { label: 'Streams', to: '/settings/streams' },
+  { label: 'Sub-accounts', to: '/settings/accounts' },
+  { label: 'Plan', to: '/settings/plan' },
+  { label: 'Audit log', to: '/settings/audit' },
+  { label: 'Privacy and deletion', to: '/settings/privacy' },
+] as const
+
+const NARROW = '(max-width: 61.99em)'
+
+interface SettingsPageProps {
+  readonly title: string
+  /** The primary action. */
+  readonly action?: ReactNode
+  /** The list that this screen is about one of. */
+  readonly list?: { readonly label: string; readonly to: string }
+  readonly children: ReactNode
+}
+
+export function SettingsPage({ title, action, list, children }: SettingsPageProps) {
+  const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  const isList = path === '/settings'
+  return (
+    <Page title={title} action={action}>
+      {((isNarrow && !isList) || list) && (
+        <Group component="nav" aria-label="Path">
+          {isNarrow && (
+            <Anchor component={Link} to="/settings">
+              All settings
+            </Anchor>
+          )}
+          {list && (
+            <Anchor component={Link} to={list.to}>
+              {list.label}
+            </Anchor>
+          )}
+        </Group>
+      )}
+      <Flex direction={isNarrow ? 'column' : 'row'} gap="xl">
+        {(!isNarrow || isList) && <SettingsNavigation path={path} isNarrow={isNarrow} />}
+        <Stack gap="xl" flex={1} miw={0}>
+          {children}
+        </Stack>
+      </Flex>
+    </Page>
+  )
+}
+
+const SettingsNavigation = ({ path, isNarrow }: { readonly path: string; readonly isNarrow: boolean }) => (
+  <nav aria-label="Settings" style={isNarrow ? undefined : { flex: '0 0 11rem' }}>
+    {SETTINGS.map(({ label, to }) => {
+      const isHere = path === to || (to !== '/settings' && path.startsWith(`${to}/`))
+      return (
+        <NavLink
+          key={to}
+          component={Link}
+          to={to}
+          // Otherwise it counts as the page of all screens below it.
+          activeOptions={{ exact: to === '/settings' }}
+          label={label}
+          py={6}
+          active={isHere}
+          {...(isHere && { 'aria-current': 'page' })}
+        />
+      )
+    })}
+  </nav>
+)

@@ -1,0 +1,167 @@
+/** @module Invites somebody to the team; sends an invitation again; revokes one. */
+import { Alert, Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { CreatedInvitation, InvitationRecord } from '#features/people/team/model.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed, useSession } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { CommandBlock } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { useChange } from './queries.ts'
+import { type Role, RoleField } from './role-field.tsx'
+import { omitFieldErrors } from './submit.tsx'
+
+const TEAM_KEY = ['team'] as const
+
+interface Invitee {
+  readonly email: string
+  readonly role: string
+}
+
+/** Another invitation of the same address replaces the first. */
+const useInvite = () =>
+  useChange(
+    async (body: Invitee) =>
+      (await request<{ data: CreatedInvitation }>('POST', '/v1/team/invitations', { body })).data,
+    TEAM_KEY,
+  )
+
+export function InviteDialog({ onClose }: { onClose(): void }) {
+  const [email, setEmail] = useState('')
+  const [role, setRole] = useState<Role>('developer')
+  const invite = useInvite()
+  if (invite.data) return <InvitedDialog invitation={invite.data} onClose={onClose} />
+  return (
+    <DialogFrame
+      title="Invite somebody"
+      confirm="Invite"
+      isBusy={invite.isPending}
+      isIncomplete={email.trim() === ''}
+      error={omitFieldErrors(invite.error, 'email', 'role')}
+      onConfirm={() => invite.mutate({ email: email.trim(), role })}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Email address"
+        description="The invitation is a link in a mail to this address. Whoever reads that mail can use it."
+        value={email}
+        onChange={(event) => setEmail(event.currentTarget.value)}
+        error={findFieldError(invite.error, 'email')}
+        inputMode="email"
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        required
+        data-autofocus
+      />
+      <RoleField value={role} onChange={setRole} error={findFieldError(invite.error, 'role')} />
+    </DialogFrame>
+  )
+}
+
+interface InvitedDialogProps {
+  readonly invitation: CreatedInvitation
+  onClose(): void
+}
+
+/** What became of the mail. The link itself is in the mail only: it proves who reads the address. */
+const InvitedDialog = ({ invitation: { email, role, email_sent, expires_at }, onClose }: InvitedDialogProps) => (
+  <Modal opened onClose={onClose} title={email_sent ? 'The invitation is on its way' : 'No mail was sent'}>
+    <Stack>
+      {email_sent ? (
+        <Text>
+          A mail with the link goes to <bdi>{email}</bdi>. It is valid until <Time iso={expires_at} isExact />, once.
+        </Text>
+      ) : (
+        <MailMissing email={email} role={role} />
+      )}
+      <Group justify="flex-end">
+        <Button onClick={onClose} data-autofocus>
+          Done
+        </Button>
+      </Group>
+    </Stack>
+  </Modal>
+)
+
+/** As an argument of a shell. */
+const quote = (text: string): string => (/^[\w@.+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
+
+function MailMissing({ email, role }: Invitee) {
+  const { account } = useSession()
+  return (
+    <>
+      <Text>
+        The invitation of <bdi>{email}</bdi> is stored, but this service has no verified domain from which it could send
+        the mail. Verify a domain, then send the invitation again.
+      </Text>
+      <Text>Or the operator of this server adds the user with this command, which prints a link:</Text>
+      <CommandBlock command={`tassis users create ${quote(email)} --role ${role} --account ${account.id}`} />
+    </>
+  )
+}
+
+export function InvitationActions({ invitation }: { readonly invitation: InvitationRecord }) {
+  const { email, role } = invitation
+  const { role: ownRole } = useSession()
+  const adminReason = useAllowed('admin')
+  const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
+  const invite = useInvite()
+  const [isRevoking, setIsRevoking] = useState(false)
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        <ActionButton
+          size="compact-sm"
+          variant="default"
+          reason={adminReason ?? ownerReason}
+          loading={invite.isPending}
+          onClick={() => invite.mutate({ email, role })}
+          aria-label={`Send again to ${email}`}
+        >
+          Send again
+        </ActionButton>
+        <ActionButton
+          size="compact-sm"
+          variant="default"
+          reason={adminReason}
+          onClick={() => setIsRevoking(true)}
+          aria-label={`Revoke the invitation of ${email}`}
+        >
+          Revoke
+        </ActionButton>
+      </Group>
+      {invite.error && (
+        <Alert color="red" role="alert" p="xs">
+          {invite.error.message}
+        </Alert>
+      )}
+      {invite.data && <InvitedDialog invitation={invite.data} onClose={invite.reset} />}
+      {isRevoking && <RevokeDialog invitation={invitation} onClose={() => setIsRevoking(false)} />}
+    </Stack>
+  )
+}
+
+function RevokeDialog({ invitation, onClose }: { readonly invitation: InvitationRecord; onClose(): void }) {
+  const revoke = useChange(
+    () => request('DELETE', `/v1/team/invitations/${encodeURIComponent(invitation.id)}`),
+    TEAM_KEY,
+  )
+  return (
+    <DialogFrame
+      title="Revoke this invitation?"
+      confirm="Revoke"
+      isDangerous
+      isBusy={revoke.isPending}
+      error={revoke.error}
+      onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text>
+        The link that was sent to <bdi>{invitation.email}</bdi> becomes invalid immediately.
+      </Text>
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,82 @@
+/** @module Changes the role of a member, or removes one. */
+import { Alert, List, Text } from '@mantine/core'
+import { useState } from 'react'
+import type { MemberRecord } from '#features/people/team/model.ts'
+import { request } from '../../api/client.ts'
+import { useSession } from '../../api/session.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { useChange } from './queries.ts'
+import { type Role, RoleField } from './role-field.tsx'
+
+export type MemberDialogKind = 'role' | 'remove'
+
+interface MemberDialogProps {
+  readonly kind: MemberDialogKind
+  readonly member: MemberRecord
+  onClose(): void
+}
+
+export const MemberDialog = ({ kind, ...props }: MemberDialogProps) =>
+  kind === 'role' ? <RoleDialog {...props} /> : <RemoveDialog {...props} />
+
+type DialogProps = Omit<MemberDialogProps, 'kind'>
+
+const toPath = ({ id }: MemberRecord): string => `/v1/team/members/${encodeURIComponent(id)}`
+
+function RoleDialog({ member, onClose }: DialogProps) {
+  const [role, setRole] = useState(member.role as Role)
+  const { user } = useSession()
+  // The session has the role of its user.
+  const change = useChange(() => request('PATCH', toPath(member), { body: { role } }), ['team'], ['session'])
+  return (
+    <DialogFrame
+      title={`Role of ${member.email}`}
+      confirm="Change the role"
+      isBusy={change.isPending}
+      isIncomplete={role === member.role}
+      error={change.error}
+      onConfirm={() => change.mutate(undefined, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text size="sm">The new role applies from the next request on, also in browsers that are open.</Text>
+      <RoleField value={role} onChange={setRole} />
+      {member.id === user.id && role !== member.role && (
+        <Alert color="yellow" title="This is you">
+          Another owner or admin must give the role back to you.
+        </Alert>
+      )}
+    </DialogFrame>
+  )
+}
+
+function RemoveDialog({ member, onClose }: DialogProps) {
+  const { user, account } = useSession()
+  const isSelf = member.id === user.id
+  const remove = useChange(() => request('DELETE', toPath(member)), ['team'])
+  const leave = () =>
+    remove.mutate(undefined, {
+      // The session has ended: this page would only ask to sign in again.
+      onSuccess: () => (isSelf ? location.assign('/login') : onClose()),
+    })
+  return (
+    <DialogFrame
+      title={isSelf ? 'Leave this team?' : 'Remove this member?'}
+      confirm={isSelf ? 'Leave the team' : 'Remove'}
+      isDangerous
+      isBusy={remove.isPending}
+      error={remove.error}
+      onConfirm={leave}
+      onClose={onClose}
+    >
+      <Text>
+        <bdi>{member.email}</bdi> will no longer belong to <bdi>{account.name}</bdi>:
+      </Text>
+      <List size="sm">
+        <List.Item>All browsers in which they are signed in here are signed out immediately.</List.Item>
+        <List.Item>Invitations that they sent are no longer valid.</List.Item>
+        <List.Item>API keys that they created stay: they belong to the account. Delete those that they know.</List.Item>
+        <List.Item>A user who belongs to no other account is deleted.</List.Item>
+      </List>
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,123 @@
+/** @module Everything that the account stores of one address: to hand it out, or to erase it. */
+import { Alert, Group, List, Stack, Text, TextInput } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { ErasureResult } from '#features/lifecycle/privacy/model.ts'
+import { request } from '../../api/client.ts'
+import { download } from '../../api/download.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { ErasureProgress } from './erasure-progress.tsx'
+import { useChange } from './queries.ts'
+import { omitFieldErrors } from './submit.tsx'
+
+/** What the buttons do needs an address. */
+const NO_ADDRESS = 'Enter an address first.'
+
+export function PersonData() {
+  const roleReason = useAllowed('admin')
+  const [text, setText] = useState('')
+  const email = text.trim()
+  const [isErasing, setIsErasing] = useState(false)
+  const { operation } = useSearch({ from: '/settings/privacy' })
+  const navigate = useNavigate()
+  const save = useChange(() => download('/v1/gdpr/export', { email }))
+  const erase = useChange((address: string) =>
+    request<ErasureResult>('DELETE', `/v1/gdpr/erase?${new URLSearchParams({ email: address })}`),
+  )
+  const reason = roleReason ?? (email === '' ? NO_ADDRESS : undefined)
+  const error = save.error ?? erase.error
+  return (
+    <>
+      <Text size="sm" maw={640}>
+        The export is one JSON file with the emails to an address, their contents and events, its suppressions and
+        contacts, and received mail. Other recipients are left out, so you can hand it to the person.
+      </Text>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (reason === undefined) save.mutate(undefined)
+        }}
+        noValidate
+        aria-labelledby="person"
+      >
+        <Stack gap="sm" align="flex-start">
+          <TextInput
+            w="min(100%, 24rem)"
+            label="Address of the person"
+            description="In any spelling that means the same."
+            value={text}
+            onChange={(event) => {
+              save.reset()
+              erase.reset()
+              setText(event.currentTarget.value)
+            }}
+            error={findFieldError(error, 'email')}
+            inputMode="email"
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+          />
+          <Group gap="xs">
+            <ActionButton
+              variant="default"
+              reason={reason}
+              loading={save.isPending}
+              onClick={() => save.mutate(undefined)}
+            >
+              Download person.json
+            </ActionButton>
+            <ActionButton variant="default" reason={reason} onClick={() => setIsErasing(true)}>
+              Erase this person
+            </ActionButton>
+          </Group>
+        </Stack>
+      </form>
+      <Text size="sm" role="status">
+        {save.isSuccess && 'The download has begun. The browser shows its progress.'}
+      </Text>
+      <FormError error={omitFieldErrors(error, 'email')} />
+      {operation !== undefined && <ErasureProgress key={operation} operationId={operation} />}
+      {isErasing && (
+        <DialogFrame
+          title="Erase this person?"
+          confirm="Erase"
+          isDangerous
+          isBusy={erase.isPending}
+          typed={email}
+          error={erase.error}
+          onConfirm={() =>
+            erase.mutate(email, {
+              onSuccess: (result) => {
+                void navigate({ to: '/settings/privacy', search: { operation: result.operation_id } as never })
+                setIsErasing(false)
+                setText('')
+              },
+            })
+          }
+          onClose={() => setIsErasing(false)}
+        >
+          <ErasureConsequences email={email} />
+        </DialogFrame>
+      )}
+    </>
+  )
+}
+
+const ErasureConsequences = ({ email }: { readonly email: string }) => (
+  <>
+    <Alert color="red" title="This cannot be undone">
+      Everything that the account stores of <bdi>{email}</bdi> is erased.
+    </Alert>
+    <List size="sm">
+      <List.Item>Mail that waits for the address is cancelled.</List.Item>
+      <List.Item>Emails to it stay as empty records, so that counts and quota stay right.</List.Item>
+      <List.Item>Events lose their data. Contacts, received mail and captures are deleted.</List.Item>
+      <List.Item>Entries of the audit log that name the address lose their personal fields.</List.Item>
+      <List.Item>A suppression stays, as a keyed hash: the address gets no mail by mistake.</List.Item>
+    </List>
+  </>
+)

@@ -1,0 +1,76 @@
+/** @module The plans beside each other, each with the way to buy it. */
+import { Stack, Text } from '@mantine/core'
+import type { CheckoutRecord, PlanRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { openProviderPage } from './provider-page.ts'
+import { formatLimit, useChange } from './queries.ts'
+
+interface PlanTableProps {
+  readonly subscription: SubscriptionRecord
+  readonly plans: readonly PlanRecord[]
+  /** Whether any plan can be bought here. */
+  readonly isSold: boolean
+}
+
+export function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
+  const columns: readonly Column<PlanRecord>[] = [
+    {
+      header: 'Plan',
+      cell: ({ plan }) => (
+        <Text size="sm" fw={plan === subscription.plan ? 700 : 400}>
+          {plan}
+          {plan === subscription.plan && ' (yours)'}
+        </Text>
+      ),
+    },
+    { header: 'Recipients a month', cell: ({ monthly_quota: quota }) => formatLimit(quota) },
+    { header: 'Domains', cell: ({ max_domains: max }) => formatLimit(max) },
+    { header: 'Sub-accounts', cell: ({ max_sub_accounts: max }) => formatLimit(max) },
+    { header: 'Tracking', cell: ({ tracking_enabled: isOn }) => (isOn ? 'Yes' : 'No') },
+    ...(isSold
+      ? [
+          { header: 'Price a month', cell: formatPrice },
+          {
+            header: 'Actions',
+            cell: (plan: PlanRecord) => <Buy plan={plan} subscription={subscription} />,
+          },
+        ]
+      : []),
+  ]
+  return <DataTable label="Plans, the smallest first" columns={columns} rows={plans} toKey={({ plan }) => plan} />
+}
+
+/** The payment provider shows the currency. */
+const formatPrice = ({ price_cents: cents }: PlanRecord): string =>
+  cents === 0 ? '–' : (cents / 100).toLocaleString(undefined, { minimumFractionDigits: 2 })
+
+function Buy({ plan, subscription }: { readonly plan: PlanRecord; readonly subscription: SubscriptionRecord }) {
+  const roleReason = useAllowed('owner')
+  const buy = useChange(async () => {
+    const page = `${location.origin}/app/settings/plan`
+    const body = { plan: plan.plan, success_url: `${page}?purchase=done`, cancel_url: `${page}?purchase=cancelled` }
+    const { data } = await request<{ data: CheckoutRecord }>('POST', '/v1/billing/checkout', { body })
+    openProviderPage(data.checkout_url)
+  })
+  if (plan.stripe_price_id === null) return <Text size="sm">Not for sale</Text>
+  if (subscription.stripe_subscription_id !== null)
+    return <Text size="sm">{plan.plan === subscription.plan ? 'Bought' : 'Change it by the button above'}</Text>
+  return (
+    <Stack gap="xs" align="flex-start">
+      <ActionButton
+        size="compact-sm"
+        reason={roleReason}
+        loading={buy.isPending}
+        onClick={() => buy.mutate(undefined)}
+        aria-label={`Buy the plan ${plan.plan}`}
+      >
+        Buy
+      </ActionButton>
+      <FormError error={buy.error} />
+    </Stack>
+  )
+}

@@ -1,0 +1,169 @@
+/** @module The plan: what it allows, what is used of it, and where it is bought and changed. */
+import { Alert, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { useSearch } from '@tanstack/react-router'
+import type { AccountRecord } from '#features/core/accounts/model.ts'
+import type { PlanRecord, PortalRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
+import { type PageOf, request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import type { Tone } from '../../parts/tone.ts'
+import { SettingsPage } from './frame.tsx'
+import { PlanTable } from './plan-table.tsx'
+import { openProviderPage } from './provider-page.ts'
+import { formatLimit, isLimited, useAccount, useChange, useRead } from './queries.ts'
+
+export function PlanScreen() {
+  const account = useAccount()
+  const subscription = useRead<{ data: SubscriptionRecord }>(['plan', 'subscription'], '/v1/billing/subscription')
+  const plans = useRead<PageOf<PlanRecord>>(['plan', 'all'], '/v1/billing/plans')
+  const { purchase } = useSearch({ from: '/settings/plan' })
+  return (
+    <SettingsPage title="Plan">
+      {purchase === 'done' && (
+        <Alert color="green" title="Thank you">
+          The plan changes as soon as the payment provider confirms the purchase, usually within a minute.
+        </Alert>
+      )}
+      {purchase === 'cancelled' && <Alert color="gray">Nothing was bought.</Alert>}
+      <QueryView query={account}>{({ data }) => <Usage account={data} />}</QueryView>
+      <QueryView query={subscription}>
+        {({ data }) => (
+          <QueryView query={plans}>
+            {({ data: all }) => (
+              <>
+                <Subscription subscription={data} plans={all} />
+                <Plans subscription={data} plans={all} />
+              </>
+            )}
+          </QueryView>
+        )}
+      </QueryView>
+    </SettingsPage>
+  )
+}
+
+const HIGH_PERCENT = 80
+
+function Usage({ account }: { readonly account: AccountRecord }) {
+  const { monthly_quota: quota, emails_sent_this_month: sent, quota_reset_at: resetAt } = account
+  const percent = quota === 0 ? 100 : Math.min(100, (sent / quota) * 100)
+  return (
+    <Stack component="section" gap="xs" aria-labelledby="usage" maw={640}>
+      <Title order={2} size="h4" id="usage">
+        Recipients this month
+      </Title>
+      <Text>
+        {sent.toLocaleString()} of {formatLimit(quota).toLowerCase()}
+        {isLimited(quota) && ` (${Math.floor(percent)} %)`}
+      </Text>
+      {isLimited(quota) && (
+        <Progress value={percent} color={percent >= HIGH_PERCENT ? 'orange' : 'blue'} aria-label="Used of the quota" />
+      )}
+      <Text size="sm">
+        Counted again from <Time iso={resetAt} />. Beyond the quota new mail is rejected until then; sandbox mail does
+        not count.
+      </Text>
+    </Stack>
+  )
+}
+
+const STATUSES: Readonly<Record<string, { readonly word: string; readonly tone: Tone }>> = {
+  active: { word: 'Active', tone: 'good' },
+  trialing: { word: 'Trial', tone: 'active' },
+  past_due: { word: 'Payment overdue', tone: 'bad' },
+  canceled: { word: 'Ended', tone: 'neutral' },
+}
+
+interface PlanProps {
+  readonly subscription: SubscriptionRecord
+  readonly plans: readonly PlanRecord[]
+}
+
+function Subscription({ subscription, plans }: PlanProps) {
+  const { plan, subscription_status: status, billing_email, trial_ends_at, monthly_quota } = subscription
+  const current = plans.find((known) => known.plan === plan)
+  const state = STATUSES[status]
+  const isHeld = current !== undefined && monthly_quota < current.monthly_quota
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="current">
+      <Title order={2} size="h4" id="current">
+        Your plan: {plan}
+      </Title>
+      <Facts
+        facts={[
+          ['Subscription', state && <StatusLabel tone={state.tone}>{state.word}</StatusLabel>],
+          ['Invoices go to', billing_email],
+          ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} isExact />],
+          ['Recipients a month', formatLimit(monthly_quota)],
+          ['Domains', current && <Used key="domains" path="/v1/domains" limit={current.max_domains} />],
+          ['Templates', current && <Used key="templates" path="/v1/templates" limit={current.max_templates} />],
+          ['Webhooks', current && <Used key="webhooks" path="/v1/webhooks" limit={current.max_webhooks} />],
+          ['Contact lists', current && <Used key="lists" path="/v1/contact-lists" limit={current.max_contact_lists} />],
+          ['Sub-accounts', current && <SubAccountsUsed limit={current.max_sub_accounts} />],
+          ['Tracking', current && (current.tracking_enabled ? 'Opens and clicks' : 'Not included')],
+        ]}
+      />
+      {isHeld && (
+        <Text size="sm" maw={640}>
+          The quota is below that of the plan ({formatLimit(current.monthly_quota)}): until the first invoice is paid,
+          or because the operator of this server has set it.
+        </Text>
+      )}
+      {status !== 'none' && <Portal />}
+    </Stack>
+  )
+}
+
+/** How many of a kind the account has, of those that the plan allows; only the limit while that is not known. */
+function Used({ path, limit }: { readonly path: string; readonly limit: number }) {
+  const { data } = useRead<PageOf<unknown>>(['plan', 'used', path], path, { per_page: 1 })
+  const max = formatLimit(limit)
+  return <>{data ? `${data.pagination.total.toLocaleString()} of ${max.toLowerCase()}` : max}</>
+}
+
+/** Only those who manage sub-accounts may count them. */
+const SubAccountsUsed = ({ limit }: { readonly limit: number }) =>
+  useAllowed('admin') === undefined ? <Used path="/v1/accounts" limit={limit} /> : formatLimit(limit)
+
+/** Leads to the pages of the payment provider, where invoices and cards are. */
+function Portal() {
+  const reason = useAllowed('owner')
+  const open = useChange(async () => {
+    const body = { return_url: `${location.origin}/app/settings/plan` }
+    const { data } = await request<{ data: PortalRecord }>('POST', '/v1/billing/portal', { body })
+    openProviderPage(data.portal_url)
+  })
+  return (
+    <Stack gap="xs" align="flex-start">
+      <ActionButton reason={reason} variant="default" loading={open.isPending} onClick={() => open.mutate(undefined)}>
+        Invoices, card, change or cancel
+      </ActionButton>
+      <Text size="sm">This opens a page of the payment provider.</Text>
+      <FormError error={open.error} />
+    </Stack>
+  )
+}
+
+function Plans({ subscription, plans }: PlanProps) {
+  const isSold = plans.some(({ stripe_price_id: price }) => price !== null)
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="plans">
+      <Title order={2} size="h4" id="plans">
+        All plans
+      </Title>
+      {!isSold && (
+        <Group>
+          <Text size="sm" maw={640}>
+            This server sells no plans. Its operator sets the plan of an account.
+          </Text>
+        </Group>
+      )}
+      <PlanTable subscription={subscription} plans={plans} isSold={isSold} />
+    </Stack>
+  )
+}

@@ -1,0 +1,141 @@
+/** @module The authenticator app of the user: set up, renew the recovery codes, turn off. */
+import { Alert, Group, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { RecoveryCodes } from '#features/people/team/model.ts'
+import { request } from '../../api/client.ts'
+import { useSession } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { useChange } from './queries.ts'
+import { omitFieldErrors } from './submit.tsx'
+
+const FEW_RECOVERY_CODES = 3
+
+export function SecondFactor() {
+  const { user } = useSession()
+  const [dialog, setDialog] = useState<'renew' | 'off'>()
+  const close = () => setDialog(undefined)
+  if (!user.totp_enabled)
+    return (
+      <Stack gap="sm" align="flex-start">
+        <StatusLabel tone="warning">Off</StatusLabel>
+        <Text size="sm" maw={640}>
+          With an app that shows a new code every 30 seconds, a stolen password is not enough to sign in.
+        </Text>
+        <Authenticator />
+      </Stack>
+    )
+  const left = user.recovery_codes_left
+  return (
+    <Stack gap="sm" align="flex-start">
+      <StatusLabel tone="good">On</StatusLabel>
+      <Text size="sm" maw={640}>
+        Signing in needs a code of the app, or one of your recovery codes. {left} recovery code
+        {left === 1 ? ' is' : 's are'} left.
+      </Text>
+      {left <= FEW_RECOVERY_CODES && (
+        <Alert color="yellow" title="Few recovery codes are left">
+          Without them and without the app you cannot sign in. Renew them now.
+        </Alert>
+      )}
+      <Group gap="xs">
+        <ActionButton size="xs" variant="default" reason={undefined} onClick={() => setDialog('renew')}>
+          Renew the recovery codes
+        </ActionButton>
+        <ActionButton size="xs" variant="default" reason={undefined} onClick={() => setDialog('off')}>
+          Turn it off
+        </ActionButton>
+      </Group>
+      {dialog === 'renew' && <RenewDialog onClose={close} />}
+      {dialog === 'off' && <TurnOffDialog onClose={close} />}
+    </Stack>
+  )
+}
+
+interface Factors {
+  readonly password: string
+  readonly code: string
+}
+
+const NO_FACTORS: Factors = { password: '', code: '' }
+const SESSION_KEY = ['session'] as const
+
+function RenewDialog({ onClose }: { onClose(): void }) {
+  const [factors, setFactors] = useState(NO_FACTORS)
+  const renew = useChange(
+    async (body: Factors) =>
+      (await request<{ data: RecoveryCodes }>('POST', '/v1/auth/totp/recovery-codes', { body })).data.recovery_codes,
+    SESSION_KEY,
+  )
+  const finish = (codes: readonly string[]) => {
+    showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes })
+    onClose()
+  }
+  return (
+    <DialogFrame
+      title="Renew the recovery codes?"
+      confirm="Renew"
+      isBusy={renew.isPending}
+      isIncomplete={factors.password === '' || factors.code === ''}
+      error={omitFieldErrors(renew.error, 'password', 'code')}
+      onConfirm={() => renew.mutate(factors, { onSuccess: finish })}
+      onClose={onClose}
+    >
+      <Text>You get ten new codes. Those before become invalid.</Text>
+      <FactorFields factors={factors} error={renew.error} onChange={setFactors} />
+    </DialogFrame>
+  )
+}
+
+function TurnOffDialog({ onClose }: { onClose(): void }) {
+  const [factors, setFactors] = useState(NO_FACTORS)
+  const turnOff = useChange((body: Factors) => request('DELETE', '/v1/auth/totp', { body }), SESSION_KEY)
+  return (
+    <DialogFrame
+      title="Turn the authenticator app off?"
+      confirm="Turn it off"
+      isDangerous
+      isBusy={turnOff.isPending}
+      isIncomplete={factors.password === '' || factors.code === ''}
+      error={omitFieldErrors(turnOff.error, 'password', 'code')}
+      onConfirm={() => turnOff.mutate(factors, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text>Your password alone is then enough to sign in as you. The recovery codes become invalid.</Text>
+      <FactorFields factors={factors} error={turnOff.error} onChange={setFactors} />
+    </DialogFrame>
+  )
+}
+
+interface FactorFieldsProps {
+  readonly factors: Factors
+  readonly error: unknown
+  onChange(factors: Factors): void
+}
+
+const FactorFields = ({ factors, error, onChange }: FactorFieldsProps) => (
+  <>
+    <PasswordInput
+      label="Password"
+      value={factors.password}
+      onChange={(event) => onChange({ ...factors, password: event.currentTarget.value })}
+      error={findFieldError(error, 'password')}
+      autoComplete="current-password"
+      required
+      data-autofocus
+    />
+    <TextInput
+      label="Code"
+      description="Six digits of the app, or a recovery code."
+      value={factors.code}
+      onChange={(event) => onChange({ ...factors, code: event.currentTarget.value })}
+      error={findFieldError(error, 'code')}
+      autoComplete="one-time-code"
+      required
+    />
+  </>
+)

@@ -1,0 +1,97 @@
+/** @module Browsers in which the user is signed in. */
+import { Group, Stack, Text } from '@mantine/core'
+import { useState } from 'react'
+import type { SessionRecord } from '#features/people/team/model.ts'
+import { type PageOf, request } from '../../api/client.ts'
+import { ActionButton } from '../../parts/action.tsx'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { toBrowserWords } from './browser-words.ts'
+import { useChange, useRead } from './queries.ts'
+
+const SESSIONS_KEY = ['sessions'] as const
+
+/** What is ended: one session, or all but that of this page. */
+type Ending = SessionRecord | 'others'
+
+export function Sessions() {
+  const query = useRead<PageOf<SessionRecord>>(SESSIONS_KEY, '/v1/auth/sessions')
+  const [ending, setEnding] = useState<Ending>()
+  const columns: readonly Column<SessionRecord>[] = [
+    {
+      header: 'Browser',
+      width: '30%',
+      cell: ({ user_agent: userAgent, is_current: isCurrent }) => (
+        <Stack gap={0}>
+          <Text size="sm" lineClamp={3} {...(userAgent !== null && { title: userAgent })}>
+            <bdi>{toBrowserWords(userAgent)}</bdi>
+          </Text>
+          {isCurrent && <StatusLabel tone="good">This browser</StatusLabel>}
+        </Stack>
+      ),
+    },
+    { header: 'Network', cell: ({ ip_address: address }) => address ?? '–' },
+    { header: 'Last used', cell: ({ last_seen_at: at }) => <Time iso={at} /> },
+    { header: 'Signed in', cell: ({ created_at: at }) => <Time iso={at} /> },
+    {
+      header: 'Actions',
+      width: '18%',
+      cell: (session) => (
+        <ActionButton
+          size="compact-sm"
+          variant="default"
+          reason={session.is_current ? 'This is the browser that you use now. Sign out in the menu above.' : undefined}
+          onClick={() => setEnding(session)}
+          aria-label={`Sign out ${toBrowserWords(session.user_agent)}`}
+        >
+          Sign out
+        </ActionButton>
+      ),
+    },
+  ]
+  return (
+    <QueryView query={query}>
+      {({ data }) => (
+        <Stack gap="sm" align="stretch">
+          <DataTable label="Browsers" columns={columns} rows={data} toKey={({ id }) => id} />
+          <Group>
+            <ActionButton
+              size="xs"
+              variant="default"
+              reason={data.length < 2 ? 'You are signed in nowhere else.' : undefined}
+              onClick={() => setEnding('others')}
+            >
+              Sign out all other browsers
+            </ActionButton>
+          </Group>
+          {ending && <EndDialog ending={ending} onClose={() => setEnding(undefined)} />}
+        </Stack>
+      )}
+    </QueryView>
+  )
+}
+
+function EndDialog({ ending, onClose }: { readonly ending: Ending; onClose(): void }) {
+  const isAll = ending === 'others'
+  const path = isAll ? '/v1/auth/sessions' : `/v1/auth/sessions/${encodeURIComponent(ending.id)}`
+  const end = useChange(() => request('DELETE', path), SESSIONS_KEY)
+  return (
+    <DialogFrame
+      title={isAll ? 'Sign out all other browsers?' : 'Sign out this browser?'}
+      confirm="Sign out"
+      isDangerous
+      isBusy={end.isPending}
+      error={end.error}
+      onConfirm={() => end.mutate(undefined, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text>
+        {isAll ? 'You stay signed in here. Everywhere else' : 'There'} you must sign in again before the next click.
+        What was typed and not saved {isAll ? 'there ' : ''}stays on the page.
+      </Text>
+    </DialogFrame>
+  )
+}

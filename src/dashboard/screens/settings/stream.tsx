@@ -1,0 +1,180 @@
+/** @module One stream: its reputation, its name and slug, and its deletion. */
+import { Alert, Anchor, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { StreamDetail } from '#features/setup/streams/model.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { useEscape } from '../../parts/use-escape.ts'
+import { SettingsPage } from './frame.tsx'
+import { useChange, useRead } from './queries.ts'
+import { omitFieldErrors, SubmitButton } from './submit.tsx'
+
+/** The stream of sends that name none. */
+const DEFAULT_SLUG = 'transactional'
+const DEFAULT_REASON = 'Every send without a stream uses this one, so it keeps its slug and cannot be deleted.'
+
+const toPath = (id: string): string => `/v1/streams/${encodeURIComponent(id)}`
+
+export function StreamScreen() {
+  const { id } = useParams({ from: '/settings/streams/$id' })
+  const query = useRead<{ data: StreamDetail }>(['streams', 'one', id], toPath(id))
+  const navigate = useNavigate()
+  useEscape(() => void navigate({ to: '/settings/streams' }))
+  return (
+    <SettingsPage title={query.data?.data.name ?? 'Stream'} list={{ label: 'All streams', to: '/settings/streams' }}>
+      <QueryView query={query}>
+        {({ data }) => (
+          <>
+            <Reputation stream={data} />
+            <StreamForm key={data.id} stream={data} />
+            <DeleteStream stream={data} />
+          </>
+        )}
+      </QueryView>
+    </SettingsPage>
+  )
+}
+
+interface StreamProps {
+  readonly stream: StreamDetail
+}
+
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
+
+const toShare = (count: number, rate: number | null): string =>
+  `${count.toLocaleString()}${rate === null ? '' : ` (${PERCENT.format(rate)})`}`
+
+function Reputation({ stream: { slug, reputation, created_at: created } }: StreamProps) {
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="reputation">
+      <Title order={2} size="h4" id="reputation">
+        Last {reputation.period_days} days
+      </Title>
+      <Facts
+        facts={[
+          ['Sent', reputation.sent.toLocaleString()],
+          ['Delivered', reputation.delivered.toLocaleString()],
+          ['Bounced', toShare(reputation.bounced, reputation.bounce_rate)],
+          ['Complaints', toShare(reputation.complained, reputation.complaint_rate)],
+          ['Created', <Time key="created" iso={created} isExact />],
+        ]}
+      />
+      <Text size="sm">
+        Recipients, without sandbox mail.{' '}
+        <Anchor component={Link} to="/emails" search={{ stream: slug } as never} size="sm" underline="always">
+          See the emails of this stream
+        </Anchor>
+      </Text>
+    </Stack>
+  )
+}
+
+interface StreamChanges {
+  readonly name?: string
+  readonly slug?: string
+}
+
+function StreamForm({ stream }: StreamProps) {
+  const roleReason = useAllowed('developer')
+  // Only what was changed here is sent: somebody else may be changing the rest.
+  const [changes, setChanges] = useState<StreamChanges>({})
+  const save = useChange((body: StreamChanges) => request('PUT', toPath(stream.id), { body }), ['streams'])
+  const isDefault = stream.slug === DEFAULT_SLUG
+  const isUnchanged = Object.keys(changes).length === 0
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (!isUnchanged && roleReason === undefined) save.mutate(changes, { onSuccess: () => setChanges({}) })
+  }
+  const field = (name: 'name' | 'slug') => ({
+    w: '100%',
+    value: changes[name] ?? stream[name],
+    error: findFieldError(save.error, name),
+    onChange: (event: { currentTarget: { value: string } }) => {
+      const { value } = event.currentTarget
+      save.reset()
+      setChanges((before) => ({ ...before, [name]: value }))
+    },
+    autoComplete: 'off',
+  })
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="change">
+      <Title order={2} size="h4" id="change">
+        Name and slug
+      </Title>
+      <form onSubmit={submit} noValidate aria-labelledby="change">
+        <Stack maw={480} align="flex-start">
+          {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+          <TextInput {...field('name')} label="Name" maxLength={200} dir="auto" readOnly={roleReason !== undefined} />
+          <TextInput
+            {...field('slug')}
+            label="Slug"
+            description={
+              isDefault ? DEFAULT_REASON : 'Sends that still name the old slug are rejected once it is changed.'
+            }
+            readOnly={isDefault || roleReason !== undefined}
+            autoCapitalize="none"
+            spellCheck={false}
+          />
+          <FormError error={omitFieldErrors(save.error, 'name', 'slug')} />
+          <Group>
+            <SubmitButton
+              reason={roleReason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)}
+              isBusy={save.isPending}
+            >
+              Save
+            </SubmitButton>
+            <Text component="span" role="status" size="sm">
+              {save.isSuccess && isUnchanged && 'Saved.'}
+            </Text>
+          </Group>
+        </Stack>
+      </form>
+    </Stack>
+  )
+}
+
+function DeleteStream({ stream }: StreamProps) {
+  const roleReason = useAllowed('developer')
+  const [isOpen, setIsOpen] = useState(false)
+  const navigate = useNavigate()
+  const remove = useChange(() => request('DELETE', toPath(stream.id)), ['streams', 'list'])
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="delete" align="flex-start">
+      <Title order={2} size="h4" id="delete">
+        Delete
+      </Title>
+      <ActionButton
+        variant="default"
+        reason={roleReason ?? (stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined)}
+        onClick={() => setIsOpen(true)}
+      >
+        Delete this stream
+      </ActionButton>
+      {isOpen && (
+        <DialogFrame
+          title="Delete this stream?"
+          confirm="Delete"
+          isDangerous
+          isBusy={remove.isPending}
+          typed={stream.slug}
+          error={remove.error}
+          onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/streams' }) })}
+          onClose={() => setIsOpen(false)}
+        >
+          <Text>
+            Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be
+            deleted while mail of it is queued or scheduled.
+          </Text>
+        </DialogFrame>
+      )}
+    </Stack>
+  )
+}

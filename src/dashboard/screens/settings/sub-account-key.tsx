@@ -1,0 +1,113 @@
+/** @module Creates an API key of a sub-account. The key is shown once. */
+import { Button, Code, Group, Modal, Radio, Stack, Text, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
+import type { CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
+import { request } from '../../api/client.ts'
+import { Copy } from '../../parts/copy.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { useChange } from './queries.ts'
+import { omitFieldErrors } from './submit.tsx'
+
+interface KeyChoice {
+  readonly label: string
+  readonly text: string
+  /** Left out: all. */
+  readonly scopes?: string[]
+}
+
+type ChoiceName = 'send' | 'mail' | 'all'
+
+const CHOICES: Readonly<Record<ChoiceName, KeyChoice>> = {
+  send: { label: 'Send', text: 'Send emails, and nothing else.', scopes: ['emails:send'] },
+  mail: {
+    label: 'Send and see',
+    text: 'Send emails and read what became of them.',
+    scopes: ['emails:send', 'emails:read'],
+  },
+  all: { label: 'Everything', text: 'Whatever its owner may do, except what needs a signed-in user.' },
+}
+
+interface KeyDialogProps {
+  readonly account: SubAccountRecord
+  onClose(): void
+}
+
+export function KeyDialog({ account, onClose }: KeyDialogProps) {
+  const [name, setName] = useState('')
+  const [choice, setChoice] = useState<ChoiceName>('mail')
+  const create = useChange(
+    async (body: NewApiKey) =>
+      (
+        await request<{ data: CreatedApiKey }>('POST', `/v1/accounts/${encodeURIComponent(account.id)}/api-keys`, {
+          body,
+        })
+      ).data,
+  )
+  if (create.data) return <CreatedKey created={create.data} onClose={onClose} />
+  const { scopes } = CHOICES[choice]
+  return (
+    <DialogFrame
+      title="Create an API key for it"
+      confirm="Create"
+      isBusy={create.isPending}
+      isIncomplete={name.trim() === ''}
+      error={omitFieldErrors(create.error, 'name')}
+      onConfirm={() => create.mutate({ name: name.trim(), ...(scopes && { scopes }) })}
+      onClose={onClose}
+    >
+      <Text size="sm">
+        The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
+      </Text>
+      <TextInput
+        label="What it is for"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        error={findFieldError(create.error, 'name')}
+        maxLength={200}
+        dir="auto"
+        autoComplete="off"
+        required
+        data-autofocus
+      />
+      <Radio.Group label="What it may do" value={choice} onChange={(value) => setChoice(value as ChoiceName)}>
+        <Stack gap="xs" mt="xs">
+          {Object.entries(CHOICES).map(([value, { label, text }]) => (
+            <Radio key={value} value={value} label={label} description={text} />
+          ))}
+        </Stack>
+      </Radio.Group>
+    </DialogFrame>
+  )
+}
+
+interface CreatedKeyProps {
+  readonly created: CreatedApiKey
+  onClose(): void
+}
+
+/** Closes only by its button: the key is not shown again. */
+const CreatedKey = ({ created: { key, name }, onClose }: CreatedKeyProps) => (
+  <Modal
+    opened
+    onClose={() => undefined}
+    title="The key was created"
+    closeOnClickOutside={false}
+    closeOnEscape={false}
+    withCloseButton={false}
+  >
+    <Stack>
+      <Text>
+        This is the key <bdi>{name}</bdi>. It is not stored here and not shown again: copy it now.
+      </Text>
+      <Code block style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+        {key}
+      </Code>
+      <Group justify="space-between">
+        <Copy value={key} what="API key" />
+        <Button onClick={onClose}>I have kept it</Button>
+      </Group>
+    </Stack>
+  </Modal>
+)

@@ -1,0 +1,223 @@
+/** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
+import { Alert, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
+import type { Overview } from '#features/reporting/analytics/model.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { useEscape } from '../../parts/use-escape.ts'
+import { SettingsPage } from './frame.tsx'
+import { isLimited, useChange, useRead } from './queries.ts'
+import { KeyDialog } from './sub-account-key.tsx'
+import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
+import { omitFieldErrors, SubmitButton } from './submit.tsx'
+
+export function SubAccountScreen() {
+  const { id } = useParams({ from: '/settings/accounts/$id' })
+  const reason = useAllowed('admin')
+  const navigate = useNavigate()
+  useEscape(() => void navigate({ to: '/settings/accounts' }))
+  return reason === undefined ? (
+    <Loaded id={id} />
+  ) : (
+    <SettingsPage title="Sub-account">
+      <Alert color="gray">{reason}</Alert>
+    </SettingsPage>
+  )
+}
+
+const toPath = (id: string): string => `/v1/accounts/${encodeURIComponent(id)}`
+
+function Loaded({ id }: { readonly id: string }) {
+  const query = useRead<{ data: SubAccountRecord }>(['sub-accounts', 'one', id], toPath(id))
+  return (
+    <SettingsPage
+      title={query.data?.data.name ?? 'Sub-account'}
+      list={{ label: 'All sub-accounts', to: '/settings/accounts' }}
+    >
+      <QueryView query={query}>
+        {({ data }) => (
+          <>
+            <Counts account={data} />
+            <Actions account={data} />
+            <ChangeForm key={data.id} account={data} />
+          </>
+        )}
+      </QueryView>
+    </SettingsPage>
+  )
+}
+
+interface SubAccountProps {
+  readonly account: SubAccountRecord
+}
+
+function Counts({ account }: SubAccountProps) {
+  const query = useRead<{ data: Overview }>(['sub-accounts', 'counts', account.id], `${toPath(account.id)}/analytics`)
+  return (
+    <Stack gap="sm">
+      <SubAccountStatus isActive={account.is_active} />
+      {!account.is_active && (
+        <Text size="sm">
+          Its keys and sessions are rejected, and its waiting mail is held. Mail to its domains is still accepted.
+        </Text>
+      )}
+      <Facts
+        facts={[
+          ['Owner', account.email],
+          ['Recipients this month', toUsage(account)],
+          ['Created', <Time key="created" iso={account.created_at} isExact />],
+          ['Id', <Code key="id">{account.id}</Code>],
+        ]}
+      />
+      <Title order={2} size="h4">
+        Last 30 days
+      </Title>
+      <QueryView query={query}>
+        {({ data }) => (
+          <Facts
+            facts={[
+              ['Sent', data.sent.toLocaleString()],
+              ['Delivered', data.delivered.toLocaleString()],
+              ['Bounced', data.bounced.toLocaleString()],
+              ['Complaints', data.complaints.toLocaleString()],
+              ['Opened', data.opens.toLocaleString()],
+              ['Clicked', data.clicks.toLocaleString()],
+            ]}
+          />
+        )}
+      </QueryView>
+    </Stack>
+  )
+}
+
+function ChangeForm({ account }: SubAccountProps) {
+  const [changes, setChanges] = useState<{ readonly name?: string; readonly monthly_quota?: number | null }>({})
+  const save = useChange((body: typeof changes) => request('PATCH', toPath(account.id), { body }), ['sub-accounts'])
+  const isUnchanged = Object.keys(changes).length === 0
+  const set = (change: typeof changes) => {
+    save.reset()
+    setChanges((before) => ({ ...before, ...change }))
+  }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (!isUnchanged) save.mutate(changes, { onSuccess: () => setChanges({}) })
+  }
+  const quota = changes.monthly_quota === undefined ? account.monthly_quota : changes.monthly_quota
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="change">
+      <Title order={2} size="h4" id="change">
+        Name and quota
+      </Title>
+      <form onSubmit={submit} noValidate aria-labelledby="change">
+        <Stack maw={480} align="stretch">
+          <TextInput
+            label="Name"
+            value={changes.name ?? account.name}
+            onChange={(event) => set({ name: event.currentTarget.value })}
+            error={findFieldError(save.error, 'name')}
+            maxLength={200}
+            dir="auto"
+            autoComplete="off"
+          />
+          <QuotaField
+            value={quota !== null && isLimited(quota) ? quota : undefined}
+            error={findFieldError(save.error, 'monthly_quota')}
+            onChange={(next) => set({ monthly_quota: next ?? null })}
+          />
+          <FormError error={omitFieldErrors(save.error, 'name', 'monthly_quota')} />
+          <Group>
+            <SubmitButton reason={isUnchanged ? 'Nothing was changed yet.' : undefined} isBusy={save.isPending}>
+              Save
+            </SubmitButton>
+            <Text component="span" role="status" size="sm">
+              {save.isSuccess && isUnchanged && 'Saved.'}
+            </Text>
+          </Group>
+        </Stack>
+      </form>
+    </Stack>
+  )
+}
+
+type ActionDialog = 'key' | 'disable' | 'enable' | 'delete'
+
+function Actions({ account }: SubAccountProps) {
+  const [dialog, setDialog] = useState<ActionDialog>()
+  const close = () => setDialog(undefined)
+  const button = (name: ActionDialog, label: string) => (
+    <ActionButton size="xs" variant="default" reason={undefined} onClick={() => setDialog(name)}>
+      {label}
+    </ActionButton>
+  )
+  return (
+    <Group gap="xs">
+      {button('key', 'Create an API key for it')}
+      {account.is_active ? button('disable', 'Disable') : button('enable', 'Enable')}
+      {button('delete', 'Delete')}
+      {dialog === 'key' && <KeyDialog account={account} onClose={close} />}
+      {(dialog === 'disable' || dialog === 'enable') && (
+        <SwitchDialog account={account} isActive={dialog === 'enable'} onClose={close} />
+      )}
+      {dialog === 'delete' && <DeleteDialog account={account} onClose={close} />}
+    </Group>
+  )
+}
+
+interface DialogProps extends SubAccountProps {
+  onClose(): void
+}
+
+function SwitchDialog({ account, isActive, onClose }: DialogProps & { readonly isActive: boolean }) {
+  const change = useChange(
+    () => request('PATCH', toPath(account.id), { body: { is_active: isActive } }),
+    ['sub-accounts'],
+  )
+  return (
+    <DialogFrame
+      title={isActive ? 'Enable this sub-account?' : 'Disable this sub-account?'}
+      confirm={isActive ? 'Enable' : 'Disable'}
+      isDangerous={!isActive}
+      isBusy={change.isPending}
+      error={change.error}
+      onConfirm={() => change.mutate(undefined, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text>
+        {isActive
+          ? 'The same keys and sessions work again, and held mail is sent.'
+          : 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'}
+      </Text>
+    </DialogFrame>
+  )
+}
+
+function DeleteDialog({ account, onClose }: DialogProps) {
+  const navigate = useNavigate()
+  const remove = useChange(() => request('DELETE', toPath(account.id)), ['sub-accounts', 'list'])
+  return (
+    <DialogFrame
+      title="Delete this sub-account?"
+      confirm="Delete it with all its data"
+      isDangerous
+      isBusy={remove.isPending}
+      typed={account.name}
+      error={remove.error}
+      onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/accounts' }) })}
+      onClose={onClose}
+    >
+      <Text>
+        Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events are
+        deleted. This cannot be undone. What it sent this month stays counted.
+      </Text>
+    </DialogFrame>
+  )
+}

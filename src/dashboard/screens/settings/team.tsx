@@ -1,0 +1,172 @@
+/** @module The team: members with their roles, and open invitations. */
+import { Anchor, Group, Stack, Text, Title } from '@mantine/core'
+import { Link, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { InvitationRecord, MemberRecord } from '#features/people/team/model.ts'
+import type { PageOf } from '../../api/client.ts'
+import { useAllowed, useSession } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { useKnownActors } from './audit-actors.ts'
+import { SettingsPage } from './frame.tsx'
+import { InvitationActions, InviteDialog } from './invite.tsx'
+import { MemberDialog, type MemberDialogKind } from './member-dialogs.tsx'
+import { useRead } from './queries.ts'
+
+const MEMBERS_PER_PAGE = 50
+/** More than there can be. */
+const MAX_INVITATIONS = 100
+
+export function TeamScreen() {
+  const { page = 1 } = useSearch({ from: '/settings/team' })
+  const members = useRead<PageOf<MemberRecord>>(['team', 'members'], '/v1/team', { page, per_page: MEMBERS_PER_PAGE })
+  const invitations = useRead<PageOf<InvitationRecord>>(['team', 'invitations'], '/v1/team/invitations', {
+    per_page: MAX_INVITATIONS,
+  })
+  const reason = useAllowed('admin')
+  const [isInviting, setIsInviting] = useState(false)
+  return (
+    <SettingsPage
+      title="Team"
+      action={
+        <ActionButton reason={reason} onClick={() => setIsInviting(true)}>
+          Invite somebody
+        </ActionButton>
+      }
+    >
+      <Stack component="section" gap="sm" aria-labelledby="members">
+        <Title order={2} size="h4" id="members">
+          Members
+        </Title>
+        <QueryView query={members}>
+          {({ data, pagination }) => (
+            <>
+              <MemberTable members={data} />
+              {data.length === 0 && <Text>There are no members on this page.</Text>}
+              <Pages path="/settings/team" page={page} totalPages={pagination.total_pages} />
+            </>
+          )}
+        </QueryView>
+      </Stack>
+      <Stack component="section" gap="sm" aria-labelledby="invitations">
+        <Title order={2} size="h4" id="invitations">
+          Open invitations
+        </Title>
+        <QueryView query={invitations}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <Text>
+                Nobody is invited at the moment. An invitation is a link by mail, valid for 7 days; it appears here
+                until it is accepted.
+              </Text>
+            ) : (
+              <InvitationTable invitations={data} />
+            )
+          }
+        </QueryView>
+      </Stack>
+      {isInviting && <InviteDialog onClose={() => setIsInviting(false)} />}
+    </SettingsPage>
+  )
+}
+
+function MemberTable({ members }: { readonly members: readonly MemberRecord[] }) {
+  const { user, role: ownRole } = useSession()
+  const adminReason = useAllowed('admin')
+  const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: MemberRecord }>()
+  /** The reason is also that of the server: only owners change owners. */
+  const reasonFor = ({ role }: MemberRecord): string | undefined =>
+    adminReason ?? (role === 'owner' && ownRole !== 'owner' ? 'Only an owner can change or remove owners.' : undefined)
+  const columns: readonly Column<MemberRecord>[] = [
+    {
+      header: 'Member',
+      width: '29%',
+      cell: (member) => (
+        <Stack gap={0}>
+          <Text size="sm" fw={600} title={member.email}>
+            <bdi>{member.email}</bdi>
+            {member.id === user.id && ' (you)'}
+          </Text>
+          {member.name !== '' && (
+            <Text size="sm" lineClamp={2} title={member.name}>
+              <bdi>{member.name}</bdi>
+            </Text>
+          )}
+        </Stack>
+      ),
+    },
+    { header: 'Role', width: '16%', cell: ({ role }) => role },
+    {
+      header: 'Last sign-in',
+      width: '25%',
+      cell: ({ last_login_at: at, totp_enabled: hasApp }) => (
+        <Stack gap={0}>
+          <Text size="sm">{at === null ? 'Never' : <Time iso={at} />}</Text>
+          <StatusLabel tone={hasApp ? 'good' : 'neutral'}>{hasApp ? 'Authenticator' : 'No authenticator'}</StatusLabel>
+        </Stack>
+      ),
+    },
+    {
+      header: 'Actions',
+      width: '30%',
+      cell: (member) => (
+        <Group gap="xs">
+          <ActionButton
+            size="compact-sm"
+            variant="default"
+            reason={reasonFor(member)}
+            onClick={() => setDialog({ kind: 'role', member })}
+            aria-label={`Change role of ${member.email}`}
+          >
+            Change role
+          </ActionButton>
+          <ActionButton
+            size="compact-sm"
+            variant="default"
+            reason={reasonFor(member)}
+            onClick={() => setDialog({ kind: 'remove', member })}
+            aria-label={member.id === user.id ? 'Leave the team' : `Remove ${member.email}`}
+          >
+            {member.id === user.id ? 'Leave' : 'Remove'}
+          </ActionButton>
+          <Anchor
+            component={Link}
+            to="/settings/audit"
+            search={{ actor_id: member.id } as never}
+            size="sm"
+            aria-label={`Changes by ${member.email}`}
+          >
+            Changes
+          </Anchor>
+        </Group>
+      ),
+    },
+  ]
+  return (
+    <>
+      <DataTable label="Members" columns={columns} rows={members} toKey={({ id }) => id} />
+      {dialog && <MemberDialog {...dialog} onClose={() => setDialog(undefined)} />}
+    </>
+  )
+}
+
+function InvitationTable({ invitations }: { readonly invitations: readonly InvitationRecord[] }) {
+  const { users, keys } = useKnownActors()
+  const toInviter = (id: string): string => {
+    if (id === 'cli') return 'The operator of this server'
+    const key = keys.get(id)
+    return users.get(id) ?? (key === undefined ? 'An API key' : `API key ${key}`)
+  }
+  const columns: readonly Column<InvitationRecord>[] = [
+    { header: 'Address', width: '30%', cell: ({ email }) => <bdi>{email}</bdi> },
+    { header: 'Role', width: '17%', cell: ({ role }) => role },
+    { header: 'Invited by', cell: ({ invited_by: id }) => <bdi>{toInviter(id)}</bdi> },
+    { header: 'Valid until', width: '15%', cell: ({ expires_at: at }) => <Time iso={at} /> },
+    { header: 'Actions', width: '22%', cell: (invitation) => <InvitationActions invitation={invitation} /> },
+  ]
+  return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
+}

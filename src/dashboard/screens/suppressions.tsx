@@ -1,0 +1,280 @@
+/** @module The suppression list: who gets no mail of this account, and why. */
+import { Alert, Anchor, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
+import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { useAllowed } from '../api/session.tsx'
+import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
+import { ActionButton } from '../parts/action.tsx'
+import { CursorPages } from '../parts/cursor-pages.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { formatCount } from '../parts/format.ts'
+import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { useLiveRows } from '../parts/live-rows.ts'
+import { NewRows } from '../parts/new-rows.tsx'
+import { Page } from '../parts/page.tsx'
+import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { AddDialog } from './suppressions/add.tsx'
+import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
+import { describeScope, findReason, isErased, KNOWN_REASONS } from './suppressions/reasons.ts'
+import { RemoveDialog } from './suppressions/remove.tsx'
+
+const route = getRouteApi('/suppressions')
+
+export function SuppressionsScreen() {
+  const { cursor, ...filters } = route.useSearch()
+  const navigate = route.useNavigate()
+  const query = useSuppressions({ ...filters, cursor })
+  const [dialog, setDialog] = useState<
+    { readonly kind: 'add' } | { readonly kind: 'remove'; readonly address: string }
+  >()
+  const [done, setDone] = useState<string>()
+  const reason = useAllowed('developer')
+  const hasFilters = filters.email !== undefined || filters.reason !== undefined
+  const list = useLiveRows(query, JSON.stringify({ ...filters, cursor }), ({ created_at: at }) => at)
+  const { page } = list
+  const refreshSoon = useRefreshSoon(() => query.refetch())
+  useLiveEvents(({ event_type: type }) => ADDS_ROWS.includes(type) && refreshSoon())
+  const isEmpty = page?.data.length === 0 && !cursor && !hasFilters
+  const close = (message?: string) => {
+    setDialog(undefined)
+    if (message === undefined) return
+    setDone(message)
+    void list.reload()
+  }
+  const add = (
+    <ActionButton reason={reason} onClick={() => setDialog({ kind: 'add' })}>
+      Suppress an address
+    </ActionButton>
+  )
+  return (
+    <Page title="Suppressions" action={isEmpty ? undefined : add}>
+      <Stack gap="xs">
+        <div role="status">{done !== undefined && <Alert color="green">{done}</Alert>}</div>
+        {!isEmpty && (
+          <>
+            <FilterForm filters={filters} onChange={(next) => void navigate({ search: next })} />
+            <Group gap="md">
+              <Anchor component={Link} to="/suppressions/import" size="sm">
+                Import
+              </Anchor>
+              <Anchor href={EXPORT_URL} download="suppressions.csv" size="sm">
+                Export all as CSV
+              </Anchor>
+            </Group>
+          </>
+        )}
+      </Stack>
+      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {!page ? (
+        !query.error && <LoadingState />
+      ) : isEmpty ? (
+        <Nothing add={add} />
+      ) : (
+        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
+          {page.data.length === 0 ? (
+            <NoMatch filters={filters} onClear={() => void navigate({ search: {} })} />
+          ) : (
+            <SuppressionTable
+              rows={page.data}
+              reason={reason}
+              onRemove={(address) => setDialog({ kind: 'remove', address })}
+            />
+          )}
+          <CursorPages
+            next={page.pagination.next_cursor}
+            summary={formatCount(page.pagination.total, 'suppression')}
+            isByTime
+          />
+        </Stack>
+      )}
+      {dialog?.kind === 'add' && <AddDialog onClose={close} />}
+      {dialog?.kind === 'remove' && <RemoveDialog address={dialog.address} onClose={close} />}
+    </Page>
+  )
+}
+
+const Nothing = ({ add }: { readonly add: ReactNode }) => (
+  <EmptyState title="Addresses that get no mail will appear here">
+    <Text maw={640}>
+      An address is added when a server says that its mailbox does not exist, when its owner reports an email as spam or
+      unsubscribes, or when you add it. Mail to it is then rejected before it is sent, so that your other mail keeps its
+      good reputation.
+    </Text>
+    {add}
+    <Text>
+      Do you come from another service?{' '}
+      <Anchor component={Link} to="/suppressions/import" underline="always">
+        Import its list
+      </Anchor>
+      , so that nobody who left gets mail again.
+    </Text>
+    <Text size="sm">
+      On the server: <Code>tassis suppressions import list.csv</Code>
+    </Text>
+  </EmptyState>
+)
+
+function NoMatch({ filters, onClear }: { readonly filters: SuppressionFilters; onClear(): void }) {
+  const isAddressOnly = filters.email !== undefined && filters.reason === undefined
+  return (
+    <EmptyState title={isAddressOnly ? 'This address is not suppressed' : 'No suppression matches these filters'}>
+      <Text>
+        {isAddressOnly
+          ? 'Mail to it is sent. The search takes a whole address, in any spelling.'
+          : 'An address is searched as a whole, in any spelling; a reason is compared exactly.'}
+      </Text>
+      <Button variant="default" onClick={onClear}>
+        Remove the filters
+      </Button>
+    </EmptyState>
+  )
+}
+
+const OTHER = 'other'
+
+interface FilterFormProps {
+  readonly filters: SuppressionFilters
+  onChange(filters: SuppressionFilters): void
+}
+
+/** The fields as the filters have them. */
+function toFields({ email = '', reason = '' }: SuppressionFilters) {
+  const isOwn = reason !== '' && findReason(reason) === undefined
+  return { email, choice: isOwn ? OTHER : reason, ownReason: isOwn ? reason : '' }
+}
+
+function FilterForm({ filters, onChange }: FilterFormProps) {
+  const [fields, setFields] = useState(() => toFields(filters))
+  const { email: filteredEmail, reason: filteredReason } = filters
+  // The browser's way back changes the filters, too.
+  useEffect(
+    () =>
+      setFields(
+        toFields({ ...(filteredEmail && { email: filteredEmail }), ...(filteredReason && { reason: filteredReason }) }),
+      ),
+    [filteredEmail, filteredReason],
+  )
+  const { email, choice, ownReason } = fields
+  const set = (changed: Partial<typeof fields>) => setFields((before) => ({ ...before, ...changed }))
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    onChange(parseSuppressionFilters({ email, reason: choice === OTHER ? ownReason : choice }))
+  }
+  return (
+    <form onSubmit={submit} noValidate aria-label="Filters">
+      <Group align="flex-end" gap="xs">
+        <TextInput
+          {...SEARCH_MARK}
+          label="Address"
+          type="search"
+          inputMode="email"
+          placeholder="bob@example.com"
+          value={email}
+          onChange={(event) => set({ email: event.currentTarget.value })}
+          flex="1 1 14rem"
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <NativeSelect
+          label="Reason"
+          value={choice}
+          onChange={(event) => set({ choice: event.currentTarget.value })}
+          data={[
+            { value: '', label: 'Any' },
+            ...Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word })),
+            { value: OTHER, label: 'Another text …' },
+          ]}
+        />
+        {choice === OTHER && (
+          <TextInput
+            label="Text of the reason"
+            value={ownReason}
+            onChange={(event) => set({ ownReason: event.currentTarget.value })}
+          />
+        )}
+        <Button type="submit">Search</Button>
+        {(filters.email !== undefined || filters.reason !== undefined) && (
+          <Button variant="default" onClick={() => onChange({})}>
+            Remove the filters
+          </Button>
+        )}
+      </Group>
+    </form>
+  )
+}
+
+/** Events that may add an address. */
+const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
+
+interface TableProps {
+  readonly rows: readonly SuppressionRecord[]
+  /** Why nothing can be removed. */
+  readonly reason: string | undefined
+  onRemove(address: string): void
+}
+
+function SuppressionTable({ rows, reason, onRemove }: TableProps) {
+  const columns: readonly Column<SuppressionRecord>[] = [
+    { header: 'Address', width: '30%', cell: ({ email_address: address }) => <Address address={address} /> },
+    {
+      header: 'Reason',
+      cell: (row) => {
+        const known = findReason(row.reason)
+        return (
+          <Stack gap={0}>
+            <StatusLabel tone={known?.tone ?? 'neutral'} title={known?.explanation ?? row.reason}>
+              <bdi>{known?.word ?? row.reason}</bdi>
+            </StatusLabel>
+            <Text size="sm">Stops: {describeScope(row)}</Text>
+          </Stack>
+        )
+      },
+    },
+    {
+      header: 'Caused by',
+      width: '13%',
+      cell: ({ source_email_id: id }) =>
+        id === null ? (
+          '–'
+        ) : (
+          <Anchor component={Link} to="/emails/$id" params={{ id } as never} size="sm">
+            Email
+          </Anchor>
+        ),
+    },
+    { header: 'When', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
+    {
+      header: 'Action',
+      width: '13%',
+      cell: ({ email_address: address }) => (
+        <ActionButton
+          size="compact-sm"
+          variant="default"
+          reason={reason}
+          onClick={() => onRemove(address)}
+          aria-label={`Remove ${isErased(address) ? 'an erased person' : address}`}
+        >
+          Remove
+        </ActionButton>
+      ),
+    },
+  ]
+  return <DataTable label="Suppressions, newest first" columns={columns} rows={rows} toKey={({ id }) => id} />
+}
+
+const Address = ({ address }: { readonly address: string }) =>
+  isErased(address) ? (
+    <Text size="sm" title={address}>
+      Erased person
+    </Text>
+  ) : (
+    <Anchor component={Link} to="/emails" search={{ to: address } as never} size="sm" title={`Emails to ${address}`}>
+      <bdi>{address}</bdi>
+    </Anchor>
+  )

@@ -1,0 +1,96 @@
+/**
+ * @module Sends the lines of a suppression list in parts that `/v1` accepts. Waits when the service says so. A part that
+ * was sent twice does no harm: addresses that are on the list already stay as they are.
+ */
+import type { ImportResult } from '#features/audience/suppressions/model.ts'
+import { ApiError, request } from '../../api/client.ts'
+import { type ImportPart, toFileLine, toPart } from './import-parts.ts'
+import type { FilePreview, LineProblem } from './read-file.ts'
+
+export interface ImportProgress {
+  /** Lines that the service has processed. */
+  readonly done: number
+  readonly imported: number
+  readonly alreadySuppressed: number
+  readonly refused: number
+  /** The first 100 of the refused lines, by their number in the file. */
+  readonly problems: readonly LineProblem[]
+  /** Columns that the service does not know. */
+  readonly ignoredColumns: readonly string[]
+  /** Seconds until the next attempt, while the service limits the rate. */
+  readonly waitSeconds?: number
+}
+
+export const NO_PROGRESS: ImportProgress = {
+  done: 0,
+  imported: 0,
+  alreadySuppressed: 0,
+  refused: 0,
+  problems: [],
+  ignoredColumns: [],
+}
+
+const MAX_PROBLEMS = 100
+const DEFAULT_WAIT_SECONDS = 5
+/** After this many waits in a row, the reader decides. */
+const MAX_WAITS = 10
+
+interface RunOptions {
+  readonly preview: FilePreview
+  /** Of lines without a reason. */
+  readonly reason: string
+  /** Where an import that was interrupted continues. */
+  readonly from: ImportProgress
+  readonly signal: AbortSignal
+  onProgress(progress: ImportProgress): void
+}
+
+/** Imports everything that is left. @throws ApiError, and an AbortError when it was cancelled */
+export async function runImport({ preview, reason, from, signal, onProgress }: RunOptions): Promise<void> {
+  let progress = from
+  let waits = 0
+  while (progress.done < preview.entries.length) {
+    const part = toPart(preview, progress.done)
+    try {
+      const body = new Blob([part.csv], { type: 'text/csv' })
+      const result = await request<ImportResult>('POST', '/v1/suppressions/import', { query: { reason }, body, signal })
+      progress = addResult(progress, result, part, preview.header)
+      waits = 0
+    } catch (error) {
+      const isBusy = error instanceof ApiError && (error.status === 429 || error.status === 503)
+      if (!isBusy || ++waits > MAX_WAITS) throw error
+      const waitSeconds = error.retryAfter ?? DEFAULT_WAIT_SECONDS
+      onProgress({ ...progress, waitSeconds })
+      await waitFor(waitSeconds * 1000, signal)
+    }
+    onProgress(progress)
+  }
+}
+
+function addResult(
+  progress: ImportProgress,
+  { data, errors }: ImportResult,
+  part: ImportPart,
+  header: string | undefined,
+): ImportProgress {
+  const problems = errors.map(({ line, error }) => ({ line: toFileLine(part, header, line), error }))
+  return {
+    done: progress.done + part.entries.length,
+    imported: progress.imported + data.imported,
+    alreadySuppressed: progress.alreadySuppressed + data.already_suppressed,
+    refused: progress.refused + data.invalid,
+    problems: [...progress.problems, ...problems].slice(0, MAX_PROBLEMS),
+    ignoredColumns: data.ignored_columns,
+  }
+}
+
+/** @throws AbortError */
+function waitFor(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      reject(new DOMException('The import was cancelled.', 'AbortError'))
+    })
+  })
+}

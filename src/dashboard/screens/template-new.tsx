@@ -1,0 +1,54 @@
+/** @module A new template: empty, from the example, or as a copy. */
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useTemplate } from '../api/templates.ts'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { TemplateEditor } from './templates/editor.tsx'
+import { proposeData } from './templates/json-data.ts'
+import { STARTER, STARTER_DATA } from './templates/starter.ts'
+import type { EditorTab } from './templates/tabs.ts'
+import { EMPTY_FIELDS, type TemplateFields, toFields } from './templates/texts.ts'
+import { useTemplateDraft } from './templates/use-draft.ts'
+
+const EXAMPLE = 'example'
+
+export function TemplateNewScreen() {
+  const { from } = useSearch({ from: '/templates/new' })
+  const copied = useTemplate(from === EXAMPLE ? undefined : from)
+  if (from === undefined) return <NewTemplate key="" initial={EMPTY_FIELDS} initialData={'{\n}\n'} />
+  if (from === EXAMPLE) return <NewTemplate key={from} initial={STARTER} initialData={STARTER_DATA} />
+  if (!copied.data)
+    return (
+      <Page title="New template">
+        <QueryView query={copied}>{() => null}</QueryView>
+      </Page>
+    )
+  const fields = toFields(copied.data)
+  return (
+    <NewTemplate
+      key={from}
+      initial={{ ...fields, alias: toCopyAlias(fields.alias), name: `${fields.name.slice(0, 190)} (copy)` }}
+      initialData={proposeData([fields.subject, fields.html_body, fields.text_body])}
+    />
+  )
+}
+
+const toCopyAlias = (alias: string): string => `${alias.slice(0, 95)}-copy`
+
+interface NewTemplateProps {
+  readonly initial: TemplateFields
+  readonly initialData: string
+}
+
+function NewTemplate({ initial, initialData }: NewTemplateProps) {
+  const navigate = useNavigate()
+  const [tab, setTab] = useState<EditorTab>('html')
+  const draft = useTemplateDraft({
+    template: undefined,
+    initial,
+    initialData,
+    onCreated: ({ id }) => void navigate({ to: `/templates/${id}`, replace: true }),
+  })
+  return <TemplateEditor draft={draft} tab={tab} onTab={setTab} />
+}

@@ -1,0 +1,194 @@
+/** @module The versions of a template: who saved them, what they would change, and restoring one. */
+import { Anchor, Group, Stack, Tabs, Text, Title } from '@mantine/core'
+import { Link, useParams, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { MemberRecord } from '#features/people/team/model.ts'
+import type { TemplateRecord, TemplateVersionRecord, TemplateVersionRow } from '#features/setup/templates/model.ts'
+import { useAllowed, useSession } from '../api/session.tsx'
+import { useMembers, useRestoreVersion, useTemplate, useVersion, useVersions } from '../api/templates.ts'
+import { ActionButton } from '../parts/action.tsx'
+import { CodeEditor } from '../parts/code-editor.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { DiffView } from './templates/diff-view.tsx'
+
+export function TemplateVersionsScreen() {
+  const { id } = useParams({ from: '/templates/$id/versions' })
+  const { version } = useSearch({ from: '/templates/$id/versions' })
+  const template = useTemplate(id)
+  const versions = useVersions(id)
+  return (
+    <Page title={template.data ? `Versions of ${template.data.name}` : 'Versions'}>
+      <nav aria-label="Path">
+        <Anchor component={Link} to={`/templates/${id}`}>
+          Back to the template
+        </Anchor>
+      </nav>
+      <QueryView query={template}>
+        {(current) => (
+          <>
+            {version !== undefined && version !== current.version && (
+              <ShownVersion key={version} template={current} version={version} />
+            )}
+            <QueryView query={versions}>
+              {(rows) =>
+                rows.length < 2 ? (
+                  <Text maw={640}>
+                    There is only the current version. Each change of subject, HTML or text keeps the former one here:
+                    the newest 50 of a template.
+                  </Text>
+                ) : (
+                  <VersionTable rows={rows} template={current} />
+                )
+              }
+            </QueryView>
+          </>
+        )}
+      </QueryView>
+    </Page>
+  )
+}
+
+interface VersionTableProps {
+  readonly rows: readonly TemplateVersionRow[]
+  readonly template: TemplateRecord
+}
+
+function VersionTable({ rows, template }: VersionTableProps) {
+  const members = useMembers().data ?? []
+  const { user } = useSession()
+  const columns: readonly Column<TemplateVersionRow>[] = [
+    {
+      header: 'Version',
+      width: '24%',
+      cell: ({ version }) =>
+        version === template.version ? (
+          <Group gap="xs">
+            <Anchor component={Link} to={`/templates/${template.id}`}>
+              {version}
+            </Anchor>
+            <StatusLabel tone="good">Current</StatusLabel>
+          </Group>
+        ) : (
+          <Anchor
+            component={Link}
+            to={`/templates/${template.id}/versions`}
+            search={{ version } as never}
+            aria-label={`Version ${version}`}
+          >
+            {version}
+          </Anchor>
+        ),
+    },
+    { header: 'Saved', width: '22%', cell: ({ created_at }) => <Time iso={created_at} /> },
+    { header: 'By', width: '22%', cell: (row) => <bdi>{toAuthor(row, user.id, members)}</bdi> },
+    { header: 'Subject', cell: ({ subject }) => <bdi>{subject}</bdi> },
+  ]
+  return (
+    <Stack component="section" aria-labelledby="all-versions" gap="xs">
+      <Title order={2} size="h4" id="all-versions">
+        All versions
+      </Title>
+      <DataTable label="Versions, newest first" columns={columns} rows={rows} toKey={({ version }) => `${version}`} />
+    </Stack>
+  )
+}
+
+const OTHER_ACTORS: Readonly<Record<string, string>> = {
+  user: 'A former member',
+  api_key: 'An API key',
+  operator: 'The operator',
+  system: 'The service',
+}
+
+function toAuthor(row: TemplateVersionRow, ownId: string, members: readonly MemberRecord[]): string {
+  const { actor_type, actor_id } = row
+  if (actor_type === null) return '–'
+  if (actor_type === 'user' && actor_id === ownId) return 'You'
+  const member = actor_type === 'user' ? members.find(({ id }) => id === actor_id) : undefined
+  return member ? member.name || member.email : (OTHER_ACTORS[actor_type] ?? actor_type)
+}
+
+interface ShownVersionProps {
+  readonly template: TemplateRecord
+  readonly version: number
+}
+
+function ShownVersion({ template, version }: ShownVersionProps) {
+  const query = useVersion(template.id, version)
+  const reason = useAllowed('developer')
+  const [isAsking, setIsAsking] = useState(false)
+  return (
+    <Stack component="section" aria-labelledby="version" gap="sm">
+      <Group justify="space-between">
+        <Title order={2} size="h3" id="version">
+          Version {version}
+        </Title>
+        {query.data && (
+          <ActionButton reason={reason} onClick={() => setIsAsking(true)}>
+            Restore this version
+          </ActionButton>
+        )}
+      </Group>
+      <QueryView query={query}>{(shown) => <Contents template={template} shown={shown} />}</QueryView>
+      {isAsking && <Restore template={template} version={version} onClose={() => setIsAsking(false)} />}
+    </Stack>
+  )
+}
+
+interface ContentsProps {
+  readonly template: TemplateRecord
+  readonly shown: TemplateVersionRecord
+}
+
+function Contents({ template, shown }: ContentsProps) {
+  return (
+    <Tabs defaultValue="changes" keepMounted={false}>
+      <Tabs.List aria-label={`Version ${shown.version}`}>
+        <Tabs.Tab value="changes">Changes</Tabs.Tab>
+        <Tabs.Tab value="html">HTML</Tabs.Tab>
+        <Tabs.Tab value="text">Text</Tabs.Tab>
+      </Tabs.List>
+      <Tabs.Panel value="changes" pt="sm">
+        <Stack>
+          <DiffView level={3} title="Subject" before={template.subject} after={shown.subject} />
+          <DiffView level={3} title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
+          <DiffView level={3} title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
+        </Stack>
+      </Tabs.Panel>
+      <Tabs.Panel value="html" pt="sm">
+        <CodeEditor label={`HTML of version ${shown.version}`} language="html" value={shown.html_body ?? ''} />
+      </Tabs.Panel>
+      <Tabs.Panel value="text" pt="sm">
+        <CodeEditor label={`Text of version ${shown.version}`} language="text" value={shown.text_body ?? ''} />
+      </Tabs.Panel>
+    </Tabs>
+  )
+}
+
+interface RestoreProps extends ShownVersionProps {
+  onClose(): void
+}
+
+function Restore({ template, version, onClose }: RestoreProps) {
+  const restore = useRestoreVersion(template.id)
+  return (
+    <DialogFrame
+      title={`Restore version ${version}?`}
+      confirm="Restore"
+      isBusy={restore.isPending}
+      error={restore.error}
+      onConfirm={() => restore.mutate({ version, ifVersion: template.version }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Text>
+        Subject, HTML and text of version {version} become version {template.version + 1}, and are used from the next
+        send on. Version {template.version} stays in the list. Name and alias do not change.
+      </Text>
+    </DialogFrame>
+  )
+}

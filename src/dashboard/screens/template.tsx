@@ -1,0 +1,45 @@
+/** @module One template: editor, preview, test email. */
+import { Anchor } from '@mantine/core'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { TemplateRecord } from '#features/setup/templates/model.ts'
+import { useTemplate } from '../api/templates.ts'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { TemplateEditor } from './templates/editor.tsx'
+import { proposeData } from './templates/json-data.ts'
+import { toFields } from './templates/texts.ts'
+import { useTemplateDraft } from './templates/use-draft.ts'
+
+export function TemplateScreen() {
+  const { id } = useParams({ from: '/templates/$id' })
+  const query = useTemplate(id)
+  if (query.data) return <SavedTemplate key={id} template={query.data} />
+  return (
+    <Page title="Template">
+      <nav aria-label="Path">
+        <Anchor component={Link} to="/templates">
+          All templates
+        </Anchor>
+      </nav>
+      <QueryView query={query}>{() => null}</QueryView>
+    </Page>
+  )
+}
+
+function SavedTemplate({ template }: { readonly template: TemplateRecord }) {
+  const { tab = 'html' } = useSearch({ from: '/templates/$id' })
+  const navigate = useNavigate()
+  const [initial] = useState(() => toFields(template))
+  const [initialData] = useState(() => proposeData([initial.subject, initial.html_body, initial.text_body]))
+  const draft = useTemplateDraft({ template, initial, initialData, onCreated: () => undefined })
+  return (
+    <TemplateEditor
+      draft={draft}
+      tab={tab}
+      onTab={(next) =>
+        navigate({ to: `/templates/${template.id}`, search: { tab: next } as never, replace: true, resetScroll: false })
+      }
+    />
+  )
+}

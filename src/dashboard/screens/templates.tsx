@@ -1,0 +1,139 @@
+/** @module The list of templates. */
+import { Anchor, Button, Code, Group, Text, TextInput } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { TemplateRow } from '#features/setup/templates/model.ts'
+import type { PageOf } from '../api/client.ts'
+import { useAllowed } from '../api/session.tsx'
+import { useTemplates } from '../api/templates.ts'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { Time } from '../parts/time.tsx'
+
+const COLUMNS: readonly Column<TemplateRow>[] = [
+  {
+    header: 'Name',
+    cell: ({ id, name }) => (
+      <Anchor component={Link} to={`/templates/${id}`}>
+        <bdi>{name}</bdi>
+      </Anchor>
+    ),
+  },
+  { header: 'Alias', cell: ({ alias }) => <Code>{alias}</Code> },
+  { header: 'Subject', cell: ({ subject }) => <bdi>{toShort(subject)}</bdi> },
+  { header: 'Version', width: '6rem', cell: ({ version }) => version },
+  { header: 'Changed', width: '9rem', cell: ({ updated_at }) => <Time iso={updated_at} /> },
+]
+
+const MAX_SHOWN_LENGTH = 120
+
+/** Shortened between two characters. */
+const toShort = (text: string): string =>
+  text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '')}…`
+
+export function TemplatesScreen() {
+  const { page = 1, search } = useSearch({ from: '/templates' })
+  const query = useTemplates(page, search)
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  const add = (
+    <ActionButton reason={reason} onClick={() => navigate({ to: '/templates/new' })}>
+      New template
+    </ActionButton>
+  )
+  const isEmpty = query.data?.pagination.total === 0 && search === undefined
+  return (
+    <Page title="Templates" action={isEmpty ? undefined : add}>
+      {!isEmpty && <SearchForm key={search} search={search} />}
+      <QueryView query={query}>
+        {(found) =>
+          isEmpty ? (
+            <EmptyState title="Your templates will appear here">
+              <Text maw={640}>
+                A template has a subject and bodies with variables such as <Code>{'{{ user.name }}'}</Code>. An email
+                names it by its alias and provides the values, so that texts change without a change of your program.
+              </Text>
+              <Group>
+                <ActionButton
+                  reason={reason}
+                  onClick={() => navigate({ to: '/templates/new', search: { from: 'example' } })}
+                >
+                  Start with an example
+                </ActionButton>
+                <ActionButton reason={reason} variant="default" onClick={() => navigate({ to: '/templates/new' })}>
+                  Start with an empty one
+                </ActionButton>
+              </Group>
+            </EmptyState>
+          ) : (
+            <TemplateTable found={found} page={page} search={search} />
+          )
+        }
+      </QueryView>
+    </Page>
+  )
+}
+
+function SearchForm({ search }: { readonly search: string | undefined }) {
+  const [text, setText] = useState(search ?? '')
+  const navigate = useNavigate()
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const wanted = text.trim()
+    void navigate({ to: '/templates', search: wanted === '' ? {} : { search: wanted } })
+  }
+  return (
+    <form onSubmit={submit}>
+      <Group align="flex-end" gap="xs">
+        <TextInput
+          {...SEARCH_MARK}
+          type="search"
+          label="Name or alias contains"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          maxLength={200}
+          flex="1 1 14rem"
+          maw={420}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <Button type="submit" variant="default">
+          Search
+        </Button>
+      </Group>
+    </form>
+  )
+}
+
+interface TemplateTableProps {
+  readonly found: PageOf<TemplateRow>
+  readonly page: number
+  readonly search: string | undefined
+}
+
+function TemplateTable({ found: { data, pagination }, page, search }: TemplateTableProps) {
+  return (
+    <>
+      {data.length > 0 && (
+        <DataTable label="Templates, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
+      )}
+      {data.length === 0 && (
+        <Text role="status">
+          {search === undefined
+            ? 'There are no templates on this page.'
+            : 'No template has this in its name or alias. '}
+          {search !== undefined && (
+            <Anchor component={Link} to="/templates" search={{} as never} underline="always">
+              Show all
+            </Anchor>
+          )}
+        </Text>
+      )}
+      <Pages path="/templates" page={page} totalPages={pagination.total_pages} />
+    </>
+  )
+}

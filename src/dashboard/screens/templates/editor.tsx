@@ -1,0 +1,263 @@
+/** @module The editor of a template: fields, source, data and live preview. */
+import { Alert, Anchor, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import type { RenderProblem } from '#features/setup/templates/model.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { CodeEditor } from '../../parts/code-editor.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { LeaveGuard } from '../../parts/leave-guard.tsx'
+import { Page } from '../../parts/page.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Conflict } from './conflict.tsx'
+import { addVariable } from './json-data.ts'
+import { Preview } from './preview.tsx'
+import { EDITOR_TABS, type EditorTab } from './tabs.ts'
+import { proposeAlias, toCodeProblem } from './texts.ts'
+import { TemplateTools } from './tools.tsx'
+import type { TemplateDraft } from './use-draft.ts'
+import { type Rendering, useRendered } from './use-rendered.ts'
+import { useSaveKey } from './use-save-key.ts'
+
+interface TemplateEditorProps {
+  readonly draft: TemplateDraft
+  readonly tab: EditorTab
+  onTab(tab: EditorTab): void
+}
+
+const NO_PROBLEMS: readonly RenderProblem[] = []
+
+export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
+  const reason = useAllowed('developer')
+  const rendering = useRendered(draft.source)
+  const { base, theirs, merged, newer, save, isFinished } = draft
+  const obstacle = reason ?? (draft.isDirty ? undefined : 'Nothing has changed.')
+  const submit = () => {
+    if (obstacle === undefined && !save.isPending) draft.submit()
+  }
+  useSaveKey(submit)
+  return (
+    <Page
+      title={base?.name ?? 'New template'}
+      action={
+        <ActionButton reason={obstacle} onClick={submit} loading={save.isPending}>
+          Save
+        </ActionButton>
+      }
+    >
+      <LeaveGuard
+        text="What you changed in this template is not saved. It is lost when you leave."
+        isDirty={() => draft.isDirty && !isFinished.current}
+      />
+      <Group gap="lg">
+        <nav aria-label="Path">
+          <Anchor component={Link} to="/templates">
+            All templates
+          </Anchor>
+        </nav>
+        <SaveState draft={draft} />
+      </Group>
+      {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+      {newer && (
+        <Alert color="yellow" role="status">
+          <Group>
+            <Text>Somebody else saved version {newer.version} meanwhile. Your text is not changed.</Text>
+            <Button size="xs" variant="default" onClick={() => draft.showTheirs(newer)}>
+              Compare
+            </Button>
+          </Group>
+        </Alert>
+      )}
+      {theirs && merged ? (
+        <Conflict
+          theirs={theirs}
+          merged={merged}
+          isBusy={save.isPending}
+          onKeepMine={draft.keepMine}
+          onTakeTheirs={draft.takeTheirs}
+        />
+      ) : (
+        <FormError error={save.error} />
+      )}
+      {base && <TemplateTools template={base} rendering={rendering} isFinished={isFinished} />}
+      <Fields draft={draft} isReadOnly={reason !== undefined} rendering={rendering} />
+      <div className="template-editor">
+        <Sources draft={draft} rendering={rendering} isReadOnly={reason !== undefined} tab={tab} onTab={onTab} />
+        <Preview rendering={rendering} obstacle={findObstacle(draft)} />
+      </div>
+    </Page>
+  )
+}
+
+function findObstacle({ dataProblem, source }: TemplateDraft): string | undefined {
+  if (dataProblem) return 'The data is not valid JSON, so nothing is rendered.'
+  return source ? undefined : 'Nothing is written yet.'
+}
+
+function SaveState({ draft: { base, isDirty } }: { readonly draft: TemplateDraft }) {
+  return (
+    <Group gap="lg" role="status">
+      {isDirty ? (
+        <StatusLabel tone="warning">Not saved</StatusLabel>
+      ) : (
+        base && <StatusLabel tone="good">Saved as version {base.version}</StatusLabel>
+      )}
+    </Group>
+  )
+}
+
+interface FieldsProps {
+  readonly draft: TemplateDraft
+  readonly isReadOnly: boolean
+  readonly rendering: Rendering
+}
+
+/** Name, alias and subject. The alias of a new template follows its name until it is typed. */
+function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
+  const { base, fields, setField, save } = draft
+  const [isAliasTyped, setIsAliasTyped] = useState(base !== undefined || fields.alias !== '')
+  const subjectProblems = (rendering.result?.problems ?? NO_PROBLEMS).filter(({ field }) => field === 'subject')
+  const changeName = (name: string) => {
+    setField('name', name)
+    if (!isAliasTyped) setField('alias', proposeAlias(name))
+  }
+  return (
+    <Stack gap="sm">
+      <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="sm">
+        <TextInput
+          label="Name"
+          description="For people: shown in lists."
+          value={fields.name}
+          onChange={(event) => changeName(event.currentTarget.value)}
+          error={findFieldError(save.error, 'name')}
+          maxLength={200}
+          readOnly={isReadOnly}
+          required
+          autoComplete="off"
+        />
+        <TextInput
+          label="Alias"
+          description="For programs: names the template in a send."
+          value={fields.alias}
+          onChange={(event) => {
+            setIsAliasTyped(true)
+            setField('alias', event.currentTarget.value)
+          }}
+          error={findFieldError(save.error, 'alias')}
+          maxLength={100}
+          readOnly={isReadOnly}
+          required
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+        />
+      </SimpleGrid>
+      <TextInput
+        label="Subject"
+        value={fields.subject}
+        onChange={(event) => setField('subject', event.currentTarget.value)}
+        error={findFieldError(save.error, 'subject') ?? subjectProblems.map(toCodeProblem)[0]?.message}
+        maxLength={998}
+        readOnly={isReadOnly}
+        required
+        autoComplete="off"
+        dir="auto"
+      />
+    </Stack>
+  )
+}
+
+interface SourcesProps extends FieldsProps {
+  readonly tab: EditorTab
+  onTab(tab: EditorTab): void
+}
+
+const TAB_LABELS: Readonly<Record<EditorTab, string>> = { html: 'HTML', text: 'Text', data: 'Data' }
+
+/** The sources of the bodies, and the data, each in a tab that says whether it has a problem. */
+function Sources({ draft, rendering, isReadOnly, tab, onTab }: SourcesProps) {
+  const { fields, setField, data, setData, dataProblem } = draft
+  const problems = rendering.result?.problems ?? NO_PROBLEMS
+  const byTab = useMemo(() => {
+    const of = (name: RenderProblem['field']) => problems.filter(({ field }) => field === name).map(toCodeProblem)
+    return { html: of('html_body'), text: of('text_body'), data: dataProblem ? [dataProblem] : of('template_data') }
+  }, [problems, dataProblem])
+  return (
+    <Stack gap="xs" miw={0}>
+      <Tabs value={tab} onChange={(value) => onTab((value ?? 'html') as EditorTab)}>
+        <Tabs.List aria-label="Parts of the template">
+          {EDITOR_TABS.map((name) => (
+            <Tabs.Tab key={name} value={name}>
+              {byTab[name].length === 0 ? (
+                TAB_LABELS[name]
+              ) : (
+                <StatusLabel tone="bad">
+                  {TAB_LABELS[name]}, {byTab[name].length === 1 ? '1 problem' : `${byTab[name].length} problems`}
+                </StatusLabel>
+              )}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="html" pt="xs">
+          <CodeEditor
+            label="HTML of the template"
+            isLabelHidden
+            language="html"
+            value={fields.html_body}
+            onChange={isReadOnly ? undefined : (text) => setField('html_body', text)}
+            problems={byTab.html}
+          />
+        </Tabs.Panel>
+        <Tabs.Panel value="text" pt="xs">
+          <CodeEditor
+            label="Text of the template"
+            isLabelHidden
+            language="text"
+            value={fields.text_body}
+            onChange={isReadOnly ? undefined : (text) => setField('text_body', text)}
+            problems={byTab.text}
+          />
+        </Tabs.Panel>
+        <Tabs.Panel value="data" pt="xs">
+          <CodeEditor
+            label="Data of the preview"
+            isLabelHidden
+            description="JSON with the values of the variables, for the preview and the test email only: it is not saved."
+            language="json"
+            value={data}
+            onChange={setData}
+            problems={byTab.data}
+          />
+        </Tabs.Panel>
+      </Tabs>
+      <MissingVariables problems={problems} data={data} onData={setData} />
+    </Stack>
+  )
+}
+
+interface MissingVariablesProps {
+  readonly problems: readonly RenderProblem[]
+  readonly data: string
+  onData(data: string): void
+}
+
+/** Offers to add missing variables to the data. */
+function MissingVariables({ problems, data, onData }: MissingVariablesProps) {
+  const names = new Set(problems.flatMap(({ variable }) => variable ?? []))
+  const offers = [...names].flatMap((name) => {
+    const next = addVariable(data, name)
+    return next === undefined ? [] : [{ name, next }]
+  })
+  if (offers.length === 0) return null
+  return (
+    <Group gap="xs">
+      {offers.map(({ name, next }) => (
+        <Button key={name} size="compact-sm" variant="default" onClick={() => onData(next)}>
+          Add <Code mx={4}>{name}</Code> to the data
+        </Button>
+      ))}
+    </Group>
+  )
+}

@@ -1,0 +1,67 @@
+/** @module The fields of a template while they are edited, and what becomes of them when somebody else saved first. */
+import type { RenderProblem, TemplateRecord } from '#features/setup/templates/model.ts'
+import type { CodeProblem } from '../../parts/code-editor/model.ts'
+
+/** A part that the template does not have is empty. */
+export interface TemplateFields {
+  readonly alias: string
+  readonly name: string
+  readonly subject: string
+  readonly html_body: string
+  readonly text_body: string
+}
+
+export const FIELD_NAMES = ['alias', 'name', 'subject', 'html_body', 'text_body'] as const
+export type FieldName = (typeof FIELD_NAMES)[number]
+
+export const FIELD_LABELS: Readonly<Record<FieldName, string>> = {
+  alias: 'Alias',
+  name: 'Name',
+  subject: 'Subject',
+  html_body: 'HTML',
+  text_body: 'Text',
+}
+
+export const EMPTY_FIELDS: TemplateFields = { alias: '', name: '', subject: '', html_body: '', text_body: '' }
+
+export const toFields = ({
+  alias,
+  name,
+  subject,
+  html_body,
+  text_body,
+}: Omit<TemplateRecord, 'id'>): TemplateFields => ({
+  alias,
+  name,
+  subject,
+  html_body: html_body ?? '',
+  text_body: text_body ?? '',
+})
+
+/** The fields that differ. */
+export const findChanges = (before: TemplateFields, after: TemplateFields): Partial<TemplateFields> =>
+  Object.fromEntries(FIELD_NAMES.filter((name) => before[name] !== after[name]).map((name) => [name, after[name]]))
+
+/** The fields with one's own changes, and those of others where one changed nothing. */
+export const mergeFields = (base: TemplateFields, mine: TemplateFields, theirs: TemplateFields): TemplateFields => ({
+  ...theirs,
+  ...findChanges(base, mine),
+})
+
+/** `Welcome to us!` becomes `welcome-to-us`. */
+export const proposeAlias = (name: string): string =>
+  name
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-|-$/g, '')
+    .slice(0, 100)
+
+/** A problem for the editor of its field, whose label says the field. */
+export const toCodeProblem = ({ line, message }: RenderProblem): CodeProblem => ({
+  line: line ?? undefined,
+  message: capitalise(message.replace(/^(?:subject|html_body|text_body)(?:, line \d+)?:? /, '')),
+})
+
+const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

@@ -1,0 +1,67 @@
+/** @module What can be done with a saved template besides changing it. */
+import { Button, Group } from '@mantine/core'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { TemplateRecord } from '#features/setup/templates/model.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DeleteTemplate } from './delete.tsx'
+import { TestEmail } from './test-email.tsx'
+import type { Rendering } from './use-rendered.ts'
+
+interface TemplateToolsProps {
+  readonly template: TemplateRecord
+  readonly rendering: Rendering
+  /** Set before the screen is left on purpose. */
+  readonly isFinished: { current: boolean }
+}
+
+export function TemplateTools({ template, rendering, isFinished }: TemplateToolsProps) {
+  const [open, setOpen] = useState<'test' | 'delete'>()
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  const close = () => setOpen(undefined)
+  return (
+    <Group gap="xs">
+      <ActionButton
+        reason={reason ?? findTestObstacle(rendering)}
+        variant="default"
+        size="xs"
+        onClick={() => setOpen('test')}
+      >
+        Send a test email
+      </ActionButton>
+      <Button component={Link} to={`/templates/${template.id}/versions`} variant="default" size="xs">
+        Versions
+      </Button>
+      <ActionButton
+        reason={reason}
+        variant="default"
+        size="xs"
+        onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}
+      >
+        Duplicate
+      </ActionButton>
+      <ActionButton reason={reason} variant="default" size="xs" onClick={() => setOpen('delete')}>
+        Delete
+      </ActionButton>
+      {open === 'test' && rendering.result && <TestEmail rendered={rendering.result} onClose={close} />}
+      {open === 'delete' && (
+        <DeleteTemplate
+          template={template}
+          onDeleted={() => {
+            isFinished.current = true
+          }}
+          onClose={close}
+        />
+      )}
+    </Group>
+  )
+}
+
+function findTestObstacle({ result, isCurrent }: Rendering): string | undefined {
+  if (!isCurrent || !result) return 'The preview is not up to date.'
+  if (result.problems.length > 0) return 'The preview has problems, so it cannot be sent.'
+  if (result.subject === null) return 'The template has no subject.'
+  return result.html_body === null && result.text_body === null ? 'The template has no HTML and no text.' : undefined
+}

@@ -1,0 +1,183 @@
+/** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
+import { Anchor, Paper, Stack, Text, Textarea } from '@mantine/core'
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import type { ListedMessage, ThreadDetail } from '#features/receiving/agent-mailboxes/model.ts'
+import { get, newIdempotencyKey, request } from '../api/client.ts'
+import { isMissing, mailboxPath } from '../api/inbound.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { ThreadMessage } from './inbound/thread-message.tsx'
+import { toTitle } from './inbound/title.ts'
+import { toVisible } from './inbound/visible.ts'
+
+const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
+
+/** Messages on a page. The pages begin with the first message, so that a new one moves none to another page. */
+const THREAD_PAGE_SIZE = 50
+
+interface ThreadPage extends ThreadDetail {
+  readonly totalPages: number
+}
+
+/** @param page 1: the newest messages */
+async function readThread(path: string, page: number, signal: AbortSignal): Promise<ThreadPage> {
+  const { data: head } = await get<{ data: ThreadDetail }>(path, { limit: 1 }, signal)
+  const totalPages = Math.max(1, Math.ceil(head.message_count / THREAD_PAGE_SIZE))
+  const offset = Math.max(0, totalPages - page) * THREAD_PAGE_SIZE
+  const { data } = await get<{ data: ThreadDetail }>(path, { limit: THREAD_PAGE_SIZE, offset }, signal)
+  return { ...data, totalPages }
+}
+
+export function ThreadScreen() {
+  const { id, thread: threadId } = route.useParams()
+  const { page = 1 } = route.useSearch()
+  const navigate = useNavigate()
+  const mailboxScreen = `/inbound/mailboxes/${id}`
+  const query = useQuery({
+    queryKey: ['mailboxes', 'thread', id, threadId, page],
+    queryFn: ({ signal }) => readThread(mailboxPath(id, `/threads/${encodeURIComponent(threadId)}`), page, signal),
+    placeholderData: keepPreviousData,
+  })
+  const refreshSoon = useRefreshSoon(() => query.refetch())
+  useLiveEvents(({ event_type: type }) => {
+    if (type === 'mailbox.message.received') refreshSoon()
+  })
+  useEscape(() => void navigate({ to: mailboxScreen as never }))
+  return (
+    <Page title={query.data ? toTitle(query.data.subject) : 'Thread'}>
+      <Anchor component={Link} to={mailboxScreen} size="sm">
+        All threads of the mailbox
+      </Anchor>
+      {isMissing(query.error) ? (
+        <Text>This mailbox has no thread with this id. It may have been deleted.</Text>
+      ) : (
+        <QueryView query={query}>
+          {(thread) => (
+            <Stack gap="lg">
+              <Pages path={`${mailboxScreen}/threads/${threadId}`} page={page} totalPages={thread.totalPages} />
+              <Stack
+                component="ol"
+                gap="sm"
+                m={0}
+                p={0}
+                style={{ listStyle: 'none' }}
+                aria-label="Messages, oldest first"
+              >
+                {thread.messages.map((message, index) => (
+                  <ThreadMessage
+                    key={message.id}
+                    message={message}
+                    isOpenFirst={index === thread.messages.length - 1}
+                  />
+                ))}
+              </Stack>
+              {page === 1 && <ReplyForm key={threadId} messages={thread.messages} />}
+            </Stack>
+          )}
+        </QueryView>
+      )}
+    </Page>
+  )
+}
+
+interface SentReply {
+  readonly id: string
+  readonly to: string
+  readonly status: string
+}
+
+/** Replies to the newest received message. */
+function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }) {
+  const [text, setText] = useState('')
+  // One key for all tries of this text: without a response it is unknown whether the reply was accepted.
+  const [key, setKey] = useState(newIdempotencyKey)
+  const queries = useQueryClient()
+  const reason = useAllowed('developer')
+  const newest = messages.findLast(({ direction }) => direction === 'received')
+  const reply = useMutation({
+    mutationFn: async ({ mailbox_id: mailbox, id }: ListedMessage) =>
+      (
+        await request<{ data: SentReply }>('POST', mailboxPath(mailbox, `/messages/${encodeURIComponent(id)}/reply`), {
+          body: { text_body: text },
+          idempotencyKey: key,
+        })
+      ).data,
+    onSuccess: () => {
+      setText('')
+      setKey(newIdempotencyKey())
+      return queries.invalidateQueries({ queryKey: ['mailboxes'] })
+    },
+  })
+  if (!newest) return null
+  const submit = () => {
+    if (reason === undefined && text.trim() !== '' && !reply.isPending) reply.mutate(newest)
+  }
+  return (
+    <Section title="Reply">
+      <form
+        onSubmit={(event: FormEvent) => {
+          event.preventDefault()
+          submit()
+        }}
+        noValidate
+      >
+        <Stack gap="sm" maw={720} align="flex-start">
+          <Textarea
+            w="100%"
+            labelProps={{ style: { overflowWrap: 'anywhere' } }}
+            label={
+              <>
+                To <bdi>{toVisible(newest.reply_to ?? newest.from_header)}</bdi>
+              </>
+            }
+            description="It is sent from the address of the mailbox and counts like every email."
+            value={text}
+            onChange={(event) => {
+              setText(event.currentTarget.value)
+              // Another text is another reply.
+              if (reply.isError) setKey(newIdempotencyKey())
+            }}
+            autosize
+            minRows={4}
+            maxRows={20}
+            dir="auto"
+          />
+          <FormError error={reply.error} />
+          <ActionButton
+            reason={reason ?? (text.trim() === '' ? 'Write something first.' : undefined)}
+            loading={reply.isPending}
+            onClick={submit}
+          >
+            Send the reply
+          </ActionButton>
+          <div role="status">{reply.data && text === '' && <Outcome sent={reply.data} />}</div>
+        </Stack>
+      </form>
+    </Section>
+  )
+}
+
+const Outcome = ({ sent }: { readonly sent: SentReply }) => (
+  <Paper withBorder p="sm">
+    <StatusLabel tone={sent.status === 'rejected' ? 'warning' : 'good'}>
+      {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
+    </StatusLabel>
+    <Text>
+      To <bdi>{toVisible(sent.to)}</bdi>.{' '}
+      <Anchor component={Link} inherit underline="always" to={`/emails/${sent.id}`}>
+        What happened to it
+      </Anchor>
+    </Text>
+  </Paper>
+)

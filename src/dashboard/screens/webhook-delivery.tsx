@@ -1,0 +1,247 @@
+/** @module One delivery of a webhook: what was posted, what came back, and sending it again. */
+import { Alert, Anchor, Code, Group, Stack, Switch, Text, Title } from '@mantine/core'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import { useAllowed } from '../api/session.tsx'
+import { useDelivery, useReplayDelivery, useWebhook } from '../api/webhooks.ts'
+import { ActionButton } from '../parts/action.tsx'
+import { Copy } from '../parts/copy.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { formatDuration } from '../parts/format.ts'
+import { LongText } from '../parts/long-text.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { DeliveryStatus } from './webhooks/marks.tsx'
+import { toPrettyJson, toWebhookName } from './webhooks/state.ts'
+
+export function WebhookDeliveryScreen() {
+  const { id, deliveryId } = useParams({ from: '/webhooks/$id/deliveries/$deliveryId' })
+  const webhook = useWebhook(id)
+  const query = useDelivery(id, deliveryId)
+  const navigate = useNavigate()
+  useEscape(() => void navigate({ to: `/webhooks/${id}` }))
+  return (
+    <Page title={query.data ? `Delivery: ${query.data.event}` : 'Delivery'}>
+      <nav aria-label="Path">
+        <Group gap="xs">
+          <Anchor component={Link} to="/webhooks">
+            All webhooks
+          </Anchor>
+          <span aria-hidden="true">/</span>
+          <Anchor component={Link} to={`/webhooks/${id}`}>
+            <bdi>{webhook.data ? toWebhookName(webhook.data) : 'This webhook'}</bdi>
+          </Anchor>
+        </Group>
+      </nav>
+      <QueryView query={query}>
+        {(delivery) => (
+          <Stack gap="xl" key={delivery.id}>
+            <Summary delivery={delivery} webhook={webhook.data} />
+            <Request delivery={delivery} url={webhook.data?.url} />
+            <Response delivery={delivery} />
+          </Stack>
+        )}
+      </QueryView>
+    </Page>
+  )
+}
+
+interface SummaryProps {
+  readonly delivery: DeliveryDetail
+  readonly webhook: WebhookRecord | undefined
+}
+
+function Summary({ delivery, webhook }: SummaryProps) {
+  return (
+    <Stack gap="sm">
+      <DeliveryStatus delivery={delivery} />
+      <Text maw={720}>
+        <Sentence delivery={delivery} />
+      </Text>
+      <Facts
+        facts={[
+          ['Attempts', String(delivery.attempts)],
+          ['Created', <Time key="created" iso={delivery.created_at} isExact />],
+          ['Last attempt', delivery.attempted_at && <Time key="last" iso={delivery.attempted_at} isExact />],
+          ['Next attempt', delivery.next_attempt_at && <Time key="next" iso={delivery.next_attempt_at} isExact />],
+          [
+            'Email',
+            delivery.email_id && (
+              <Anchor key="email" component={Link} to={`/emails/${delivery.email_id}`} size="sm">
+                {delivery.email_id}
+              </Anchor>
+            ),
+          ],
+          ['Event id', delivery.event_id],
+          ['Position', delivery.seq === null ? null : String(delivery.seq)],
+        ]}
+      />
+      <Replay delivery={delivery} webhook={webhook} />
+    </Stack>
+  )
+}
+
+/** What happened, and what happens next. */
+function Sentence({ delivery }: { readonly delivery: DeliveryRecord }) {
+  const { status, attempts, next_attempt_at: next, status_code: code, duration_ms: ms, error, event } = delivery
+  if (status === 'delivered')
+    return (
+      <>
+        Your server accepted it with {code} after {formatDuration(ms)}.
+      </>
+    )
+  if (status === 'pending' && attempts === 0) return <>It is about to be sent.</>
+  if (status === 'pending' && next !== null)
+    return (
+      <>
+        {error} The next attempt is at <Time iso={next} isExact />.
+      </>
+    )
+  return (
+    <>
+      {error ?? 'It was not delivered.'}{' '}
+      {event === 'test' ? 'A test event is sent once.' : 'No further attempt follows; you can replay it.'}
+    </>
+  )
+}
+
+function Replay({ delivery, webhook }: SummaryProps) {
+  const [isAsking, setIsAsking] = useState(false)
+  const replay = useReplayDelivery(delivery.webhook_id, delivery.id)
+  const roleReason = useAllowed('developer')
+  const reason = roleReason ?? findReplayRefusal(delivery, webhook)
+  return (
+    <Stack gap="xs" align="flex-start">
+      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsAsking(true)}>
+        Replay this delivery
+      </ActionButton>
+      <div role="status">
+        {replay.data && !isAsking && (
+          <Alert color="green">
+            It is sent again as{' '}
+            <Anchor
+              component={Link}
+              to={`/webhooks/${delivery.webhook_id}/deliveries/${replay.data.id}`}
+              c="inherit"
+              underline="always"
+            >
+              a new delivery
+            </Anchor>
+            .
+          </Alert>
+        )}
+      </div>
+      {isAsking && (
+        <DialogFrame
+          title="Replay this delivery?"
+          confirm="Replay"
+          isBusy={replay.isPending}
+          error={replay.error}
+          onConfirm={() => replay.mutate(undefined, { onSuccess: () => setIsAsking(false) })}
+          onClose={() => setIsAsking(false)}
+        >
+          <Text>
+            The same body is posted to <bdi>{webhook?.url}</bdi> again, as a new delivery, now.
+            {delivery.status === 'delivered' && ' Your server has accepted it before, so it gets the event twice.'}
+            {delivery.status === 'pending' && ' The planned attempt of this delivery is still made, too.'}
+          </Text>
+        </DialogFrame>
+      )}
+    </Stack>
+  )
+}
+
+function findReplayRefusal({ payload, event }: DeliveryDetail, webhook: WebhookRecord | undefined): string | undefined {
+  if (payload === null) return 'The event is no longer kept, so there is nothing to send.'
+  if (webhook && !webhook.is_active) return 'The webhook is not active; activate it first.'
+  if (webhook && event !== 'test' && !webhook.events.includes(event))
+    return `The webhook no longer subscribes to ${event}.`
+  return undefined
+}
+
+function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonly url: string | undefined }) {
+  const [isExact, setIsExact] = useState(false)
+  const { payload, headers } = delivery
+  return (
+    <Stack component="section" aria-labelledby="request" gap="sm">
+      <Title order={2} size="h3" id="request">
+        Request
+      </Title>
+      {url !== undefined && (
+        <Text size="sm">
+          <Code>POST</Code> <bdi>{url}</bdi>
+        </Text>
+      )}
+      {headers && (
+        <>
+          <Facts facts={Object.entries(headers).map(([name, value]) => [name, <Code key={name}>{value}</Code>])} />
+          {!Object.keys(headers).some((name) => /signature$/i.test(name)) && (
+            <Text size="sm">
+              The signature is not shown: the secret was replaced after this attempt, or your role may not change
+              webhooks.
+            </Text>
+          )}
+        </>
+      )}
+      {payload === null ? (
+        <Text>The event is no longer kept, so its payload cannot be shown.</Text>
+      ) : (
+        <>
+          <Group gap="xs">
+            <Switch
+              size="xs"
+              label="As posted"
+              checked={isExact}
+              onChange={(event) => setIsExact(event.currentTarget.checked)}
+            />
+            <Copy value={payload} what="payload as posted" />
+            <Text size="sm" c="dimmed">
+              {new TextEncoder().encode(payload).length.toLocaleString()} bytes
+            </Text>
+          </Group>
+          <LongText label="Payload" text={isExact ? payload : toPrettyJson(payload)} />
+          <Text size="sm" c="dimmed" maw={720}>
+            It is built from stored data. What belongs to a person who was erased is missing here, even if it was
+            posted.
+          </Text>
+        </>
+      )}
+    </Stack>
+  )
+}
+
+function Response({ delivery }: { readonly delivery: DeliveryDetail }) {
+  const { status_code: code, response, error, duration_ms: ms, attempted_at: at } = delivery
+  return (
+    <Stack component="section" aria-labelledby="response" gap="sm">
+      <Title order={2} size="h3" id="response">
+        Response
+      </Title>
+      {at === null ? (
+        <Text>There is none yet.</Text>
+      ) : (
+        <Facts
+          facts={[
+            ['Status', code === null ? 'No response' : <Code key="code">{code}</Code>],
+            ['Duration', formatDuration(ms)],
+            ['Error', error],
+          ]}
+        />
+      )}
+      {response ? (
+        <>
+          <LongText label="Body of the response" text={response} />
+          <Text size="sm" c="dimmed">
+            At most the first 1,000 bytes are stored.
+          </Text>
+        </>
+      ) : (
+        at !== null && code !== null && <Text size="sm">The body was empty, or is not stored.</Text>
+      )}
+    </Stack>
+  )
+}

@@ -1,0 +1,82 @@
+/** @module Adds a webhook; shows its secret once it exists. */
+import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { flushSync } from 'react-dom'
+import type { CreatedWebhook } from '#features/webhooks/webhooks/model.ts'
+import { useAllowed } from '../api/session.tsx'
+import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
+import { ActionButton } from '../parts/action.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { Page } from '../parts/page.tsx'
+import { useFocusInvalid } from '../parts/use-focus-invalid.ts'
+import { USUAL_EVENTS } from './webhooks/events.ts'
+import { findProblems, hasFieldErrors, WebhookFields } from './webhooks/fields.tsx'
+import { SecretText, VerifyHint } from './webhooks/secret.tsx'
+import { SendTest } from './webhooks/send-test.tsx'
+
+const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS }
+
+export function WebhookNewScreen() {
+  const [created, setCreated] = useState<CreatedWebhook>()
+  return (
+    <Page title={created ? 'The webhook was added' : 'Add a webhook'}>
+      {created ? <Created webhook={created} /> : <NewForm onCreated={setCreated} />}
+    </Page>
+  )
+}
+
+function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
+  const [input, setInput] = useState(EMPTY)
+  const [isChecked, setIsChecked] = useState(false)
+  const create = useCreateWebhook()
+  const reason = useAllowed('developer')
+  const { form, focusInvalid } = useFocusInvalid(create.error)
+  const problems = isChecked ? findProblems(input) : {}
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    flushSync(() => setIsChecked(true))
+    if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
+    if (reason !== undefined || create.isPending) return
+    create.mutate({ ...input, url: input.url.trim() }, { onSuccess: onCreated })
+  }
+  return (
+    <form ref={form} onSubmit={submit} noValidate>
+      <Stack maw={640} align="flex-start">
+        {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+        <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />
+        {!hasFieldErrors(create.error) && <FormError error={create.error} />}
+        <Group>
+          {reason === undefined ? (
+            <Button type="submit" loading={create.isPending}>
+              Add the webhook
+            </Button>
+          ) : (
+            <ActionButton reason={reason} onClick={() => undefined}>
+              Add the webhook
+            </ActionButton>
+          )}
+          <Anchor component={Link} to="/webhooks">
+            Cancel
+          </Anchor>
+        </Group>
+      </Stack>
+    </form>
+  )
+}
+
+function Created({ webhook }: { readonly webhook: CreatedWebhook }) {
+  return (
+    <Stack align="flex-start" maw={720}>
+      <Text>
+        Events from now on are posted to <bdi>{webhook.url}</bdi>. Give your receiver this signing secret:
+      </Text>
+      <SecretText secret={webhook.secret} />
+      <VerifyHint />
+      <SendTest id={webhook.id} />
+      <Anchor component={Link} to={`/webhooks/${webhook.id}`}>
+        Go to the webhook
+      </Anchor>
+    </Stack>
+  )
+}

@@ -1,0 +1,113 @@
+/** @module The list of webhooks. */
+import { Anchor, Stack, Text } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { PageOf } from '../api/client.ts'
+import { useAllowed, useSession } from '../api/session.tsx'
+import { useWebhooks } from '../api/webhooks.ts'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { Page } from '../parts/page.tsx'
+import { Pages } from '../parts/pages.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { Time } from '../parts/time.tsx'
+import { WebhookStatus } from './webhooks/marks.tsx'
+import { findLastAttempt, toWebhookName } from './webhooks/state.ts'
+
+const createCommand = () => `curl ${location.origin}/v1/webhooks \\
+  -H 'Authorization: Bearer YOUR_API_KEY' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"url": "https://your-server.example/webhook", "events": ["delivered", "bounced"]}'`
+
+const COLUMNS: readonly Column<WebhookRecord>[] = [
+  {
+    header: 'Webhook',
+    width: '32%',
+    cell: ({ id, url, description }) => (
+      <Stack gap={0}>
+        <Anchor component={Link} to={`/webhooks/${id}`}>
+          <bdi>{toWebhookName({ description, url })}</bdi>
+        </Anchor>
+        <Text size="sm" c="dimmed" lineClamp={1} title={url}>
+          <bdi>{url}</bdi>
+        </Text>
+      </Stack>
+    ),
+  },
+  { header: 'State', width: '18%', cell: (webhook) => <WebhookStatus webhook={webhook} /> },
+  {
+    header: 'Failures in a row',
+    width: '12%',
+    cell: ({ failure_count: count }) => count,
+  },
+  { header: 'Last delivery', width: '20%', cell: (webhook) => <LastAttempt webhook={webhook} /> },
+  {
+    header: 'Events',
+    cell: ({ events }) => (
+      <Text size="sm" lineClamp={2} title={events.join(', ')}>
+        {events.join(', ')}
+      </Text>
+    ),
+  },
+]
+
+function LastAttempt({ webhook }: { readonly webhook: WebhookRecord }) {
+  const last = findLastAttempt(webhook)
+  if (!last) return <>None yet</>
+  return (
+    <>
+      {last.isAccepted ? 'Accepted' : 'Failed'} <Time iso={last.at} />
+    </>
+  )
+}
+
+export function WebhooksScreen() {
+  const { page = 1 } = useSearch({ from: '/webhooks' })
+  const query = useWebhooks(page)
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  const { account } = useSession()
+  const add = (
+    <ActionButton reason={reason} onClick={() => navigate({ to: '/webhooks/new' })}>
+      Add a webhook
+    </ActionButton>
+  )
+  const isEmpty = query.data?.pagination.total === 0
+  return (
+    <Page title="Webhooks" action={isEmpty ? undefined : add}>
+      <QueryView query={query}>
+        {(found) =>
+          found.pagination.total === 0 ? (
+            <EmptyState title="Your webhooks will appear here" command={createCommand()}>
+              <Text maw={640}>
+                A webhook is a URL of yours to which the events of {account.name} are posted: an email was delivered,
+                bounced, opened, or mail arrived. Each request is signed. Here you see every request with the response
+                of your server, and send it again.
+              </Text>
+              {add}
+              <Text size="sm">Or with an API key:</Text>
+            </EmptyState>
+          ) : (
+            <WebhookTable found={found} page={page} />
+          )
+        }
+      </QueryView>
+    </Page>
+  )
+}
+
+function WebhookTable({
+  found: { data, pagination },
+  page,
+}: {
+  readonly found: PageOf<WebhookRecord>
+  readonly page: number
+}) {
+  return (
+    <>
+      <DataTable label="Webhooks, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
+      {data.length === 0 && <Text>There are no webhooks on this page.</Text>}
+      <Pages path="/webhooks" page={page} totalPages={pagination.total_pages} />
+    </>
+  )
+}

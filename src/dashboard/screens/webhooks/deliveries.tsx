@@ -1,0 +1,152 @@
+/** @module The deliveries of a webhook with their filters. */
+import { Anchor, Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Link, useNavigate } from '@tanstack/react-router'
+import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { formatDuration } from '../../parts/format.ts'
+import { SEARCH_MARK } from '../../parts/keyboard.tsx'
+import { NewRows } from '../../parts/new-rows.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { EmptyState, ErrorState, LoadingState } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters } from './filters.ts'
+import { useLiveDeliveries } from './live-deliveries.ts'
+import { DeliveryStatus } from './marks.tsx'
+
+interface DeliveriesProps {
+  readonly webhook: WebhookRecord
+  readonly filters: DeliveryFilters
+  readonly page: number
+}
+
+export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
+  const list = useLiveDeliveries(webhook.id, filters, page, webhook.events)
+  const { query } = list
+  const rows = list.page?.data
+  const navigate = useNavigate()
+  const path = `/webhooks/${webhook.id}`
+  const setFilters = (next: DeliveryFilters) => void navigate({ to: path, search: next as never })
+  const hasFilters = filters.status !== undefined || filters.event !== undefined
+  return (
+    <Stack gap="xs" component="section" aria-label="Deliveries">
+      <FilterBar filters={filters} onChange={setFilters} />
+      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {!rows ? (
+        !query.error && <LoadingState />
+      ) : rows.length === 0 ? (
+        <Nothing hasFilters={hasFilters || page > 1} onClear={() => setFilters({})} />
+      ) : (
+        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+          <NewRows count={page === 1 ? list.newCount : 0} hasMore={list.hasMoreNew} onShow={list.showNew} />
+          <DataTable label="Deliveries, newest first" columns={COLUMNS} rows={rows} toKey={({ id }) => id} />
+          <Pages path={path} page={page} totalPages={query.data?.pagination.total_pages ?? 1} />
+        </Stack>
+      )}
+    </Stack>
+  )
+}
+
+function FilterBar({
+  filters,
+  onChange,
+}: {
+  readonly filters: DeliveryFilters
+  onChange(next: DeliveryFilters): void
+}) {
+  const { status = '', event = '' } = filters
+  const toFilters = (nextStatus: string, nextEvent: string): DeliveryFilters => ({
+    ...(nextStatus && { status: nextStatus }),
+    ...(nextEvent && { event: nextEvent }),
+  })
+  return (
+    <Group gap="xs" align="flex-end">
+      <NativeSelect
+        {...SEARCH_MARK}
+        label="State"
+        value={status}
+        onChange={({ currentTarget: { value } }) => onChange(toFilters(value, event))}
+        data={[
+          { value: '', label: 'Any' },
+          ...Object.entries(DELIVERY_STATES).map(([value, { word }]) => ({ value, label: word })),
+        ]}
+      />
+      <NativeSelect
+        label="Event"
+        value={event}
+        onChange={({ currentTarget: { value } }) => onChange(toFilters(status, value))}
+        data={[{ value: '', label: 'Any' }, ...DELIVERY_EVENTS.map((name) => ({ value: name, label: name }))]}
+      />
+      {(status || event) && (
+        <Button variant="subtle" onClick={() => onChange({})}>
+          Remove the filters
+        </Button>
+      )}
+    </Group>
+  )
+}
+
+const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClear(): void }) =>
+  hasFilters ? (
+    <EmptyState title="No delivery matches">
+      <Text>Deliveries are kept for a while after they have ended; the server's operator sets how long.</Text>
+      <Button variant="default" onClick={onClear}>
+        Show all deliveries
+      </Button>
+    </EmptyState>
+  ) : (
+    <EmptyState title="No delivery yet">
+      <Text maw={640}>
+        Each event that is posted to this webhook appears here, with the response of your server. A test event is the
+        first one.
+      </Text>
+    </EmptyState>
+  )
+
+const COLUMNS: readonly Column<DeliveryRecord>[] = [
+  {
+    header: 'Event',
+    width: '22%',
+    cell: ({ id, webhook_id, event }) => (
+      <Anchor component={Link} to={`/webhooks/${webhook_id}/deliveries/${id}`} size="sm">
+        {event}
+      </Anchor>
+    ),
+  },
+  {
+    header: 'State',
+    width: '22%',
+    cell: (delivery) => (
+      <Stack gap={0}>
+        <DeliveryStatus delivery={delivery} />
+        {delivery.next_attempt_at !== null && delivery.attempts > 0 && (
+          <Text size="sm">
+            Next attempt <Time iso={delivery.next_attempt_at} />
+          </Text>
+        )}
+      </Stack>
+    ),
+  },
+  { header: 'Response', cell: (delivery) => <Response delivery={delivery} /> },
+  { header: 'Attempts', width: '6.5rem', cell: ({ attempts }) => attempts },
+  { header: 'Time', width: '18%', cell: ({ attempted_at, created_at }) => <Time iso={attempted_at ?? created_at} /> },
+]
+
+function Response({ delivery }: { readonly delivery: DeliveryRecord }) {
+  const { status_code: code, duration_ms: ms, response, error } = delivery
+  const text = code === null ? error : response
+  if (code === null && !text) return <>–</>
+  return (
+    <Stack gap={0} title={[error, response].filter(Boolean).join('\n')}>
+      {code !== null && (
+        <Text size="sm">
+          <Code>{code}</Code> in {formatDuration(ms)}
+        </Text>
+      )}
+      {text && (
+        <Text size="sm" c="dimmed" lineClamp={2}>
+          <bdi>{text}</bdi>
+        </Text>
+      )}
+    </Stack>
+  )
+}

@@ -1,0 +1,103 @@
+/** @module The fields of a webhook: URL, description, events. */
+import { Anchor, Button, Checkbox, Group, Stack, Text, TextInput } from '@mantine/core'
+import type { WebhookInput } from '../../api/webhooks.ts'
+import { findFieldError } from '../../parts/field-error.ts'
+import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
+
+interface WebhookFieldsProps {
+  readonly input: WebhookInput
+  readonly error: unknown
+  /** Problems that were found before a request, by field. */
+  readonly problems: Readonly<Partial<Record<keyof WebhookInput, string>>>
+  readonly isReadOnly?: boolean
+  onChange(input: WebhookInput): void
+}
+
+/** What is missing before a request can be made. */
+export const findProblems = ({ url, events }: WebhookInput): WebhookFieldsProps['problems'] => ({
+  ...(url.trim() === '' && { url: 'Enter the URL that gets the events.' }),
+  ...(events.length === 0 && { events: 'Choose at least one event.' }),
+})
+
+/** Whether an error is about fields that show it themselves. */
+export function hasFieldErrors(error: unknown): boolean {
+  return ['url', 'events', 'description'].some((field) => findFieldError(error, field) !== undefined)
+}
+
+export function WebhookFields({ input, error, problems, isReadOnly = false, onChange }: WebhookFieldsProps) {
+  const { url, description, events } = input
+  const eventsError = problems.events ?? findFieldError(error, 'events')
+  return (
+    <>
+      <TextInput
+        w="100%"
+        label="URL"
+        description="Begins with https://, not http://, and leads to a public address. Each event is a POST request with JSON. To try it on your own machine, see docs/events.md."
+        placeholder="https://your-server.example/webhook"
+        type="url"
+        value={url}
+        onChange={({ currentTarget: { value } }) => onChange({ ...input, url: value })}
+        error={problems.url ?? findFieldError(error, 'url')}
+        readOnly={isReadOnly}
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        required
+      />
+      <TextInput
+        w="100%"
+        label="Description"
+        description="Optional: what you call it, such as the program that gets the events."
+        value={description}
+        maxLength={200}
+        onChange={({ currentTarget: { value } }) => onChange({ ...input, description: value })}
+        error={findFieldError(error, 'description')}
+        readOnly={isReadOnly}
+        autoComplete="off"
+        dir="auto"
+      />
+      <Checkbox.Group
+        label="Events"
+        value={[...events]}
+        onChange={(chosen) => onChange({ ...input, events: chosen })}
+        {...(eventsError !== undefined && { error: eventsError })}
+      >
+        <Stack gap="sm" mt={4}>
+          {!isReadOnly && (
+            <Group gap="xs">
+              <Button
+                size="compact-sm"
+                variant="default"
+                onClick={() => onChange({ ...input, events: [...EVENT_NAMES] })}
+              >
+                All
+              </Button>
+              <Button size="compact-sm" variant="default" onClick={() => onChange({ ...input, events: [] })}>
+                None
+              </Button>
+              <Text size="sm" role="status">
+                {events.length} of {EVENT_NAMES.length} chosen
+              </Text>
+            </Group>
+          )}
+          {EVENT_GROUPS.map(({ label, events: choices }) => (
+            <Stack key={label} gap={4} role="group" aria-label={label}>
+              <Text size="sm" fw={600}>
+                {label}
+              </Text>
+              {choices.map(({ name, explanation }) => (
+                <Checkbox key={name} value={name} disabled={isReadOnly} label={name} description={explanation} />
+              ))}
+            </Stack>
+          ))}
+        </Stack>
+      </Checkbox.Group>
+      <Text size="sm">
+        What each event contains:{' '}
+        <Anchor href="/docs" underline="always">
+          API description
+        </Anchor>
+      </Text>
+    </>
+  )
+}

@@ -1,0 +1,31 @@
+/** @module States of webhooks and deliveries, and sentences with times. */
+import { Fragment } from 'react'
+import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { DELIVERY_STATES } from './filters.ts'
+import { type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
+
+export function WebhookStatus({ webhook }: { readonly webhook: WebhookRecord }) {
+  const { word, tone } = WEBHOOK_STATES[toWebhookState(webhook)]
+  return <StatusLabel tone={tone}>{word}</StatusLabel>
+}
+
+export function DeliveryStatus({ delivery: { status, attempts } }: { readonly delivery: DeliveryRecord }) {
+  const state = Object.hasOwn(DELIVERY_STATES, status)
+    ? DELIVERY_STATES[status as keyof typeof DELIVERY_STATES]
+    : ({ word: status, tone: 'neutral' } as const)
+  const isRetried = status === 'pending' && attempts > 0
+  return (
+    <StatusLabel tone={isRetried ? 'warning' : state.tone}>{isRetried ? 'Failed, is retried' : state.word}</StatusLabel>
+  )
+}
+
+export const Sentence = ({ parts }: { readonly parts: readonly SentencePart[] }) => (
+  <>
+    {parts.map((part, index) => (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence have no other identity
+      <Fragment key={index}>{typeof part === 'string' ? part : <Time iso={part.at} isExact />}</Fragment>
+    ))}
+  </>
+)

@@ -1,0 +1,162 @@
+/** @module Why a webhook fails or gets nothing, with the action that mends it. */
+import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { readDeliveries, replay, useReplayCount } from '../../api/webhooks.ts'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { Sentence } from './marks.tsx'
+import { explainDeactivation, explainFailing, findLastFailure, toMissedStart, toWebhookState } from './state.ts'
+
+/** Deliveries among which the last failure is looked for. */
+const MAX_SEARCHED = 50
+
+export function WebhookNotice({ webhook }: { readonly webhook: WebhookRecord }) {
+  const [done, setDone] = useState<string>()
+  const state = toWebhookState(webhook)
+  return (
+    <div>
+      {state === 'deactivated' && <Deactivated webhook={webhook} onActivated={setDone} />}
+      {state === 'off' && (
+        <Alert color="gray" title="This webhook is off" role="group">
+          <Stack gap="xs" align="flex-start">
+            <Text size="sm">
+              Nothing is posted to it. Events of this time are not sent later; after you activate it, you can replay
+              them.
+            </Text>
+            <Activate webhook={webhook} onActivated={setDone} />
+          </Stack>
+        </Alert>
+      )}
+      {state === 'failing' && <Failing webhook={webhook} />}
+      <div role="status">
+        {done !== undefined && (
+          <Alert color="green" mt="xs">
+            {done}
+          </Alert>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** The delivery that failed last. */
+function useLastFailure(webhook: WebhookRecord) {
+  const { data } = useQuery({
+    queryKey: ['webhooks', 'last-failure', webhook.id, webhook.last_failure_at],
+    queryFn: ({ signal }) => readDeliveries(webhook.id, { per_page: MAX_SEARCHED }, signal),
+  })
+  return data && findLastFailure(data.data, webhook)
+}
+
+function Failing({ webhook }: { readonly webhook: WebhookRecord }) {
+  const failure = useLastFailure(webhook)
+  return (
+    <Alert color="yellow" title="Attempts fail" role="group">
+      <Text size="sm">
+        <Sentence parts={explainFailing(webhook, failure)} /> Attempts without a response, or with a 5xx, are repeated.
+      </Text>
+    </Alert>
+  )
+}
+
+function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord; onActivated(done: string): void }) {
+  const failure = useLastFailure(webhook)
+  const missed = useMissed(webhook)
+  return (
+    <Alert color="red" title="This webhook was deactivated, because it failed" role="group">
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">
+          <Sentence parts={explainDeactivation(webhook, failure)} />
+        </Text>
+        <Text size="sm">
+          Nothing is posted to it now. Mend the receiver and send it a test event; then activate the webhook.
+          {missed !== undefined &&
+            missed.deliveries > 0 &&
+            ` ${missed.deliveries === 1 ? '1 event was' : `${formatCount(missed.deliveries, 'event')} were`} not delivered and can then be replayed.`}
+        </Text>
+        <Activate webhook={webhook} onActivated={onActivated} />
+      </Stack>
+    </Alert>
+  )
+}
+
+/** Events that a webhook missed, because it failed; undefined when that is not known. */
+function useMissed(webhook: WebhookRecord) {
+  const from = toMissedStart(webhook)
+  return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
+}
+
+function Activate({ webhook, onActivated }: { readonly webhook: WebhookRecord; onActivated(done: string): void }) {
+  const [isAsking, setIsAsking] = useState(false)
+  const reason = useAllowed('developer')
+  return (
+    <Group gap="xs">
+      <ActionButton size="xs" reason={reason} onClick={() => setIsAsking(true)}>
+        Activate
+      </ActionButton>
+      {isAsking && (
+        <ActivateDialog
+          webhook={webhook}
+          onClose={(done) => {
+            setIsAsking(false)
+            if (done !== undefined) onActivated(done)
+          }}
+        />
+      )}
+    </Group>
+  )
+}
+
+interface ActivateDialogProps {
+  readonly webhook: WebhookRecord
+  /** @param done what was done; undefined: nothing */
+  onClose(done?: string): void
+}
+
+function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
+  const [isReplaying, setIsReplaying] = useState(true)
+  const missed = useMissed(webhook)
+  const queries = useQueryClient()
+  const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
+  const { id, url, events } = webhook
+  const activate = useMutation({
+    mutationFn: async () => {
+      await request('PUT', `/v1/webhooks/${encodeURIComponent(id)}`, { body: { url, events, is_active: true } })
+      if (!isReplaying || count === 0 || from == null || to == null) return 0
+      // By position: what happens after the activation is sent anyway.
+      return (await replay(id, { from_seq: from, to_seq: to, undelivered: true })).deliveries
+    },
+    onSuccess: (replayed) =>
+      onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`),
+    onSettled: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
+  })
+  return (
+    <DialogFrame
+      title="Activate this webhook?"
+      confirm="Activate"
+      isBusy={activate.isPending}
+      error={activate.error}
+      onConfirm={() => activate.mutate()}
+      onClose={() => onClose()}
+    >
+      <Text>
+        Events from now on are posted to <bdi>{url}</bdi>.
+      </Text>
+      {count > 0 ? (
+        <Checkbox
+          checked={isReplaying}
+          onChange={(event) => setIsReplaying(event.currentTarget.checked)}
+          label={`Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`}
+          description="Each becomes a new delivery."
+        />
+      ) : (
+        <Text size="sm">Events of the time without it are not sent; you can replay a range of time afterwards.</Text>
+      )}
+    </DialogFrame>
+  )
+}

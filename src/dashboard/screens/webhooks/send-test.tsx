@@ -1,0 +1,66 @@
+/** @module Sends a test event and waits for its outcome. */
+import { Alert, Anchor, Group, Stack, Text } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import type { DeliveryDetail } from '#features/webhooks/webhooks/model.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { useDelivery, useTestWebhook } from '../../api/webhooks.ts'
+import { ActionButton } from '../../parts/action.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { formatDuration } from '../../parts/format.ts'
+import { StatusLabel } from '../../parts/status.tsx'
+
+interface SendTestProps {
+  readonly id: string
+  /** Another button, beside. */
+  readonly extra?: ReactNode
+}
+
+export function SendTest({ id, extra }: SendTestProps) {
+  const [deliveryId, setDeliveryId] = useState<string>()
+  const test = useTestWebhook(id)
+  const reason = useAllowed('developer')
+  return (
+    <Stack gap="xs" align="flex-start">
+      <Group gap="xs">
+        <ActionButton
+          reason={reason}
+          variant="default"
+          size="xs"
+          loading={test.isPending}
+          onClick={() => test.mutate(undefined, { onSuccess: ({ delivery_id }) => setDeliveryId(delivery_id) })}
+        >
+          Send a test event
+        </ActionButton>
+        {extra}
+      </Group>
+      <FormError error={test.error} />
+      <div role="status">
+        {deliveryId !== undefined && <Outcome key={deliveryId} id={id} deliveryId={deliveryId} />}
+      </div>
+    </Stack>
+  )
+}
+
+function Outcome({ id, deliveryId }: { readonly id: string; readonly deliveryId: string }) {
+  const { data, error } = useDelivery(id, deliveryId)
+  if (!data) return error ? <FormError error={error} /> : <Text size="sm">The test event is being sent…</Text>
+  return (
+    <Alert variant="default" p="xs">
+      <Stack gap={4} align="flex-start">
+        <StatusLabel tone={data.status === 'delivered' ? 'good' : data.status === 'pending' ? 'waiting' : 'bad'}>
+          {toWords(data)}
+        </StatusLabel>
+        <Anchor component={Link} to={`/webhooks/${id}/deliveries/${deliveryId}`} size="sm">
+          See the request and the response
+        </Anchor>
+      </Stack>
+    </Alert>
+  )
+}
+
+function toWords({ status, status_code: code, duration_ms: ms, error }: DeliveryDetail): string {
+  if (status === 'pending') return 'The test event is being sent…'
+  if (status === 'delivered') return `Your server accepted the test event with ${code} in ${formatDuration(ms)}.`
+  return `The test event failed. ${error ?? ''}`
+}

@@ -1,0 +1,147 @@
+/** @module Changes a webhook. When somebody else changed it in the meantime, both versions are shown. */
+import { Alert, Button, Group, Stack, Switch, Text, Title } from '@mantine/core'
+import { type FormEvent, useState } from 'react'
+import { flushSync } from 'react-dom'
+import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import { ApiError } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
+import { ActionButton } from '../../parts/action.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { useFocusInvalid } from '../../parts/use-focus-invalid.ts'
+import { findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
+import { toWebhookState } from './state.ts'
+
+interface Draft extends WebhookInput {
+  readonly isActive: boolean
+}
+
+const toDraft = ({ url, description, events, is_active: isActive }: WebhookRecord): Draft => ({
+  url,
+  description: description ?? '',
+  events,
+  isActive,
+})
+
+export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }) {
+  /** Undefined: nothing was typed, so the form follows what is stored. */
+  const [draft, setDraft] = useState<Draft>()
+  /** The version that the user began with. */
+  const [seen, setSeen] = useState(webhook.updated_at)
+  const [isChecked, setIsChecked] = useState(false)
+  const change = useChangeWebhook(webhook.id)
+  const reason = useAllowed('developer')
+  const { form, focusInvalid } = useFocusInvalid(change.error)
+  const input = draft ?? toDraft(webhook)
+  const edit = (next: Partial<Draft>) => {
+    if (!draft) setSeen(webhook.updated_at)
+    setDraft({ ...input, ...next })
+  }
+  const isConflict = change.error instanceof ApiError && change.error.code === 'webhook_changed'
+  const save = (version: string) => {
+    flushSync(() => setIsChecked(true))
+    if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
+    if (reason !== undefined || change.isPending) return
+    const { isActive, ...fields } = input
+    change.mutate(
+      { ...fields, url: fields.url.trim(), is_active: isActive, updated_at: version },
+      { onSuccess: () => setDraft(undefined) },
+    )
+  }
+  const discard = () => {
+    setDraft(undefined)
+    change.reset()
+  }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    save(seen)
+  }
+  return (
+    <Stack component="section" aria-labelledby="settings" gap="sm">
+      <Title order={2} size="h3" id="settings">
+        Settings
+      </Title>
+      <form ref={form} onSubmit={submit} noValidate>
+        <Stack maw={640} align="flex-start">
+          {toWebhookState(webhook) === 'deactivated' ? (
+            <Text size="sm">Failures deactivated this webhook. Saving a change activates it again.</Text>
+          ) : (
+            <Switch
+              label="Post events to this webhook"
+              description="Off: events of that time are not sent later, but can be replayed."
+              checked={input.isActive}
+              disabled={reason !== undefined}
+              onChange={(event) => edit({ isActive: event.currentTarget.checked })}
+            />
+          )}
+          <WebhookFields
+            input={input}
+            error={change.error}
+            problems={isChecked ? findProblems(input) : {}}
+            isReadOnly={reason !== undefined}
+            onChange={edit}
+          />
+          {isConflict ? (
+            <Conflict
+              stored={webhook}
+              isBusy={change.isPending}
+              onOverwrite={() => save(webhook.updated_at)}
+              onDiscard={discard}
+            />
+          ) : (
+            !hasFieldErrors(change.error) && <FormError error={change.error} />
+          )}
+          <div role="status">{change.isSuccess && !draft && <Alert color="green">The webhook was saved.</Alert>}</div>
+          <Group gap="xs">
+            {reason === undefined ? (
+              <Button type="submit" loading={change.isPending} disabled={draft === undefined}>
+                Save
+              </Button>
+            ) : (
+              <ActionButton reason={reason} onClick={() => undefined}>
+                Save
+              </ActionButton>
+            )}
+            {draft !== undefined && (
+              <Button variant="default" onClick={discard}>
+                Discard the changes
+              </Button>
+            )}
+          </Group>
+        </Stack>
+      </form>
+    </Stack>
+  )
+}
+
+interface ConflictProps {
+  readonly stored: WebhookRecord
+  readonly isBusy: boolean
+  onOverwrite(): void
+  onDiscard(): void
+}
+
+const Conflict = ({ stored, isBusy, onOverwrite, onDiscard }: ConflictProps) => (
+  <Alert color="yellow" role="alert" title="Somebody changed this webhook in the meantime">
+    <Stack gap="xs">
+      <Text size="sm">Your changes are still in the form. This is stored now:</Text>
+      <Facts
+        facts={[
+          ['URL', stored.url],
+          ['Description', stored.description],
+          ['Events', stored.events.join(', ')],
+          ['State', stored.is_active ? 'On' : 'Off'],
+        ]}
+      />
+      <Group gap="xs">
+        <Button size="xs" loading={isBusy} onClick={onOverwrite}>
+          Store my version
+        </Button>
+        <Button size="xs" variant="default" onClick={onDiscard}>
+          Keep what is stored
+        </Button>
+      </Group>
+    </Stack>
+  </Alert>
+)

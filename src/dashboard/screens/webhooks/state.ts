@@ -1,0 +1,134 @@
+/** @module What state a webhook is in, why, and what to do. Pure. */
+import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { Tone } from '../../parts/tone.ts'
+
+export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
+
+/** How `last_failure_reason` begins once failures deactivated a webhook. */
+const DEACTIVATED = 'deactivated after'
+/** Consecutive failures that deactivate a webhook. */
+const MAX_FAILURES = 10
+
+export function toWebhookState(
+  webhook: Pick<WebhookRecord, 'is_active' | 'failure_count' | 'last_failure_reason'>,
+): WebhookState {
+  if (webhook.is_active) return webhook.failure_count > 0 ? 'failing' : 'active'
+  return webhook.last_failure_reason?.startsWith(DEACTIVATED) ? 'deactivated' : 'off'
+}
+
+export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: Tone }>> = {
+  active: { word: 'Active', tone: 'good' },
+  failing: { word: 'Failing', tone: 'warning' },
+  deactivated: { word: 'Deactivated', tone: 'bad' },
+  off: { word: 'Off', tone: 'neutral' },
+}
+
+const MAX_NAME_LENGTH = 80
+
+/** What a webhook is called: its description, or its URL without query, which may have a secret. */
+export function toWebhookName({ description, url }: Pick<WebhookRecord, 'description' | 'url'>): string {
+  if (description !== null) return description
+  const { host, pathname } = new URL(url)
+  const name = `${host}${pathname === '/' ? '' : pathname}`
+  return name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH)}…` : name
+}
+
+/** The last attempt of a webhook: when, and whether it was accepted. Undefined: there was none. */
+export function findLastAttempt({
+  last_success_at: success,
+  last_failure_at: failure,
+}: Pick<WebhookRecord, 'last_success_at' | 'last_failure_at'>):
+  | { readonly at: string; readonly isAccepted: boolean }
+  | undefined {
+  if (success === null && failure === null) return undefined
+  const isAccepted = failure === null || (success !== null && success >= failure)
+  return { at: (isAccepted ? success : failure) ?? '', isAccepted }
+}
+
+/** The delivery whose attempt failed last, among the newest of a webhook. */
+export const findLastFailure = (
+  deliveries: readonly DeliveryRecord[],
+  { last_failure_at: at }: Pick<WebhookRecord, 'last_failure_at'>,
+): DeliveryRecord | undefined =>
+  deliveries.find((delivery) => delivery.attempted_at === at && delivery.event !== 'test') ??
+  deliveries.find(
+    ({ status, event, attempted_at }) => status !== 'delivered' && event !== 'test' && attempted_at !== null,
+  )
+
+/** Why a delivery failed, as the end of a sentence: "the last response was 502". */
+export function toFailureWords({ status_code: code, error }: Pick<DeliveryRecord, 'status_code' | 'error'>): string {
+  if (code !== null) return `the last response was ${code}`
+  const [first] = (error ?? '').split(/(?<=\.) /)
+  return first ? `there was no response: ${first.replace(/\.$/, '')}` : 'there was no response'
+}
+
+/** A part of a sentence; a part with `at` is shown as a time. */
+export type SentencePart = string | { readonly at: string }
+
+/** Why a webhook that failures deactivated is in this state, and what to do. */
+export function explainDeactivation(
+  webhook: Pick<WebhookRecord, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
+  failure: Pick<DeliveryRecord, 'status_code' | 'error'> | undefined,
+): SentencePart[] {
+  return [...toFailures(webhook), failure ? `; ${toFailureWords(failure)}. ` : '. ', ...toLastSuccess(webhook)]
+}
+
+/** The same for a webhook that still gets events. */
+export const explainFailing = (
+  webhook: Pick<WebhookRecord, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
+  failure: Pick<DeliveryRecord, 'status_code' | 'error'> | undefined,
+): SentencePart[] => [
+  ...explainDeactivation(webhook, failure),
+  `After ${MAX_FAILURES} failed attempts in a row it is deactivated.`,
+]
+
+function toFailures({
+  failure_count: count,
+  failing_since: since,
+  last_failure_at: last,
+}: Pick<WebhookRecord, 'failure_count' | 'failing_since' | 'last_failure_at'>): SentencePart[] {
+  const what = count === 1 ? 'One attempt failed' : `${count} attempts in a row failed`
+  if (since !== null && last !== null && since !== last) return [`${what}, from `, { at: since }, ' to ', { at: last }]
+  const at = last ?? since
+  return at === null ? [what] : [`${what}, at `, { at }]
+}
+
+const toLastSuccess = ({ last_success_at: at }: Pick<WebhookRecord, 'last_success_at'>): SentencePart[] =>
+  at === null ? ['No attempt has succeeded yet. '] : ['The last success was at ', { at }, '. ']
+
+/** JSON on several lines; the text itself when it is not JSON. */
+export function toPrettyJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
+}
+
+/** The start of an inclusive range as typed in a field of minutes, in the zone of the browser. */
+export const toRangeStart = (minute: string): string | undefined => toIso(minute, ':00.000')
+/** The end of the range: the last instant of that minute. */
+export const toRangeEnd = (minute: string): string | undefined => toIso(minute, ':59.999')
+
+function toIso(minute: string, rest: string): string | undefined {
+  const at = new Date(minute + rest)
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
+}
+
+/** An event is attempted for about this time, so those that a failing webhook missed may be that much older. */
+const MAX_RETRY_MS = 4 * 60 * 60 * 1000
+
+/** Since when a webhook that fails may have missed events; undefined: it does not fail. */
+export function toMissedStart({
+  failing_since: since,
+  created_at: created,
+}: Pick<WebhookRecord, 'failing_since' | 'created_at'>): string | undefined {
+  if (since === null) return undefined
+  const first = new Date(new Date(since).getTime() - MAX_RETRY_MS).toISOString()
+  return first > created ? first : created
+}
+
+/** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
+export function toLocalMinute(at: Date): string {
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}

@@ -1,0 +1,106 @@
+/**
+ * @module Reads the beginning of a contact file as an import would: what its columns are, its first contacts, and the
+ * lines that would be left out. Stores nothing.
+ */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { getList } from '#features/setup/contact-store/lists.ts'
+import type { ContactStatus } from '#features/setup/contact-store/status.ts'
+import { type CsvRecord, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
+import { KiB } from '#platform/units.ts'
+import { type Column, emptyFile, HEAD_BYTES, parseContact, readHead } from './csv.ts'
+import type { LineError } from './imports.ts'
+
+/** The client sends no more than this of a file. It must be more than HEAD_BYTES, which a header may need. */
+export const MAX_PREVIEW_BYTES = 256 * KiB
+const MAX_CONTACTS = 5
+const MAX_PROBLEMS = 100
+/** Bytes of a file that are parsed for one unit. */
+const BYTES_PER_WORK_UNIT = 128
+/** Lines read at a time: at most some milliseconds. */
+const LINES_PER_STEP = 500
+
+export interface PreviewColumn {
+  /** As the file names it; null: the file has no header. */
+  readonly name: string | null
+  readonly kind: Column['kind']
+}
+
+export interface ImportPreview {
+  readonly columns: readonly PreviewColumn[]
+  readonly contacts: readonly {
+    readonly line: number
+    readonly email: string
+    readonly status: ContactStatus | null
+    readonly metadata: Readonly<Record<string, unknown>>
+  }[]
+  /** Lines that were checked. */
+  readonly checked: number
+  readonly invalid: number
+  /** The first invalid lines. */
+  readonly problems: readonly LineError[]
+}
+
+/**
+ * @param isWhole whether `start` is the whole file; if not, a record that its end cuts is not checked
+ * Throws 404 for the list, and 422 `invalid_csv` as the import would.
+ */
+export async function previewImport(
+  app: App,
+  actor: Actor,
+  listId: string,
+  start: Uint8Array | undefined,
+  isWhole: boolean,
+): Promise<ImportPreview> {
+  getList(app.db, actor.accountId, listId)
+  if (!start || start.length === 0) throw emptyFile()
+  const bytes = Buffer.from(start.buffer, start.byteOffset, Math.min(start.length, MAX_PREVIEW_BYTES))
+  const isEnd = isWhole && bytes.length === start.length
+  app.workBudget.spend(actor.accountId, bytes.length / BYTES_PER_WORK_UNIT)
+  const head = readHead(bytes.subarray(0, HEAD_BYTES), isEnd && bytes.length <= HEAD_BYTES)
+  const steps = readSteps(bytes.subarray(head.dataByte), {
+    delimiter: head.delimiter,
+    line: head.dataLine,
+    isEnd,
+    oneLineCell: head.emailCell,
+  })
+  const contacts: ImportPreview['contacts'][number][] = []
+  const problems: LineError[] = []
+  let [checked, invalid] = [0, 0]
+  const add = (record: CsvRecord): void => {
+    checked++
+    const result = parseContact(record, head, app.config)
+    if ('error' in result) {
+      invalid++
+      if (problems.length < MAX_PROBLEMS) problems.push({ line: record.line, error: result.error })
+    } else if (contacts.length < MAX_CONTACTS) {
+      const { email, status = null, metadata } = result
+      contacts.push({ line: record.line, email, status, metadata: JSON.parse(metadata) })
+    }
+  }
+  await app.fairScheduler.forEach(getTenantId(app.db, actor.accountId), steps, (records) => records.forEach(add))
+  return {
+    columns: head.columns.map(({ kind }, index) => ({ name: head.names[index] ?? null, kind })),
+    contacts,
+    checked,
+    invalid,
+    problems,
+  }
+}
+
+/** Reads the records of a window some lines at a time; a step without records read empty lines. */
+function* readSteps(window: Buffer, options: Omit<ScanOptions, 'maxRecords'>): Iterable<readonly CsvRecord[]> {
+  for (let { line } = options, at = 0; at < window.length; ) {
+    const scan = scanRecords(window.subarray(at), {
+      ...options,
+      line,
+      maxRecords: LINES_PER_STEP,
+      maxLines: LINES_PER_STEP,
+    })
+    yield scan.records
+    // The rest is a record that the end of the window cuts.
+    if (scan.end === 0) return
+    at += scan.end
+    line = scan.line
+  }
+}

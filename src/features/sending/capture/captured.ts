@@ -1,0 +1,177 @@
+/** @module Reads, marks and deletes the captured mail of an account. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { readStoredContent } from '#features/core/app/stored-content.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { findEmail, readEmailsByIds, type StoredEmail } from '#features/sending/emails/read.ts'
+import { parseAttachments, type StoredAttachment } from '#features/sending/queue/retire.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
+import { notFound } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { parseUuidParam } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
+import {
+  findCapturedBy,
+  findInInbox,
+  findNewestTime,
+  type InboxEmail,
+  type InboxFilter,
+  listInbox,
+  markRead,
+} from './inbox.ts'
+import type { CapturedDetail, CapturedRow } from './model.ts'
+import { parseMessage } from './parse.ts'
+import type { CapturedMessage, CaptureStore } from './store.ts'
+
+/** A captured email of an account, with its row in the main database. */
+interface Found {
+  readonly email: StoredEmail
+  readonly listed: InboxEmail
+}
+
+const BYTES_PER_WORK_UNIT = 4 * KiB
+/** Parsing stops there. */
+const MAX_CHARGED_BYTES = MiB
+/** Emails deleted by one write. */
+const DELETE_BATCH_SIZE = 200
+
+const createNotFoundError = () =>
+  notFound('captured_email_not_found', 'No captured message is stored for this email; captured mail is deleted by age.')
+
+/** A page of the captured mail of an account, newest first. */
+export function listCaptured(
+  { db }: Pick<App, 'db'>,
+  store: CaptureStore,
+  accountId: number,
+  filter: InboxFilter,
+  page: RowWindow,
+): { readonly rows: readonly CapturedRow[]; readonly listed: readonly InboxEmail[]; readonly total: number } {
+  const { emails: listed, total } = listInbox(store.db, accountId, filter, page)
+  const stored = new Map(
+    readEmailsByIds(
+      db,
+      listed.map(({ emailId }) => emailId),
+    ).map((email) => [email.id, email]),
+  )
+  const rows = listed.flatMap((row) => {
+    const email = stored.get(row.emailId)
+    return email ? [toRow(store, { email, listed: row })] : []
+  })
+  return { rows, listed, total }
+}
+
+const toRow = (store: CaptureStore, { email, listed }: Found): CapturedRow => ({
+  id: formatUuid(email.uuid),
+  from: listed.sender,
+  rcpt_to: store.recipients(listed.emailId),
+  subject: listed.subject,
+  received_at: isoTime(listed.receivedAt),
+  size_bytes: listed.sizeBytes,
+  read: listed.isRead,
+})
+
+/** The captured email that a path names. Throws a 404. */
+function requireCaptured({ db }: Pick<App, 'db'>, store: CaptureStore, accountId: number, id: string): Found {
+  const email = findEmail(db, accountId, parseUuidParam(id, 'captured_email_not_found', 'captured email'))
+  const listed = email && findInInbox(store.db, accountId, email.id)
+  if (!listed) throw createNotFoundError()
+  return { email, listed }
+}
+
+/** The message of a captured email for its first recipient, parsed. Throws a 404. */
+export async function readCapturedMessage(
+  app: Pick<App, 'db' | 'workBudget'>,
+  store: CaptureStore,
+  accountId: number,
+  id: string,
+) {
+  const found = requireCaptured(app, store, accountId, id)
+  const message = readStoredContent(() => store.firstOf(found.email.id))
+  if (!message) throw createNotFoundError()
+  app.workBudget.charge(accountId, Math.min(message.raw.length, MAX_CHARGED_BYTES) / BYTES_PER_WORK_UNIT)
+  return { ...found, message, parsed: await parseMessage(message.raw) }
+}
+
+/** A captured email with its content. Throws a 404. */
+export async function readCapturedDetail(
+  app: Pick<App, 'db' | 'workBudget'>,
+  store: CaptureStore,
+  accountId: number,
+  id: string,
+): Promise<CapturedDetail> {
+  const { email, listed, message, parsed } = await readCapturedMessage(app, store, accountId, id)
+  return {
+    ...toRow(store, { email, listed }),
+    mail_from: message.mailFrom,
+    headers: readHeaders(message),
+    text: parsed.text ?? null,
+    html: parsed.html ?? null,
+    truncated: parsed.isTruncated,
+    attachments: parseAttachments(email.attachments).map(({ filename, content_type, size }) => ({
+      filename,
+      content_type,
+      size,
+    })),
+  }
+}
+
+const readHeaders = ({ head }: CapturedMessage): CapturedDetail['headers'] =>
+  decodeFields(readHead(head)?.rawFields ?? [], null).map(([name, value]) => ({ name, value: decodeValue(value) }))
+
+const POSITION = /^(?:0|[1-9]\d{0,5})$/
+
+/** An attachment of a captured email, by its number. Throws a 404, also when its content was deleted. */
+export function findCapturedAttachment(
+  app: Pick<App, 'db'>,
+  store: CaptureStore,
+  accountId: number,
+  { id, n }: { readonly id: string; readonly n: string },
+): StoredAttachment & { readonly ref: number } {
+  const { email } = requireCaptured(app, store, accountId, id)
+  const attachment = POSITION.test(n) ? parseAttachments(email.attachments)[Number(n)] : undefined
+  if (attachment?.ref === undefined)
+    throw notFound('attachment_not_found', 'Attachment not found, or no longer stored; numbers start at 0.')
+  return { ...attachment, ref: attachment.ref }
+}
+
+/** Marks a captured email as read or unread. Throws a 404. */
+export async function markCapturedRead(
+  app: Pick<App, 'db'>,
+  store: CaptureStore,
+  accountId: number,
+  { id, isRead }: { readonly id: string; readonly isRead: boolean },
+): Promise<CapturedRow> {
+  const { email, listed } = requireCaptured(app, store, accountId, id)
+  if (listed.isRead !== isRead) await markRead(store.committer, accountId, email.id, isRead)
+  return toRow(store, { email, listed: { ...listed, isRead } })
+}
+
+/** Deletes the captures of an email; the email itself stays. Throws a 404. */
+export async function deleteCaptured(app: App, store: CaptureStore, actor: Actor, id: string): Promise<void> {
+  const { email } = requireCaptured(app, store, actor.accountId, id)
+  await store.remove([email.id])
+  await app.commit.write((tx) =>
+    audit(app, tx, actor, {
+      action: 'captured_email.deleted',
+      resourceType: 'captured_email',
+      resourceId: formatUuid(email.uuid),
+    }),
+  )
+}
+
+/** Deletes all mail of an account that was captured until now, in batches; returns the number of emails. */
+export async function deleteAllCaptured(app: App, store: CaptureStore, actor: Actor): Promise<number> {
+  // Not the time of now: the clock may have been set back.
+  const newestAt = findNewestTime(store.db, actor.accountId) ?? 0
+  let deleted = 0
+  for (;;) {
+    const emailIds = findCapturedBy(store.db, actor.accountId, newestAt, DELETE_BATCH_SIZE)
+    if (emailIds.length === 0 || (await store.remove(emailIds)) === 0) break
+    deleted += emailIds.length
+  }
+  await app.commit.write((tx) =>
+    audit(app, tx, actor, { action: 'captured_emails.deleted', metadata: { count: deleted } }),
+  )
+  return deleted
+}

@@ -1,0 +1,157 @@
+/**
+ * @module Requests the links of a captured message, on request only, and reports which are broken. Requests nothing in
+ * private networks, nothing that may unsubscribe, and no page of this service.
+ */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { isOwnHost } from '#features/setup/domains/tracking-domain.ts'
+import { tooManyRequests } from '#platform/errors.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import type { HeadOutcome } from '#platform/safe-fetch.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { decodeValue, readHead } from '#protocols/mime/header-fields.ts'
+import { readCapturedMessage } from './captured.ts'
+import { type FoundLink, findLinks, findRequestProblem, hasTooManyTags, type LinkOptions } from './links.ts'
+import type { CheckedLink, LinkCheck } from './model.ts'
+import type { CaptureStore } from './store.ts'
+
+/** Links of one message that are requested. */
+export const MAX_CHECKED_LINKS = 50
+const MAX_CONCURRENT_LINKS = 5
+const MAX_REDIRECTS = 5
+const REQUEST_TIMEOUT_MS = seconds(5)
+/** A check ends after this time; links that were not requested by then are reported as skipped. */
+const CHECK_TIMEOUT_MS = seconds(30)
+const WORK_UNITS_PER_LINK = 10
+/** Bytes of HTML whose tags are parsed for one unit. */
+const HTML_BYTES_PER_WORK_UNIT = 256
+/** Checks that an account may start in a minute. */
+export const MAX_CHECKS_PER_MINUTE = 10
+const RATE = { ratePerSecond: (MAX_CHECKS_PER_MINUTE * seconds(1)) / minutes(1), burst: MAX_CHECKS_PER_MINUTE }
+const HEADERS = { 'user-agent': 'Tassis-Link-Check/1.0', accept: '*/*' }
+
+type LinkApp = Pick<App, 'db' | 'workBudget' | 'fetch' | 'keys' | 'config' | 'clock'>
+
+/**
+ * Returns a function that checks the links of one captured message; an account runs one check at a time, and ten a
+ * minute.
+ */
+export function createLinkChecker(app: LinkApp, store: CaptureStore) {
+  const running = new Set<number>()
+  const limiter = createRateLimiter(app.clock)
+  return async (accountId: number, id: string): Promise<LinkCheck> => {
+    const tenantId = getTenantId(app.db, accountId)
+    if (running.has(tenantId))
+      throw tooManyRequests(
+        'link_check_running',
+        'A link check of this account is running; wait until it has ended.',
+        5,
+      )
+    running.add(tenantId)
+    try {
+      const captured = await readCapturedMessage(app, store, accountId, id)
+      const taken = limiter.take(String(tenantId), 1, RATE)
+      if (!taken.ok)
+        throw tooManyRequests(
+          'rate_limited',
+          `At most ${MAX_CHECKS_PER_MINUTE} link checks a minute are allowed; wait as long as Retry-After says.`,
+          taken.retryAfterSeconds,
+        )
+      return await checkMessage(app, accountId, captured)
+    } finally {
+      running.delete(tenantId)
+    }
+  }
+}
+
+async function checkMessage(
+  app: LinkApp,
+  accountId: number,
+  { message, parsed }: Awaited<ReturnType<typeof readCapturedMessage>>,
+): Promise<LinkCheck> {
+  const unsubscribeField = (readHead(message.head)?.rawFields ?? [])
+    .filter(([name]) => name.toLowerCase() === 'list-unsubscribe')
+    .map(([, value]) => decodeValue(value))
+    .join(', ')
+  const isOwn = (host: string) => isOwnHost(app.db, app.config, { accountId, host })
+  const { html } = parsed
+  if (html !== undefined) app.workBudget.spend(accountId, html.length / HTML_BYTES_PER_WORK_UNIT)
+  const links = await findLinks(
+    { html, text: parsed.text, unsubscribeField },
+    { trackingKey: app.keys.subkey('tracking'), isOwnHost: isOwn },
+  )
+  const checked = links.slice(0, MAX_CHECKED_LINKS)
+  app.workBudget.spend(accountId, checked.length * WORK_UNITS_PER_LINK)
+  const endsAt = app.clock.monotonicMs() + CHECK_TIMEOUT_MS
+  const check = (link: FoundLink) => checkLink(app, link, { isOwnHost: isOwn, endsAt })
+  return {
+    links: await mapConcurrently(checked, MAX_CONCURRENT_LINKS, check),
+    truncated: parsed.isTruncated || links.length > checked.length || (html !== undefined && hasTooManyTags(html)),
+  }
+}
+
+async function mapConcurrently<Input, Output>(
+  inputs: readonly Input[],
+  maxConcurrent: number,
+  map: (input: Input) => Promise<Output>,
+): Promise<Output[]> {
+  const outputs: Output[] = []
+  const rest = [...inputs.entries()]
+  const work = async () => {
+    for (let next = rest.shift(); next; next = rest.shift()) outputs[next[0]] = await map(next[1])
+  }
+  await Promise.all(Array.from({ length: maxConcurrent }, work))
+  return outputs
+}
+
+interface CheckLimits extends Pick<LinkOptions, 'isOwnHost'> {
+  /** Monotonic time. */
+  readonly endsAt: number
+}
+
+async function checkLink(app: LinkApp, { url, skipReason }: FoundLink, limits: CheckLimits): Promise<CheckedLink> {
+  const toResult = (
+    result: CheckedLink['result'],
+    {
+      current = url,
+      status = null,
+      reason = null,
+    }: { current?: string; status?: number | null; reason?: string | null },
+  ): CheckedLink => ({ url, result, status, final_url: current === url ? null : current, reason })
+  if (skipReason !== undefined) return toResult('skipped', { reason: skipReason })
+  let current = url
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    if (app.clock.monotonicMs() >= limits.endsAt)
+      return toResult('skipped', { current, reason: 'The check had taken too long before this link was requested.' })
+    const outcome = await requestHead(app, current)
+    if (outcome.kind === 'refused') return toResult('skipped', { current, reason: outcome.reason })
+    if (outcome.kind === 'failed') return toResult('unreachable', { current, reason: outcome.reason })
+    const { status } = outcome
+    const next = findRedirect(outcome, current)
+    if (next === undefined) {
+      if (status >= 400 || status < 200) return toResult('broken', { current, status })
+      return toResult(current === url ? 'ok' : 'redirected', { current, status })
+    }
+    const problem = findRequestProblem(next, limits.isOwnHost)
+    if (problem !== undefined) return toResult('skipped', { current: next, status, reason: problem })
+    current = next
+  }
+  return toResult('broken', { current, reason: `It redirects more than ${MAX_REDIRECTS} times.` })
+}
+
+/** Many servers answer a HEAD with an error, so the link is then requested with GET. */
+async function requestHead(app: LinkApp, url: string): Promise<HeadOutcome> {
+  // The part after "#" is for the browser.
+  const [target = ''] = url.split('#', 1)
+  const request = { headers: HEADERS, timeoutMs: REQUEST_TIMEOUT_MS }
+  const head = await app.fetch.readHead(target, { ...request, method: 'HEAD' })
+  if (head.kind !== 'response' || head.status < 400) return head
+  return app.fetch.readHead(target, { ...request, method: 'GET' })
+}
+
+/** Where a response redirects to; undefined: nowhere. */
+function findRedirect(outcome: HeadOutcome & { readonly kind: 'response' }, base: string): string | undefined {
+  const { status, location } = outcome
+  if (location === undefined || ![301, 302, 303, 307, 308].includes(status)) return undefined
+  return URL.parse(location, base)?.href
+}

@@ -1,0 +1,165 @@
+/**
+ * @module Renders a newsletter as one contact would get it, to be looked at or as a test email to the user who asks.
+ * Changes nothing.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { acceptRequest } from '#features/sending/accept/accept.ts'
+import type { SendResponse } from '#features/sending/accept/model.ts'
+import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import { applyTemplate } from '#features/sending/broadcasts/send.ts'
+import { type Contact, findContact, listContacts } from '#features/setup/contact-store/find.ts'
+import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
+import {
+  type BroadcastContact,
+  formatBroadcastData,
+  formatSharedData,
+  toContactMessage,
+} from '#features/setup/templates/broadcast-data.ts'
+import { requireRenderCapacity, startRenderSession } from '#features/setup/templates/render.ts'
+import { findTemplateByRowId } from '#features/setup/templates/templates.ts'
+import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { RenderedParts, TemplateSource } from '#platform/template/renderer.ts'
+import { hours, seconds } from '#platform/units.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { getNewsletter, type Newsletter } from './newsletters.ts'
+
+export interface NewsletterPreview {
+  readonly newsletter: Newsletter
+  /** The contact for whom it was rendered; null: the list has no active contact, so one was made up. */
+  readonly contactEmail: string | null
+  readonly parts: RenderedParts
+}
+
+/** Leads nowhere: a reader of a preview must not unsubscribe somebody. */
+const UNSUBSCRIBE_URL = 'https://unsubscribe.invalid/'
+/** For a list without active contacts. */
+const SAMPLE: BroadcastContact = {
+  id: '00000000-0000-7000-8000-000000000000',
+  email: 'contact@example.com',
+  metadata: {},
+}
+
+/**
+ * Throws 404 for the newsletter, or when its list has no contact `email`; 422 when its list or template was deleted, and
+ * `template_error` or `template_limit` when a part cannot be rendered for the contact.
+ * @param email address of the contact; undefined: the newest active one
+ */
+export async function previewNewsletter(
+  app: App,
+  actor: Actor,
+  id: string,
+  email: string | undefined,
+): Promise<NewsletterPreview> {
+  const newsletter = getNewsletter(app.db, actor.accountId, id)
+  const list = findListById(app.db, newsletter.listId)
+  if (!list) throw invalid('list_id', 'The contact list of this newsletter was deleted.', 'contact_list_not_found')
+  const source = readSource(app, newsletter)
+  requireRenderCapacity(app, actor.accountId, countCharacters(source))
+  const contact = findPreviewContact(app, list, email)
+  const dataJson = formatBroadcastData({
+    shared: formatSharedData(JSON.parse(newsletter.templateData ?? '{}') as Record<string, unknown>, list),
+    contact: contact ? toBroadcastContact(contact) : SAMPLE,
+    unsubscribeUrl: UNSUBSCRIBE_URL,
+  })
+  using rendering = startRenderSession(app)
+  try {
+    const parts = await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson })
+    return { newsletter, contactEmail: contact?.email ?? null, parts }
+  } catch (error) {
+    throw error instanceof AppError && error.status === 422 ? toContactError(error) : error
+  }
+}
+
+function readSource(app: App, newsletter: Newsletter): TemplateSource {
+  const { templateId, subject, htmlBody, textBody } = newsletter
+  const template = templateId === null ? undefined : findTemplateByRowId(app.db, templateId)
+  if (templateId !== null && !template)
+    throw invalid('template_id', 'The template of this newsletter was deleted.', 'template_not_found')
+  const applied = applyTemplate({ subject, html: htmlBody ?? undefined, text: textBody ?? undefined }, template)
+  return { subject: applied.subject, html: applied.html, text: applied.text }
+}
+
+const countCharacters = ({ subject = '', html = '', text = '' }: TemplateSource): number =>
+  subject.length + html.length + text.length
+
+function findPreviewContact(app: App, list: ContactList, email: string | undefined): Contact | undefined {
+  if (email === undefined)
+    return listContacts(app.db, list, { status: 'active' }, { limit: 1, offset: 0 }).contacts.at(0)
+  const contact = findContact(app.db, list.id, email)
+  if (!contact) throw notFound('contact_not_found', 'The list of this newsletter has no contact with this address.')
+  return contact
+}
+
+const toBroadcastContact = ({ uuid, email, metadata }: Contact): BroadcastContact => ({
+  id: formatUuid(uuid),
+  email,
+  metadata: JSON.parse(metadata ?? '{}') as Record<string, unknown>,
+})
+
+/** A variable that is missing is one of the contact. */
+const toContactError = ({ code, message, details }: AppError): AppError =>
+  new AppError(422, code, toContactWords(message), {
+    details: details.map((detail) => ({ ...detail, message: toContactWords(detail.message) })),
+  })
+
+const toContactWords = (message: string): string =>
+  /\bcontact\.\w/.test(message) ? toContactMessage({ message, variable: 'contact.' }) : message
+
+const MAX_TESTS_PER_HOUR = 20
+const TEST_RATE = { ratePerSecond: (MAX_TESTS_PER_HOUR * seconds(1)) / hours(1), burst: MAX_TESTS_PER_HOUR }
+
+/** Values that composition passes. */
+export interface NewsletterTestOptions {
+  readonly takeRate: TakeRate
+  /** The address of the user who acts; undefined when the user was deleted. */
+  readonly findUserEmail: (actor: Actor) => string | undefined
+}
+
+/**
+ * Sends the rendered newsletter to the user who asks. Throws what `previewNewsletter` and accepting an email throw, 422
+ * for another address than the user's own, and 429 `rate_limited` after 20 test emails of a newsletter in an hour.
+ * @param to the user's own address, or undefined, which means the same
+ * @param email the contact for whom it is rendered
+ */
+export type SendNewsletterTest = (
+  actor: Actor,
+  id: string,
+  options: { readonly to: string | undefined; readonly email: string | undefined },
+) => Promise<SendResponse>
+
+export function createNewsletterTestSender(
+  app: App,
+  { takeRate, findUserEmail }: NewsletterTestOptions,
+): SendNewsletterTest {
+  const limiter = createRateLimiter(app.clock)
+  return async (actor, id, { to, email }) => {
+    const own = findUserEmail(actor)
+    if (own === undefined || (to !== undefined && normaliseAddress(to) !== normaliseAddress(own)))
+      throw invalid('to', 'A test email goes only to your own address; leave `to` out.')
+    const { newsletter, parts } = await previewNewsletter(app, actor, id, email)
+    const taken = limiter.take(String(newsletter.id), 1, TEST_RATE)
+    if (!taken.ok)
+      throw tooManyRequests(
+        'rate_limited',
+        `At most ${MAX_TESTS_PER_HOUR} test emails an hour can be sent of a newsletter; wait as long as Retry-After says.`,
+        taken.retryAfterSeconds,
+      )
+    const { response } = await acceptRequest(app, actor, createTestRequest(newsletter, parts, own), undefined, () =>
+      takeRate(actor),
+    )
+    return response
+  }
+}
+
+const createTestRequest = (newsletter: Newsletter, { subject, html, text }: RenderedParts, to: string) => ({
+  from: newsletter.from,
+  to,
+  subject: `[Test] ${subject ?? ''}`,
+  html_body: html ?? null,
+  text_body: text ?? null,
+  reply_to: newsletter.replyTo,
+  tags: ['test-email'],
+  tracking: false,
+})

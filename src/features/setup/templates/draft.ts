@@ -1,0 +1,138 @@
+/**
+ * @module Renders a text that is still being written: each part for itself, so that an error in one leaves the others.
+ * Sends and stores nothing.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import type { TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
+import { requireRenderCapacity, serialiseData, startRenderSession, TemplateFaultError } from './render.ts'
+import { MAX_SUBJECT_LENGTH } from './templates.ts'
+
+/** The source of an absent part is undefined. */
+export interface Draft {
+  readonly subject: string | undefined
+  readonly html: string | undefined
+  readonly text: string | undefined
+}
+
+export type DraftField = 'subject' | 'html_body' | 'text_body' | 'template_data'
+
+/** Why a part was not rendered, or must not be sent as it is. */
+export interface DraftProblem {
+  readonly field: DraftField
+  /** From 1; null when the problem is not in a single line. */
+  readonly line: number | null
+  /** From 1, in UTF-16 code units; null when it is not known. */
+  readonly column: number | null
+  /** The missing variable; null for other problems. */
+  readonly variable: string | null
+  readonly kind: TemplateFault['kind']
+  readonly message: string
+}
+
+export interface RenderedDraft {
+  /** Null: absent, or not rendered because of a problem. */
+  readonly subject: string | null
+  readonly html: string | null
+  readonly text: string | null
+  readonly problems: readonly DraftProblem[]
+}
+
+const PARTS = [
+  ['subject', 'subject'],
+  ['html', 'html_body'],
+  ['text', 'text_body'],
+] as const
+
+/**
+ * Drafts have a queue and penalties of their own, so that an endless loop that is being written does not delay the mail
+ * of the account. Ids of accounts are positive.
+ */
+const toQueueId = (accountId: number): number => -accountId
+
+/** Throws 422 without any part and for too much data, 413 when the parts render to too much, 503 when there is no capacity. */
+export async function renderDraft(
+  app: App,
+  { accountId }: Actor,
+  draft: Draft,
+  data: Readonly<Record<string, unknown>>,
+): Promise<RenderedDraft> {
+  const sources = PARTS.filter(([part]) => (draft[part] ?? '') !== '')
+  if (sources.length === 0) throw invalid('body', 'At least one of subject, html_body and text_body must be set.')
+  const queueId = toQueueId(accountId)
+  const sizeBytes = sources.reduce((sum, [part]) => sum + Buffer.byteLength(draft[part] ?? ''), 0)
+  requireRenderCapacity(app, queueId, sizeBytes)
+  const dataJson = serialiseData(data)
+  using rendering = startRenderSession(app)
+  const rendered: { subject: string | null; html: string | null; text: string | null } = {
+    subject: null,
+    html: null,
+    text: null,
+  }
+  const problems: DraftProblem[] = []
+  for (const [part, field] of sources) {
+    const source = (draft[part] ?? '').toWellFormed()
+    const request = {
+      accountId: queueId,
+      urgency: 'now',
+      source: { [part]: source } as TemplateSource,
+      dataJson,
+    } as const
+    try {
+      rendered[part] = (await rendering.render(request))[part] ?? null
+    } catch (error) {
+      problems.push(...toProblems(error, field, source))
+    }
+  }
+  if (rendered.subject !== null) problems.push(...findSubjectProblems(rendered.subject))
+  return { ...rendered, problems: problems.filter(isFirstOfItsKind) }
+}
+
+/** The problems of an error that is the author's; throws any other error. */
+function toProblems(error: unknown, field: DraftField, source: string): readonly DraftProblem[] {
+  if (error instanceof TemplateFaultError) return error.faults.map((fault) => toProblem(fault, field, source))
+  if (error instanceof AppError && error.status === 422) return [createProblem(field, error.message)]
+  throw error
+}
+
+const createProblem = (field: DraftField, message: string): DraftProblem => ({
+  field,
+  line: null,
+  column: null,
+  variable: null,
+  kind: 'error',
+  message,
+})
+
+function toProblem(
+  { part, line, variable, kind, message }: TemplateFault,
+  field: DraftField,
+  source: string,
+): DraftProblem {
+  // Faults of the data belong to no part; their messages begin with its name.
+  const own = part ?? (message.startsWith('template_data') ? 'template_data' : field)
+  const column = line === undefined || variable === undefined ? undefined : findColumn(source, line, variable)
+  return { field: own, line: line ?? null, column: column ?? null, variable: variable ?? null, kind, message }
+}
+
+/** The column of a variable in a line of the source, from 1. */
+function findColumn(source: string, line: number, variable: string): number | undefined {
+  const text = source.split('\n', line)[line - 1] ?? ''
+  for (let at = text.indexOf(variable); at !== -1; at = text.indexOf(variable, at + 1)) {
+    const isWhole = !/[\w.]/.test(text[at - 1] ?? '') && !/\w/.test(text[at + variable.length] ?? '')
+    if (isWhole) return at + 1
+  }
+  return undefined
+}
+
+/** What a send with this subject would refuse. */
+function findSubjectProblems({ length }: string): readonly DraftProblem[] {
+  if (length === 0) return [createProblem('subject', 'The rendered subject is empty.')]
+  if (length <= MAX_SUBJECT_LENGTH) return []
+  const message = `The rendered subject has ${length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`
+  return [createProblem('subject', message)]
+}
+
+/** A fault of the data is found once for each part. */
+const isFirstOfItsKind = (problem: DraftProblem, index: number, all: readonly DraftProblem[]): boolean =>
+  all.findIndex(({ field, message }) => field === problem.field && message === problem.message) === index

@@ -1,0 +1,350 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { createRoutes } from '#app/http.ts'
+import { loadConfig } from '#app/settings.ts'
+import { findAccount } from '#features/core/accounts/accounts.ts'
+import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
+import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { disableUserTotp, setUserOperator } from '#features/people/team/user-admin.ts'
+import { listOperatorMail, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { addFinding } from '#features/reporting/abuse/findings.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { EMAIL } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { createCode, setUpTotp, signInAsOperator } from '#test/support/operator.ts'
+import { type BrowserSession, createTestUser, type HttpResponse, signIn } from '#test/support/users.ts'
+
+// Some tests measure the disk in a Worker.
+setDefaultTimeout(60_000)
+
+let service: TestApi
+let operator: BrowserSession & { readonly totpSecret: string }
+const clock = new ManualClock(Date.UTC(2026, 10, 23, 9))
+beforeAll(async () => {
+  service = await createTestApi({ clock, receives: true })
+  operator = await signInAsOperator(service)
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const ID = '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24'
+const BODIES: Readonly<Record<string, unknown>> = { '/v1/operator/accounts/:id/pause': { reason: 'Spam.' } }
+
+/** Every route of the operator, with a path that can be requested and a valid body. */
+const listRoutes = () =>
+  createRoutes(service.opened)
+    .flatMap((plugin) => plugin.routes)
+    .filter(({ path }) => path.startsWith('/v1/operator/'))
+    .map(({ method, path }) => ({
+      method,
+      path: `${path.replace(':id', ID)}${path.endsWith('/recipients') ? '?lane=1:example.com' : ''}`,
+      body: BODIES[path],
+    }))
+
+/** Newest first: action, resource and who. */
+const listEntries = (action?: string) =>
+  listNewestAuditEntries(service.app.db, undefined, { action }, 1000).map((entry) => ({
+    action: entry.action,
+    type: entry.resourceType,
+    id: entry.resourceId,
+    by: entry.actorType,
+    account: entry.accountId,
+    ip: entry.ipAddress,
+  }))
+
+/** The codes with which every route refuses a session; a route that does not is named. */
+async function findRefusals(session: BrowserSession): Promise<string[]> {
+  const found = new Set<string>()
+  for (const { method, path, body } of listRoutes()) {
+    const answer = await session.ask(method, path, body)
+    found.add(answer.status === 403 ? String(at(answer.body, 'code')) : `${method} ${path}: ${answer.status}`)
+  }
+  return [...found]
+}
+
+// Proves: operator-1
+test('every route refuses all but operators with a second factor in their session, and records nothing', async () => {
+  const { app, actor, key, api, url } = service
+  expect(listRoutes().length).toBeGreaterThanOrEqual(20)
+  for (const role of ['viewer', 'owner'] as const) await createTestUser(app, actor, `${role}@people.test`, role)
+  const before = listEntries().length
+  const viewsBefore = listEntries('operator.viewed')
+  for (const { method, path, body } of listRoutes()) {
+    const byKey = await api(method, path, body, { key })
+    expect([path, byKey.status, at(byKey.body, 'code')]).toEqual([path, 403, 'session_required'])
+    const byNobody = await api(method, path, body, { key: null })
+    expect([path, byNobody.status]).toEqual([path, 401])
+  }
+  expect(listEntries().length).toBe(before)
+  for (const role of ['viewer', 'owner'] as const) {
+    const session = await signIn({ url }, `${role}@people.test`)
+    expect(await findRefusals(session)).toEqual(['operator_required'])
+  }
+  expect(listEntries('operator.viewed')).toEqual(viewsBefore)
+})
+
+// Proves: operator-1
+test('an operator without an authenticator app is told to set one up; other sessions must sign in again', async () => {
+  const { app, actor } = service
+  const email = 'otto@people.test'
+  await createTestUser(app, actor, email, 'viewer')
+  await setUserOperator(app, email, true)
+  const [first, second] = [await signIn(service, email), await signIn(service, email)]
+  expect(await findRefusals(first)).toEqual(['authenticator_required'])
+  const secret = await setUpTotp(service, first)
+  expect((await first.ask('GET', '/v1/operator/health')).status).toBe(200)
+  expect(await findRefusals(second)).toEqual(['second_factor_required'])
+  clock.advance(minutes(1))
+  const third = await signIn(service, email, { code: createCode(secret, clock.now()) })
+  expect((await third.ask('GET', '/v1/operator/health')).status).toBe(200)
+  expect(at((await third.ask('GET', '/v1/auth/session')).body, 'data', 'user', 'is_operator')).toBe(true)
+
+  // Another app needs another code.
+  await disableUserTotp(app, email)
+  expect(await findRefusals(third)).toEqual(['authenticator_required'])
+  clock.advance(minutes(1))
+  await setUpTotp(service, second)
+  expect(await findRefusals(third)).toEqual(['second_factor_required'])
+
+  await setUserOperator(app, email, false)
+  expect(await findRefusals(second)).toEqual(['operator_required'])
+  expect(at((await second.ask('GET', '/v1/auth/session')).body, 'data', 'user', 'is_operator')).toBe(false)
+  expect(listEntries('user.operator_removed')).toMatchObject([{ type: 'user', by: 'operator', account: null }])
+})
+
+test('a change needs the CSRF token of the session', async () => {
+  const path = `${service.url}/v1/operator/accounts/${service.actor.accountUuid}/pause`
+  const answer = await fetch(path, {
+    method: 'POST',
+    headers: { cookie: operator.cookie, 'content-type': 'application/json' },
+    body: JSON.stringify({ reason: 'Spam.' }),
+  })
+  expect([answer.status, at(await answer.json(), 'code')]).toEqual([403, 'csrf_failed'])
+})
+
+// Proves: operator-2
+test('each view is audited once in 15 minutes for a session, without an account, with who and from where', async () => {
+  clock.advance(minutes(15))
+  const countViews = (type: string) => listEntries('operator.viewed').filter((entry) => entry.type === type).length
+  const before = countViews('queue')
+  for (let i = 0; i < 5; i++) await operator.ask('GET', '/v1/operator/queue')
+  expect(countViews('queue') - before).toBe(1)
+  expect(listEntries()[0]).toEqual({
+    action: 'operator.viewed',
+    type: 'queue',
+    id: null,
+    by: 'user',
+    account: null,
+    ip: '127.0.0.1',
+  })
+  clock.advance(minutes(16))
+  await operator.ask('GET', '/v1/operator/queue')
+  expect(countViews('queue') - before).toBe(2)
+  const account = `/v1/operator/accounts/${service.actor.accountUuid}`
+  await operator.ask('GET', account)
+  expect(listEntries()[0]).toMatchObject({ type: 'account', id: service.actor.accountUuid })
+  expect(verifyAuditLog(service.app.db, undefined).brokenCount).toBe(0)
+})
+
+// Proves: operator-2, operator-3
+test('an account is found, paused with a reason and resumed; both logs have it, and only one names the operator', async () => {
+  const { app } = service
+  const account = await service.newAccount()
+  const path = `/v1/operator/accounts/${account.accountUuid}`
+  const find = async (query: string) => {
+    const { body } = await operator.ask('GET', `/v1/operator/accounts?${query}`)
+    return (at(body, 'data') as { id: string }[]).map(({ id }) => id)
+  }
+  expect(await find(`q=${account.accountUuid}`)).toEqual([account.accountUuid])
+  expect(await find('q=OWNER@tassis')).toHaveLength(2)
+  expect(await find('q=%25')).toEqual([])
+  expect(await find('state=paused')).toEqual([])
+  for (const reason of ['', '   ', 'x'.repeat(301)])
+    expect((await operator.ask('POST', `${path}/pause`, { reason })).status).toBe(422)
+  const paused = await operator.ask('POST', `${path}/pause`, { reason: ' Phishing\n<script> was found. ' })
+  expect(paused.status).toBe(200)
+  expect(at(paused.body, 'data', 'stopped')).toBe('The account is paused: Phishing <script> was found.')
+  expect(await find('state=paused')).toEqual([account.accountUuid])
+  expect((await operator.ask('POST', `${path}/pause`, { reason: 'Again.' })).status).toBe(409)
+  const [service0, tenant] = listEntries().filter(
+    ({ action }) => action.endsWith('account_paused') || action === 'account.paused',
+  )
+  expect(service0).toMatchObject({
+    action: 'operator.account_paused',
+    by: 'user',
+    account: null,
+    id: account.accountUuid,
+  })
+  expect(tenant).toMatchObject({ action: 'account.paused', by: 'operator', account: account.accountId, ip: null })
+  const { body } = await operator.ask('GET', `/v1/operator/findings?account_id=${account.accountUuid}`)
+  expect(at(body, 'data', 0)).toMatchObject({ source: 'admin', paused: true, account_id: account.accountUuid })
+  const resumed = await operator.ask('POST', `${path}/resume`)
+  expect(at(resumed.body, 'data')).toMatchObject({ released: 0, still_stopped: null })
+  expect((await operator.ask('POST', `${path}/resume`)).status).toBe(409)
+  expect(findAccount(app.config, app.db, account.accountId)?.pausedAt).toBeNull()
+  expect((await operator.ask('GET', `/v1/operator/accounts/${ID}`)).status).toBe(404)
+  expect((await operator.ask('POST', '/v1/operator/accounts/x/resume')).status).toBe(404)
+})
+
+// Proves: operator-4
+test('the queue has what waits, its account and its reason, and the recipients of a lane', async () => {
+  const { api } = service
+  await api('POST', '/v1/domains', { domain: 'sender.test' })
+  await service.app.commit.write((tx) => tx.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sender.test'"))
+  const at10 = new Date(clock.now() + minutes(60)).toISOString()
+  const sent = await api('POST', '/v1/emails', {
+    ...EMAIL,
+    from: 'a@sender.test',
+    to: ['x@one.test', 'y@one.test', 'z@two.test'],
+    send_at: at10,
+  })
+  expect(sent.status).toBe(202)
+  clock.advance(minutes(1))
+  const { body } = await operator.ask('GET', '/v1/operator/queue')
+  expect(at(body, 'pagination', 'total')).toBe(2)
+  const filtered = await operator.ask(
+    'GET',
+    `/v1/operator/queue?domain=ONE.test&account_id=${service.actor.accountUuid}`,
+  )
+  expect(at(filtered.body, 'data')).toEqual([
+    {
+      lane: `${service.actor.accountId}:one.test`,
+      account_id: service.actor.accountUuid,
+      account: 'Test',
+      domain: 'one.test',
+      is_broadcast: false,
+      waiting: 2,
+      first_due_at: at10,
+      reason: 'scheduled',
+    },
+  ])
+  expect(at((await operator.ask('GET', `/v1/operator/queue?account_id=${ID}`)).body, 'data')).toEqual([])
+  const lane = await operator.ask('GET', `/v1/operator/queue/recipients?lane=${service.actor.accountId}:one.test`)
+  expect((at(lane.body, 'data') as { recipient: string }[]).map(({ recipient }) => recipient).sort()).toEqual([
+    'x@one.test',
+    'y@one.test',
+  ])
+  expect((await operator.ask('GET', '/v1/operator/queue/recipients')).status).toBe(422)
+  expect((await operator.ask('GET', '/v1/operator/queue?lanes=1')).status).toBe(422)
+})
+
+// Proves: operator-5
+test('health names the version, the disk and what waits; without delivery it says so', async () => {
+  const { body } = await operator.ask('GET', '/v1/operator/health')
+  expect(at(body, 'data')).toMatchObject({
+    hostname: 'mail.tassis.test',
+    is_delivering: false,
+    problems: [],
+    received: 0,
+    queue: { lanes: expect.any(Number), in_flight: 0 },
+    accounts: { paused: 0 },
+  })
+})
+
+// Proves: operator-6
+test('the disk is measured in a Worker', async () => {
+  const disk = await eventually(async () => {
+    const { body } = await operator.ask('GET', '/v1/operator/disk')
+    const data = at(body, 'data') as { use: { kinds: { kind: string }[]; total_bytes: number } | null }
+    return data.use ? data : undefined
+  })
+  expect(disk.use?.kinds.map(({ kind }) => kind)).toEqual(['content', 'events', 'inbound', 'logs', 'audit'])
+  expect(disk.use?.total_bytes).toBeGreaterThan(0)
+})
+
+// Proves: operator-7
+test('findings are paged by cursor', async () => {
+  const { app, actor } = service
+  await app.commit.write((tx) => {
+    for (let i = 0; i < 5; i++)
+      addFinding(app, tx, {
+        accountId: actor.accountId,
+        source: 'reputation',
+        reason: `Finding ${i}`,
+        isPause: false,
+        detail: { links: ['https://x.test'] },
+      })
+  })
+  const first = await operator.ask('GET', `/v1/operator/findings?per_page=2&account_id=${actor.accountUuid}`)
+  const cursor = String(at(first.body, 'pagination', 'next_cursor'))
+  const second = await operator.ask(
+    'GET',
+    `/v1/operator/findings?per_page=2&account_id=${actor.accountUuid}&cursor=${cursor}`,
+  )
+  const reasons = (answer: HttpResponse) =>
+    (at(answer.body, 'data') as { reason: string }[]).map(({ reason }) => reason)
+  expect([...reasons(first), ...reasons(second)]).toEqual(['Finding 4', 'Finding 3', 'Finding 2', 'Finding 1'])
+  expect(at((await operator.ask('GET', `/v1/operator/complaints?account_id=${ID}`)).body, 'data')).toEqual([])
+})
+
+// Proves: operator-8
+test('mail for the operator is listed, shown with its text, and deleted; the deletion names the user', async () => {
+  const { app } = service
+  const raw =
+    'From: Bob <bob@receiver.test>\r\nSubject: Hi\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nSGVsbG8=\r\n'
+  const [rawRef = 0] = await app.rawMail.put([new TextEncoder().encode(raw)], clock.now())
+  await app.commit.write((tx) =>
+    storeOperatorMail(app, tx, {
+      kind: 'abuse',
+      envelope: {
+        mailFrom: '',
+        sourceIp: '192.0.2.9',
+        helo: '',
+        tls: null,
+        receivedAt: clock.now(),
+        rawRef,
+        sizeBytes: raw.length,
+      },
+      rcptTo: ['abuse@mail.tassis.test'],
+      from: 'Bob <bob@receiver.test>',
+      subject: 'Hi',
+      reason: 'The message is addressed to the operator.',
+    }),
+  )
+  const listed = await operator.ask('GET', '/v1/operator/mail?kind=abuse')
+  const id = String(at(listed.body, 'data', 0, 'id'))
+  expect(at((await operator.ask('GET', '/v1/operator/mail?kind=bounce')).body, 'data')).toEqual([])
+  const shown = await operator.ask('GET', `/v1/operator/mail/${id}`)
+  expect(String(at(shown.body, 'data', 'text')).trim()).toBe('Hello')
+  expect(at(shown.body, 'data', 'source')).toBe(raw)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator.viewed', type: 'operator_mail', id })
+  expect((await operator.ask('POST', `/v1/operator/mail/${id}/retry`)).status).toBe(204)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.retried', by: 'user', account: null, id })
+  // It is mail to abuse, so it comes back, with another id.
+  const again = await eventually(() => listOperatorMail(app.db, { limit: 1 }).mail[0])
+  const nextId = formatUuid(again.uuid)
+  expect((await operator.ask('DELETE', `/v1/operator/mail/${nextId}`)).status).toBe(204)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.deleted', by: 'user', account: null, id: nextId })
+  expect(listOperatorMail(app.db, { limit: 10 }).total).toBe(0)
+  expect((await operator.ask('DELETE', `/v1/operator/mail/${id}`)).status).toBe(404)
+  expect((await operator.ask('POST', `/v1/operator/mail/${id}/retry`)).status).toBe(404)
+})
+
+// Proves: operator-9
+test('reports and unparsed messages: unknown ids are a 404, an invalid domain or cursor a 422', async () => {
+  expect((await operator.ask('GET', `/v1/operator/reports/${ID}`)).status).toBe(404)
+  expect((await operator.ask('GET', '/v1/operator/reports?domain=a..b')).status).toBe(422)
+  expect(at((await operator.ask('GET', '/v1/operator/reports?domain=Example.com')).body, 'data')).toEqual([])
+  expect((await operator.ask('GET', '/v1/operator/received/unparsed?after=x')).status).toBe(422)
+  expect((await operator.ask('GET', '/v1/operator/received/unparsed?after=5-6')).body).toEqual({
+    data: [],
+    next_after: null,
+  })
+  expect((await operator.ask('POST', `/v1/operator/received/unparsed/${ID}/retry`)).status).toBe(404)
+  expect(at((await operator.ask('GET', '/v1/operator/received')).body, 'data')).toEqual([])
+})
+
+// Proves: operator-10
+test('settings have their source, and secrets are not shown', async () => {
+  const settings = { TASSIS_STRIPE_KEY: 'sk_test_secret', TASSIS_LOG_LEVEL: 'silent' }
+  await using other = await createTestApi({ serves: { settings: loadConfig(settings).report } })
+  const session = await signInAsOperator(other)
+  const { body } = await session.ask('GET', '/v1/operator/settings')
+  const found = at(body, 'data') as { variable: string; value: string; source: string; topic: string }[]
+  const find = (variable: string) => found.find((setting) => setting.variable === variable)
+  expect(find('TASSIS_STRIPE_KEY')).toMatchObject({ value: '(set)', source: 'environment', topic: 'Billing' })
+  expect(find('TASSIS_LOG_LEVEL')).toMatchObject({ value: 'silent', source: 'environment' })
+  expect(find('TASSIS_HTTP_ADDR')).toMatchObject({ source: 'default' })
+  expect(JSON.stringify(body)).not.toContain('sk_test_secret')
+})

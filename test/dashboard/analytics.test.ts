@@ -1,0 +1,310 @@
+/** @module Stats and insight reports in the dashboard, in Chromium and with the real service. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import {
+  type AnalyticsFilters,
+  listShown,
+  METRICS,
+  parseAnalyticsFilters,
+  toggleMetric,
+  toTimeseriesQuery,
+} from '#dashboard/screens/analytics/filters.ts'
+import { formatPoint, hasActivity, LINE_STYLES, toSeconds, toText } from '#dashboard/screens/analytics/series.ts'
+import { countDaily, type DailyField } from '#features/core/events/daily-stats.ts'
+import { METRICS as ALL_METRICS } from '#features/reporting/analytics/model.ts'
+import { STREAM_METRICS } from '#features/reporting/analytics/streams.ts'
+import { storeInsight } from '#features/reporting/insights/insights.ts'
+import { countForStream } from '#features/setup/streams/reputation.ts'
+import { findStreamId } from '#features/setup/streams/streams.ts'
+import { systemClock } from '#platform/clock.ts'
+import { days } from '#platform/units.ts'
+import { createInsightApi } from '#test/features/reporting/insights/support.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { createTestUser } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+const HOSTILE = `<script>window.ran = 1</script>\u202e<img src=x onerror="window.ran = 1">${'😀'.repeat(40)}`
+
+describe('filters', () => {
+  test('a URL has a period or days, an interval, a stream, hidden lines and a number of domains', () => {
+    expect(parseAnalyticsFilters({ period: '7d', interval: 'hour', stream: 'news', domains: '50' })).toEqual({
+      period: '7d',
+      interval: 'hour',
+      stream: 'news',
+      domains: 50,
+    })
+    expect(parseAnalyticsFilters({ period: '7d', from: '2026-01-01', to: '2026-01-31' })).toEqual({
+      from: '2026-01-01',
+      to: '2026-01-31',
+    })
+    expect(parseAnalyticsFilters({ period: '14d', from: 'x', interval: 'year', hidden: 'x,y', domains: 3 })).toEqual({})
+    expect(parseAnalyticsFilters({ hidden: 'opens,nothing,sent' })).toEqual({ hidden: 'sent,opens' })
+  })
+
+  test('lines are hidden and shown again', () => {
+    const all: AnalyticsFilters = {}
+    const without = parseAnalyticsFilters({ ...toggleMetric(all, 'opens') })
+    expect(listShown(without)).toEqual(METRICS.filter((metric) => metric !== 'opens'))
+    expect(parseAnalyticsFilters({ ...toggleMetric(without, 'opens') })).toEqual({})
+  })
+
+  test('are those of /v1: all metrics, and of a stream those that are counted by stream', () => {
+    expect(METRICS.toSorted()).toEqual(ALL_METRICS.toSorted())
+    expect(toTimeseriesQuery({})).toMatchObject({ period: '30d', metrics: METRICS.join(',') })
+    expect(toTimeseriesQuery({ interval: 'hour', stream: 'news' })).toEqual({
+      period: '7d',
+      interval: 'hour',
+      stream: 'news',
+      metrics: STREAM_METRICS.join(','),
+    })
+  })
+})
+
+describe('a time series', () => {
+  const points = [
+    { date: '2026-01-01', sent: 3, delivered: 2 },
+    { date: '2026-01-02', sent: 0, delivered: 1 },
+  ]
+
+  test('has a line of its own for each metric, with and without colour', () => {
+    const styles = METRICS.map((metric) => LINE_STYLES[metric])
+    expect(new Set(styles.map(({ dash }) => dash.join())).size).toBe(METRICS.length)
+    expect(new Set(styles.map(({ light }) => light)).size).toBe(METRICS.length)
+  })
+
+  test('is copied with its days in UTC', () => {
+    expect(toText(points, ['sent', 'delivered'])).toBe(
+      'Time (UTC)\tSent\tDelivered\n2026-01-01\t3\t2\n2026-01-02\t0\t1',
+    )
+    expect(toSeconds(points)[0]).toBe(Date.UTC(2026, 0, 1) / 1000)
+    expect(toSeconds([{ date: '2026-01-01', time: '2026-01-01T05:00:00.000Z' }])[0]).toBe(
+      Date.UTC(2026, 0, 1, 5) / 1000,
+    )
+    expect(formatPoint({ date: '2026-01-01' })).toContain('2026')
+    expect([hasActivity(points, ['sent']), hasActivity(points, ['opens'])]).toEqual([true, false])
+  })
+})
+
+/** An account without mail and reports. */
+async function startService(): Promise<TestApi> {
+  const service = await createTestApi()
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  await createTestUser(service.app, service.actor, VIEWER, 'viewer')
+  await service.api('POST', '/v1/streams', { slug: 'news', name: HOSTILE })
+  return service
+}
+
+/** Mail of the last five days. */
+async function fill({ app, actor }: TestApi): Promise<void> {
+  const { accountId } = actor
+  const now = app.clock.now()
+  const streamId = findStreamId(app.db, accountId, 'news') ?? 0
+  const counts: Partial<Record<DailyField, number>> = { sent: 100, delivered: 90, bounced: 8, opens: 40, clicks: 7 }
+  await app.commit.write<unknown>((tx) => {
+    for (let day = 0; day < 5; day++)
+      for (const [field, n] of Object.entries(counts))
+        for (const domain of ['gmail.com', 'a-very-long-name-of-a-recipient-domain.with-many-labels.example.com'])
+          countDaily(tx, { accountId, domain, at: now - days(day) }, field as DailyField, n)
+    countForStream(tx, { accountId, streamId }, 'sent', now, 12)
+    countForStream(tx, { accountId, streamId }, 'bounced', now, 3)
+    return undefined
+  })
+}
+
+async function addReport({ app, actor }: TestApi): Promise<void> {
+  const now = app.clock.now()
+  await app.commit.write((tx) =>
+    storeInsight(app, tx, actor, {
+      periodStart: now - days(28),
+      periodEnd: now,
+      model: `model ${HOSTILE}`,
+      inputTokens: 1,
+      outputTokens: 1,
+      summary: `Summary ${HOSTILE}`,
+      findings: JSON.stringify([
+        {
+          severity: 'critical',
+          area: 'deliverability',
+          observation: `Seen ${HOSTILE}`,
+          recommendation: 'Repair it.',
+        },
+      ]),
+      rawMarkdown: `# Report\n[click](javascript:window.ran=1) ${HOSTILE}`,
+    }),
+  )
+}
+
+describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+
+  const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
+
+  test('say what will appear, then show totals, chart, table and domains as /v1 has them', async () => {
+    await using service = await startService()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/analytics')
+    await heading(page, 'Nothing happened in this period')
+    await page.getByText('No mail was sent in this period.').waitFor()
+    await fill(service)
+    await dashboard.goTo('/analytics')
+    await page.locator('canvas').waitFor()
+    const totals = page.locator('section', { has: page.locator('#totals') })
+    expect(await totals.textContent()).toContain('Sent1,000')
+    expect(await totals.textContent()).toContain('90% of sent')
+    await page.getByText('The same numbers as a table').click()
+    const table = page.locator('.numbers table')
+    await table.locator('tbody tr').nth(29).waitFor()
+    expect(await table.locator('tbody tr').count()).toBe(30)
+    expect(await table.locator('tbody tr').last().textContent()).toContain('200180160')
+    const domains = page.getByRole('table', { name: 'Recipient domains, the most mail first' })
+    expect(await domains.locator('tbody tr').first().textContent()).toContain('500450 (90%)40 (8%)')
+
+    // The lines of the chart are in the URL; the table keeps all.
+    await page.getByRole('checkbox', { name: 'Opened' }).uncheck()
+    await page.waitForURL(/hidden=opens/)
+    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Complaints, Clicked' }).waitFor()
+    await page.getByLabel('Period', { exact: true }).focus()
+    await page.getByLabel('Period', { exact: true }).selectOption('90d')
+    await page.waitForURL(/period=90d/)
+    // Whoever chooses by keyboard can go on.
+    expect(await page.evaluate('document.activeElement.tagName')).toBe('SELECT')
+    await page.getByLabel('Interval').selectOption('hour')
+    await page.waitForURL(/interval=hour/)
+    expect(new URL(page.url()).searchParams.get('period')).toBe('7d')
+    await heading(page, 'By hour')
+    await page.getByLabel('Stream').selectOption('news')
+    await heading(page, 'This stream in the last 30 days')
+    await page.getByText('100% of delivered and bounced').waitFor()
+    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Complaints;' }).waitFor()
+    await page.goBack()
+    await heading(page, 'Whole period')
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url))).toEqual([])
+  })
+
+  test('a wrong URL is explained, and other days are chosen', async () => {
+    await using service = await startService()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/analytics?from=2020-01-01&to=2026-01-01')
+    await page.getByText('must span at most 366 days').first().waitFor()
+    await page.getByText('Request id:').first().waitFor()
+    await page.getByLabel('First day').fill('2026-01-01')
+    await page.getByLabel('Last day').fill('2026-01-31')
+    await page.getByRole('button', { name: 'Show' }).click()
+    await heading(page, 'Nothing happened in this period')
+    await dashboard.goTo('/analytics?stream=nothing')
+    await page.getByText('There is no stream "nothing" on this account').waitFor()
+  })
+
+  test('the values under the cursor are read, and the chart fits its window', async () => {
+    await using service = await startService()
+    await fill(service)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/analytics?period=7d')
+    const canvas = page.locator('canvas')
+    await canvas.waitFor()
+    await page.locator('.u-over').hover({ position: { x: 5, y: 50 } })
+    await page.getByText(/: Sent 0, Delivered 0/).waitFor()
+    await page.setViewportSize({ width: 320, height: 640 })
+    // `waitForFunction` would evaluate its text in the page, whose policy forbids that.
+    await eventually(() =>
+      page.evaluate<boolean>('document.querySelector("canvas").getBoundingClientRect().width < 320'),
+    )
+    await eventually(async () => (await overflowPx(page)) === 0)
+  })
+
+  test('reports show findings and what to do as text, and are marked as read', async () => {
+    await using service = await startService()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/analytics')
+    await page.getByRole('link', { name: 'Insights' }).click()
+    await heading(page, 'Reports on your mail will appear here')
+    await page.getByRole('button', { name: 'Generate a report' }).click()
+    // The service of this test has no language model.
+    await page.getByRole('alert').getByText('Request id:').waitFor()
+    await addReport(service)
+    await dashboard.goTo('/analytics/insights')
+    await page.getByText('Seen <script>').waitFor()
+    await page.getByText('Repair it.').waitFor()
+    await page.getByText('The whole report').click()
+    await page.getByText('[click](javascript:window.ran=1)').waitFor()
+    expect(await page.locator('a[href^="javascript:"]').count()).toBe(0)
+    await page.getByRole('button', { name: 'Mark as read' }).click()
+    await page.getByText('Read:').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.errors).toEqual([])
+  })
+
+  test('a report is generated now, once a day; the next one has its time', async () => {
+    await using insights = await createInsightApi({ clock: systemClock })
+    await createTestUser(insights.app, insights.actor, ADA, 'owner')
+    await using dashboard = await openDashboard(browser, insights, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/analytics/insights')
+    await page.getByRole('button', { name: 'Generate a report' }).click()
+    await page.getByText('The report is ready.').waitFor()
+    await page.getByText('The bounce rate is 4.76%.').first().waitFor()
+    await page.getByText('Keep it below 2%.').first().waitFor()
+    await page.getByRole('button', { name: 'Generate a report' }).click()
+    await page.getByText('The next one can be generated after').waitFor()
+    expect(insights.llm.asked.length).toBe(1)
+    expect(dashboard.errors).toEqual([])
+  })
+
+  test('a viewer sees stats, and why there are no reports', async () => {
+    await using service = await startService()
+    await fill(service)
+    await using dashboard = await openDashboard(browser, service, VIEWER)
+    const { page } = dashboard
+    const methods = new Set<string>()
+    page.on('request', (request) => methods.add(request.method()))
+    await dashboard.goTo('/analytics')
+    await page.locator('canvas').waitFor()
+    await dashboard.goTo('/analytics/insights')
+    await page.getByText('Your role is viewer; this needs the role admin or above.').first().waitFor()
+    expect(await page.getByRole('button', { name: 'Generate a report' }).getAttribute('aria-disabled')).toBe('true')
+    expect([...methods]).toEqual(['GET'])
+    expect(dashboard.requested.filter((url) => url.includes('/v1/insights'))).toEqual([])
+  })
+
+  test.each(['light', 'dark'] as const)('have no axe violations and fit narrow screens: %s', async (colours) => {
+    await using service = await startService()
+    await Promise.all([fill(service), addReport(service)])
+    await using dashboard = await openDashboard(browser, service, ADA, { colours })
+    const { page } = dashboard
+    for (const path of [
+      '/analytics',
+      '/analytics?interval=hour&stream=news',
+      '/analytics?from=2026-01-01&to=2026-01-02',
+    ]) {
+      await dashboard.goTo(path)
+      await page.locator('canvas, h2:has-text("Nothing happened")').waitFor()
+      const summary = page.getByText('The same numbers as a table')
+      if ((await summary.count()) > 0) await summary.click()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    await dashboard.goTo('/analytics/insights')
+    await page.locator('article').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await narrowOverflowPx(page)).toBe(0)
+  })
+})

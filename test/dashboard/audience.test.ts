@@ -1,0 +1,455 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { mergeRows } from '#dashboard/parts/merge-rows.ts'
+import {
+  parseContactSearch,
+  parseMetadataText,
+  toMetadataEntries,
+  toMetadataText,
+} from '#dashboard/screens/audience/contact-search.ts'
+import { startImporter } from '#features/audience/contact-lists/importer.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { newList } from '#test/support/broadcasts.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+const HOSTILE = '<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'
+const EMOJI = '😀'.repeat(998)
+
+async function createService(): Promise<TestApi> {
+  const service = await createTestApi({
+    ...CAPTURE_OPTIONS,
+    settings: { ...CAPTURE_OPTIONS.settings, TASSIS_WORK_PER_SECOND: '0' },
+  })
+  const { app, actor } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  const { domain } = await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [domain.id])
+  return service
+}
+
+const add = ({ api }: TestApi, list: string, email: string, metadata: Record<string, unknown> = {}) =>
+  api('POST', `/v1/contact-lists/${list}/contacts`, { email, metadata })
+
+async function newForm({ api }: TestApi, list: string, form: Record<string, unknown>): Promise<string> {
+  const { status, body } = await api('POST', '/v1/signup-forms', { list_id: list, ...form })
+  if (status !== 201) throw new Error(`no form: ${JSON.stringify(body)}`)
+  return String(at(body, 'data', 'id'))
+}
+
+/** Adds many contacts `person-000001@people.test` directly to the tables, with their counter. */
+function insertContacts({ app }: TestApi, list: string, count: number): void {
+  const row = app.db
+    .query<{ id: number; accountId: number }, [Uint8Array]>(
+      'SELECT id, account_id AS accountId FROM contact_lists WHERE uuid = ?',
+    )
+    .get(parseUuid(list) ?? new Uint8Array())
+  if (!row) throw new Error('no list')
+  app.db.run(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+     INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, confirmed_at, created_at)
+     SELECT randomblob(16), ?2, ?3, printf('person-%07d@people.test', i), 0, 1000, 1000, 1000 FROM n`,
+    [count, row.accountId, row.id],
+  )
+  app.db.run('INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, 0, ?)', [
+    row.accountId,
+    `contacts:${row.id}:active`,
+    count,
+  ])
+}
+
+const heading = (page: Page, name: string | RegExp) =>
+  page
+    .getByRole('heading', { name, exact: typeof name === 'string' })
+    .first()
+    .waitFor()
+
+async function expectHarmless(service: TestApi, { page, errors, requested, policyViolations }: DashboardPage) {
+  expect(await page.evaluate('window.ran')).toBeUndefined()
+  expect(errors).toEqual([])
+  expect(await policyViolations()).toEqual([])
+  expect(requested.filter((url) => !url.startsWith(service.url) && !/^(?:data|blob):/.test(url))).toEqual([])
+}
+
+describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+
+  test('a list is created, its contacts are added, found, changed and removed', async () => {
+    await using service = await createService()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/audience')
+    await heading(page, 'Your contact lists will appear here')
+    await page.getByRole('button', { name: 'New list' }).click()
+    await page.getByRole('dialog').getByLabel('Name').fill('News')
+    await page.keyboard.press('Enter')
+    await heading(page, 'News')
+    await heading(page, 'The contacts of this list will appear here')
+
+    await page.getByRole('button', { name: 'Add a contact' }).first().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Address').fill('nobody')
+    await dialog.getByLabel('Metadata').fill('{"first_name": ')
+    await dialog.getByRole('button', { name: 'Add' }).click()
+    await dialog.getByText('This is not JSON').waitFor()
+    await dialog.getByLabel('Metadata').fill('{"first_name": "Bob"}')
+    await dialog.getByRole('button', { name: 'Add' }).click()
+    await dialog.locator('[aria-invalid=true]').waitFor()
+    expect(await dialog.getByLabel('Address').inputValue()).toBe('nobody')
+    await dialog.getByLabel('Address').fill('Bob@example.net')
+    await dialog.getByRole('button', { name: 'Add' }).click()
+    await dialog.getByText('Bob@example.net was added').waitFor()
+    await dialog.getByLabel('Address').fill('bob@example.net')
+    await dialog.getByRole('button', { name: 'Add' }).click()
+    await dialog.getByText('is already on this list').waitFor()
+    await page.keyboard.press('Escape')
+    await page.locator('[data-row]', { hasText: 'first_name: Bob' }).waitFor()
+
+    const list = String(at((await service.api('GET', '/v1/contact-lists')).body, 'data', 0, 'id'))
+    await add(service, list, 'carol@example.net')
+    await page.locator('h1').click()
+    await page.keyboard.press('/')
+    await page.keyboard.type('car')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/q=car/)
+    await page.getByText('1 contact').waitFor()
+    await page.getByLabel('State').selectOption('bounced')
+    await heading(page, 'No contact matches')
+    await page.getByRole('button', { name: 'Show all contacts' }).click()
+    await page.locator('[data-row]', { hasText: 'Bob@example.net' }).waitFor()
+    await page.reload()
+    await page.locator('[data-row]', { hasText: 'carol@example.net' }).waitFor()
+
+    await page.locator('h1').click()
+    await page.keyboard.press('j')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Bob@example.net')
+    await page.getByText('Subscribed', { exact: true }).first().waitFor()
+    await page.getByLabel('A JSON object').fill('[1]')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('This must be a JSON object').waitFor()
+    await page.getByLabel('A JSON object').fill('{"first_name": "Robert"}')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The metadata was saved.').waitFor()
+    await page.getByRole('button', { name: 'Remove from the list' }).click()
+    await page.getByRole('button', { name: 'Remove', exact: true }).click()
+    await page.locator('[data-row]', { hasText: 'carol@example.net' }).waitFor()
+    await page.getByText('Bob@example.net').waitFor({ state: 'detached' })
+
+    await page.getByRole('button', { name: 'Delete the list' }).click()
+    await page.getByLabel('Type News to confirm').fill('news')
+    await page.getByRole('button', { name: 'Delete the list' }).last().click()
+    await heading(page, 'Your contact lists will appear here')
+    await expectHarmless(service, dashboard)
+  })
+
+  test('a CSV file is checked, imported and exported; formulas are text', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    const importer = startImporter(service.app)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/audience/lists/${list}/import`)
+    const choose = (name: string, text: string) =>
+      page.setInputFiles('input[type=file]', { name, mimeType: 'application/vnd.ms-excel', buffer: Buffer.from(text) })
+    await choose('names.csv', 'name,phone\nBob,1\n')
+    await page.getByText('There is no column email among').first().waitFor()
+    await choose(
+      'contacts.csv',
+      `email;First name;created_at\nbob@example.net;=1+2;x\nnobody;Eve;\n"carol@example.net";"${HOSTILE.replaceAll('"', '""')}";\n`,
+    )
+    await page.getByText('2 contacts of 3 lines can be imported, 1 line would be left out.').waitFor()
+    expect(await page.locator('[data-row]', { hasText: 'First name' }).first().textContent()).toContain(
+      'Metadata: contact.First name',
+    )
+    await page.getByRole('cell', { name: '3', exact: true }).waitFor()
+    await page.getByText('First name: =1+2').waitFor()
+    await page.getByRole('button', { name: 'Import this file' }).click()
+    await page.getByText('The import is complete. One line was left out.').waitFor()
+    expect(await page.locator('.facts').first().textContent()).toContain('New contacts2')
+    await page.getByRole('cell', { name: '3', exact: true }).waitFor()
+    // The same file again does no harm.
+    await page.getByRole('link', { name: 'Import another file' }).click()
+    await choose('contacts.csv', 'bob@example.net\ndave@example.net\n')
+    await page.getByText('Without a name').waitFor()
+    await page.getByRole('button', { name: 'Import this file' }).click()
+    await page.getByText('The import is complete.').waitFor()
+    expect(await page.locator('.facts').first().textContent()).toContain('New contacts1On the list before1')
+    await page.getByRole('link', { name: 'Show the list' }).click()
+    await page.locator('[data-row]', { hasText: '=1+2' }).waitFor()
+    const file = await page.evaluate<string>(
+      `fetch(document.querySelector('a[download]').href).then((response) => response.text())`,
+    )
+    expect(file).toContain('"{""First name"":""=1+2""}"')
+    await expectHarmless(service, dashboard)
+    await importer.stop()
+  })
+
+  test('a file that changed on the disk after its check must be chosen again', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    const folder = mkdtempSync(join(tmpdir(), 'tassis-import-'))
+    const path = join(folder, 'a.csv')
+    await Bun.write(path, 'a@example.net\n')
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/audience/lists/${list}/import`)
+    await page.setInputFiles('input[type=file]', path)
+    const send = page.getByRole('button', { name: 'Import this file' })
+    await send.waitFor()
+    await Bun.sleep(1100)
+    await Bun.write(path, 'a@example.net\nb@example.net\n')
+    await send.click()
+    await page.getByText('The file has changed since it was checked; choose it again.').waitFor()
+    await page.setInputFiles('input[type=file]', path)
+    await page.getByText('2 contacts of 2 lines can be imported').waitFor()
+    await send.click()
+    await page.getByText('The import is about to begin.').waitFor()
+    rmSync(folder, { recursive: true })
+  })
+
+  test('an import is found again on its list, and cancelled', async () => {
+    // Nothing runs imports here, so this one waits.
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/audience/lists/${list}/import`)
+    await page.setInputFiles('input[type=file]', {
+      name: 'a.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from('a@example.net\nb@example.net\n'),
+    })
+    await page.getByRole('button', { name: 'Import this file' }).click()
+    await page.getByText('The import is about to begin.').waitFor()
+    await goTo(`/audience/lists/${list}`)
+    await page.getByText('An import is running').waitFor()
+    await page.getByRole('link', { name: 'Show it' }).click()
+    await page.getByRole('button', { name: 'Cancel the import' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel the import' }).click()
+    await page.getByText('The import was cancelled').waitFor()
+    expect(at((await service.api('GET', `/v1/contact-lists/${list}/imports`)).body, 'data')).toEqual([])
+  })
+
+  test('a form is created, previewed, changed, copied, turned off and deleted', async () => {
+    await using service = await createService()
+    await newList(service, 'News')
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/audience/forms')
+    await page.getByRole('button', { name: 'New form' }).click()
+    await page.getByRole('combobox', { name: 'List' }).selectOption({ label: 'News' })
+    await page.getByRole('dialog').getByLabel('Title').fill('Our newsletter')
+    await page.getByRole('button', { name: 'Create the form' }).click()
+    const frame = page.frameLocator('iframe')
+    await frame.getByRole('heading', { name: 'Our newsletter' }).waitFor()
+    expect(await page.getByLabel('Code to embed').textContent()).toContain('<iframe src="')
+
+    await page.getByRole('button', { name: 'Add a field' }).click()
+    await page.getByRole('textbox', { name: 'Label', exact: true }).fill('First name')
+    await page.getByLabel('Name in the metadata').fill('First name')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('custom_fields.0.name must have').first().waitFor()
+    await page.getByLabel('Name in the metadata').fill('first_name')
+    await page.getByRole('button', { name: 'Look' }).click()
+    await page.getByLabel('Background').fill('red;} body{display:none')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.locator('[aria-invalid=true]').first().waitFor()
+    await page.getByLabel('Background').fill('#fff0f0')
+    await page.getByRole('textbox', { name: 'Title', exact: true }).fill(`News ${HOSTILE}`)
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The form was saved.').waitFor()
+    await frame.getByLabel('First name').waitFor()
+    await frame.getByText('<script>').first().waitFor()
+    // The preview sends nothing.
+    await frame.getByLabel('Email address').fill('eve@example.net')
+    await frame.getByRole('button').click()
+    await Bun.sleep(300)
+    expect(at((await service.api('GET', '/v1/contact-lists')).body, 'data', 0, 'contact_count')).toBe(0)
+
+    await page.getByRole('button', { name: 'Turn it off' }).click()
+    await page.getByText('The form is off').waitFor()
+    await page.getByRole('button', { name: 'Delete the form' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete the form' }).click()
+    await heading(page, 'Your sign-up forms will appear here')
+    await expectHarmless(service, { ...dashboard, errors: dashboard.errors })
+  })
+
+  test('100,000 contacts are paged and searched as fast as ten', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'Everybody')
+    insertContacts(service, list, 100_000)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/audience/lists/${list}`)
+    await page.getByText('100,000 contacts').waitFor()
+    await page.getByText('person-0100000@people.test').waitFor()
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('person-0099950@people.test').waitFor()
+    await page.getByRole('button', { name: 'First page' }).click()
+    await page.getByText('person-0100000@people.test').waitFor()
+    await page.getByLabel('Address').fill('person-00500')
+    await page.keyboard.press('Enter')
+    await page.getByText('100 contacts').waitFor()
+    await page.getByText('person-0050000@people.test').waitFor()
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('person-0050099@people.test').waitFor()
+    await page.getByLabel('Address').fill('person')
+    await page.keyboard.press('Enter')
+    await page.getByText('At least 10,000 contacts').waitFor()
+    const { path } = { path: `/v1/contact-lists/${list}/contacts?per_page=50` }
+    for (const query of ['', '&starts_with=person', '&starts_with=person-0099&status=active', '&starts_with=zzz']) {
+      const startMs = performance.now()
+      expect((await service.api('GET', path + query)).status).toBe(200)
+      expect(performance.now() - startMs).toBeLessThan(500)
+    }
+  })
+
+  test('hostile text is only text, axe finds nothing, and all of it fits on small screens', async () => {
+    await using service = await createService()
+    const list = await newList(service, `List ${HOSTILE}`)
+    await service.api('PUT', `/v1/contact-lists/${list}`, {
+      name: `List ${HOSTILE}`,
+      description: EMOJI,
+      double_opt_in: true,
+    })
+    await add(service, list, 'bob@example.net', { [HOSTILE]: HOSTILE, long: EMOJI, link: 'javascript:window.ran=1' })
+    const form = await newForm(service, list, {
+      title: `Form ${HOSTILE}`.slice(0, 200),
+      description: EMOJI,
+      success_message: HOSTILE,
+      custom_fields: [{ name: 'first_name', label: HOSTILE }],
+      messages: { submit_button: HOSTILE },
+    })
+    for (const colours of ['light', 'dark'] as const) {
+      await using dashboard = await openDashboard(browser, service, ADA, { colours })
+      const { page, goTo } = dashboard
+      const check = async (what: string) => {
+        expect({ what, found: await findAxeViolations(page) }).toEqual({ what, found: [] })
+        expect({ what, overflow: [await overflowPx(page), await narrowOverflowPx(page)] }).toEqual({
+          what,
+          overflow: [0, 0],
+        })
+      }
+      await goTo('/audience')
+      await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
+      await check('lists')
+      await page.getByRole('button', { name: 'New list' }).click()
+      await page.getByRole('dialog').waitFor()
+      await check('new list')
+      await goTo(`/audience/lists/${list}`)
+      await page.locator('[data-row]', { hasText: 'bob@example.net' }).waitFor()
+      await page.locator('[data-row]', { hasText: 'Waiting for confirmation' }).waitFor()
+      await check('list')
+      for (const name of ['Add a contact', 'Edit the list', 'Delete the list']) {
+        await page.getByRole('button', { name }).click()
+        await page.getByRole('dialog').waitFor()
+        await check(name)
+        await page.keyboard.press('Escape')
+        await page.getByRole('dialog').waitFor({ state: 'detached' })
+      }
+      await goTo(`/audience/lists/${list}/contacts/bob@example.net`)
+      await page.getByRole('button', { name: 'Send the confirmation again' }).waitFor()
+      await check('contact')
+      await goTo(`/audience/lists/${list}/import`)
+      await page.setInputFiles('input[type=file]', {
+        name: `${HOSTILE.replaceAll('/', '')}.csv`,
+        mimeType: 'text/csv',
+        buffer: Buffer.from(
+          `email,"${HOSTILE.slice(0, 40).replaceAll('"', '""')}"\nbob@example.net,${EMOJI}\n<script>,x\n`,
+        ),
+      })
+      await page.getByText('1 line would be left out').waitFor()
+      await check('import')
+      await goTo('/audience/forms')
+      await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
+      await check('forms')
+      await goTo(`/audience/forms/${form}`)
+      for (const name of ['Confirmation and what follows', 'Look', 'Texts'])
+        await page.getByRole('button', { name }).click()
+      await page.getByLabel('Corner radius').waitFor()
+      await check('form')
+      await expectHarmless(service, dashboard)
+    }
+  })
+
+  test('a viewer sees everything and can change nothing', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    await add(service, list, 'bob@example.net')
+    const form = await newForm(service, list, { title: 'Our newsletter' })
+    await using dashboard = await openDashboard(browser, service, VIEWER)
+    const { page, goTo } = dashboard
+    const expectForbidden = async (...names: string[]) => {
+      for (const name of names) {
+        const button = page.getByRole('button', { name, exact: true }).first()
+        await button.waitFor()
+        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
+      }
+    }
+    await goTo('/audience')
+    await expectForbidden('New list')
+    await goTo(`/audience/lists/${list}`)
+    await expectForbidden('Add a contact', 'Import a CSV file', 'Edit the list', 'Delete the list')
+    await page.getByRole('button', { name: 'Add a contact' }).focus()
+    await page.getByRole('tooltip').getByText('Your role is viewer').waitFor()
+    await page.keyboard.press('Enter')
+    expect(await page.getByRole('dialog').count()).toBe(0)
+    await page.locator('[data-row] a').first().click()
+    await expectForbidden('Save', 'Remove from the list')
+    await goTo(`/audience/forms/${form}`)
+    await expectForbidden('Save', 'Turn it off', 'Delete the form')
+    await goTo(`/audience/lists/${list}/import`)
+    await page.getByText('Your role is viewer').waitFor()
+  })
+})
+
+describe('the search of contacts', () => {
+  test('keeps what is a search and drops the rest', () => {
+    expect(parseContactSearch({ q: '  Bob ', status: 'active' })).toEqual({ q: 'Bob', status: 'active' })
+    expect(parseContactSearch({ q: 42 })).toEqual({ q: '42' })
+    expect(parseContactSearch({ q: '', status: 'x' })).toEqual({})
+    expect(parseContactSearch({ q: ['a'] })).toEqual({})
+  })
+
+  test('metadata is text that is checked', () => {
+    expect(parseMetadataText(' ')).toEqual({ metadata: {} })
+    expect(parseMetadataText('{"a": 1}')).toEqual({ metadata: { a: 1 } })
+    expect(parseMetadataText('[]')).toHaveProperty('problem')
+    expect(parseMetadataText('{')).toHaveProperty('problem')
+    expect(toMetadataText({})).toBe('')
+    expect(toMetadataEntries({ a: 'b', c: { d: 1 } })).toEqual(['a: b', 'c: {"d":1}'])
+    expect(toMetadataEntries({ a: EMOJI })[0]?.isWellFormed()).toBe(true)
+  })
+})
+
+describe('rows that are read again', () => {
+  const rows = (...ids: string[]) => ids.map((id) => ({ id, at: 0 }))
+
+  test('stay, change in place, and new ones are counted', () => {
+    expect(mergeRows(rows('b', 'a'), [{ id: 'b', at: 1 }, ...rows('a')])).toEqual({
+      rows: [{ id: 'b', at: 1 }, ...rows('a')],
+      newCount: 0,
+    })
+    expect(mergeRows(rows('b', 'a'), rows('d', 'c', 'b'))).toEqual({ rows: rows('b', 'a'), newCount: 2 })
+    expect(mergeRows(rows('b', 'a'), rows('a'))).toEqual({ rows: rows('a'), newCount: 0 })
+    expect(mergeRows(rows('b', 'a'), rows('d', 'c'))).toEqual({ rows: rows('b', 'a'), newCount: 2 })
+  })
+})

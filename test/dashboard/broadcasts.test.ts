@@ -1,0 +1,406 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { describeLeftOut } from '#dashboard/screens/broadcasts/left-out.ts'
+import { isOver, toBroadcastState, toPercent, toResults, toShare } from '#dashboard/screens/broadcasts/states.ts'
+import { parseStep } from '#dashboard/screens/broadcasts/steps.ts'
+import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { addContacts, newList } from '#test/support/broadcasts.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { type Sink, startSink } from '#test/support/sink.ts'
+import { createTestUser, signIn } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+const FROM = 'Ada <ada@sender.test>'
+const HOSTILE = '<script>parent.ran = 1</script><img src=x onerror="parent.ran = 1">\u202e'
+
+interface BroadcastService extends TestApi {
+  readonly sink: Sink
+  /** How long the receiving server waits before it accepts a message. */
+  setDelay(ms: number): void
+}
+
+/** A service whose mail to people.test arrives in the sink. */
+async function createService(): Promise<BroadcastService> {
+  let delayMs = 0
+  const sink = await startSink({ onMailFrom: (_, __, accept) => void setTimeout(accept, delayMs) })
+  const dns = await startDnsServer({
+    'people.test': { MX: [{ preference: 10, exchange: 'mx.people.test' }] },
+    'mx.people.test': { A: ['127.0.0.1'] },
+  })
+  const service = await createTestApi({
+    delivers: true,
+    runsTasks: true,
+    settings: {
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_OUTBOUND_IPS: '127.0.0.1',
+      TASSIS_SMTP_PORT: String(sink.port),
+      TASSIS_WORK_PER_SECOND: '0',
+    },
+  })
+  const { app, actor } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  const { domain } = await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [domain.id])
+  return {
+    ...service,
+    sink,
+    setDelay(ms) {
+      delayMs = ms
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await sink[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+const createPeople = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    email: `person-${index + 1}@people.test`,
+    metadata: { first_name: `Person ${index + 1}` },
+  }))
+
+async function newDraft({ api }: TestApi, list: string, fields: Record<string, unknown> = {}): Promise<string> {
+  const { status, body } = await api('POST', '/v1/newsletters', {
+    list_id: list,
+    subject: 'Spring',
+    from_address: FROM,
+    text_body: 'Hello.',
+    ...fields,
+  })
+  if (status !== 201) throw new Error(`no draft: ${JSON.stringify(body)}`)
+  return String(at(body, 'data', 'id'))
+}
+
+async function send({ api }: TestApi, draft: string, body: Record<string, unknown> = {}): Promise<string> {
+  const answer = await api('POST', `/v1/newsletters/${draft}/send`, body)
+  if (answer.status !== 202) throw new Error(`not sent: ${JSON.stringify(answer.body)}`)
+  return String(at(answer.body, 'data', 'operation_id'))
+}
+
+const heading = (page: Page, name: string | RegExp) =>
+  page
+    .getByRole('heading', { name, exact: typeof name === 'string' })
+    .first()
+    .waitFor()
+const state = (page: Page, name: string) => page.locator(`[data-state=${name}]`).waitFor()
+
+async function expectHarmless(service: TestApi, { page, errors, requested, policyViolations }: DashboardPage) {
+  expect(await page.evaluate('window.ran')).toBeUndefined()
+  expect(errors).toEqual([])
+  expect(await policyViolations()).toEqual([])
+  expect(requested.filter((url) => !url.startsWith(service.url) && !/^(?:data|blob):/.test(url))).toEqual([])
+}
+
+describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+
+  test('one is written, tested, counted, confirmed by its number, paused, resumed and delivered once', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    await addContacts(service.app, list, createPeople(200))
+    await service.api('POST', '/v1/suppressions', { email_address: 'person-7@people.test' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/broadcasts')
+    await heading(page, 'Your broadcasts will appear here')
+    await page.getByRole('button', { name: 'New broadcast' }).click()
+    await page.getByRole('combobox', { name: 'List' }).selectOption({ label: 'News (200 contacts)' })
+    await page.getByRole('button', { name: 'Continue' }).click()
+
+    await page.getByRole('textbox', { name: 'Sender' }).fill('ada@elsewhere.test')
+    await page.getByRole('textbox', { name: 'Subject' }).fill('Spring for {{ contact.first_name }}')
+    await page.getByRole('textbox', { name: 'HTML' }).fill('<h1>Hello {{ contact.first_name }</h1>')
+    await page.getByRole('button', { name: 'Save and continue' }).click()
+    await page.locator('[aria-invalid=true]').first().waitFor()
+    await page.getByRole('textbox', { name: 'Sender' }).fill(FROM)
+    await page.getByRole('button', { name: 'Save and continue' }).click()
+    await page.locator('textarea[aria-invalid=true]').waitFor()
+
+    // What was typed is not lost by a wrong click.
+    await page.getByRole('link', { name: 'All broadcasts' }).click()
+    await page.getByRole('dialog').getByText('is lost').waitFor()
+    await page.getByRole('button', { name: 'Back' }).click()
+    await page
+      .getByRole('textbox', { name: 'HTML' })
+      .fill('<h1>Hello {{ contact.first_name }}</h1><a href="{{ unsubscribe_url }}">Unsubscribe</a>')
+    await page.getByRole('button', { name: 'Save and continue' }).click()
+
+    await page.getByRole('button', { name: 'Send a test email' }).waitFor()
+    await page.frameLocator('iframe').getByRole('heading', { name: 'Hello Person 200' }).waitFor()
+    await page.getByLabel('Shown as this contact gets it').fill('person-3@people.test')
+    await page.getByRole('button', { name: 'Show', exact: true }).click()
+    await page.frameLocator('iframe').getByRole('heading', { name: 'Hello Person 3', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Send a test email' }).click()
+    await page.getByText('The test email is on its way.').waitFor()
+    const trial = await eventually(() => service.sink.messages[0])
+    expect(trial.rcptTo).toEqual([ADA])
+    expect(trial.raw).toContain('Subject: [Test] Spring for Person 3')
+    await page.getByRole('button', { name: 'Continue' }).click()
+
+    await page.getByText('199 recipients of 200 contacts get it.').waitFor()
+    await page.getByText('1 on the suppression list').waitFor()
+    service.setDelay(1000)
+    await page.getByRole('button', { name: 'Send to 199 recipients' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Type 199 to confirm').fill('200')
+    await dialog.getByRole('button', { name: 'Send it' }).click()
+    await dialog.getByText('This is not 199.').waitFor()
+    expect(service.sink.messages.length).toBe(1)
+    await dialog.getByLabel('Type 199 to confirm').fill('199')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/broadcasts\/[\da-f-]{36}$/)
+    await state(page, 'sending')
+
+    await eventually(() => (service.sink.messages.length > 3 ? true : undefined))
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await state(page, 'paused')
+    await page.getByText('emails not attempted before are not sent until it is resumed').waitFor()
+    // Attempts in progress finish.
+    await Bun.sleep(3000)
+    const count = service.sink.messages.length
+    expect(count).toBeLessThan(200)
+    await Bun.sleep(2000)
+    expect(service.sink.messages.length).toBe(count)
+
+    service.setDelay(0)
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await state(page, 'done')
+    await page.getByText('199 of 199 recipients are accepted for sending.').waitFor()
+    await eventually(() => service.sink.messages.length === 200 || undefined)
+    expect(new Set(service.sink.messages.map(({ rcptTo }) => rcptTo.join())).size).toBe(200)
+    await page.locator('.figures').first().getByText('199', { exact: true }).waitFor()
+    await page.getByText('Unsubscribed', { exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Delivered' }).click()
+    await page.getByText('199 emails').waitFor()
+    await page.getByRole('button', { name: 'Remove the filter Broadcast' }).waitFor()
+    await expectHarmless(service, dashboard)
+  })
+
+  test('one is scheduled, and a draft again when it is cancelled; drafts are kept and deleted', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    await addContacts(service.app, list, createPeople(3))
+    const draft = await newDraft(service, list)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/broadcasts')
+    await page.locator('[data-row] a', { hasText: 'Spring' }).click()
+    await page.getByRole('textbox', { name: 'Subject' }).fill('Summer')
+    await page.getByRole('button', { name: 'Save the draft' }).click()
+    await heading(page, 'Draft: Summer')
+    await page.getByRole('link', { name: 'Send', exact: true }).click()
+    await page.getByText('3 recipients of 3 contacts get it.').waitFor()
+    await page.getByRole('radio', { name: 'Later' }).click()
+    expect(await page.getByRole('button', { name: 'Schedule to 3' }).getAttribute('aria-disabled')).toBe('true')
+    const tomorrow = new Date(service.app.clock.now() + 86_400_000).toISOString().slice(0, 16)
+    await page.getByLabel('Begin at').fill(tomorrow)
+    // Somebody joins in the meantime: more than were confirmed are not written to.
+    await addContacts(service.app, list, [{ email: 'late@people.test' }])
+    await page.getByRole('button', { name: 'Schedule to 3' }).click()
+    await page.getByLabel('Type 3 to confirm').fill('3')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByText('which is more than 3').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Schedule to 4' }).click()
+    await page.getByLabel('Type 4 to confirm').fill('4')
+    await page.keyboard.press('Enter')
+    await state(page, 'waiting')
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click()
+    await page.getByRole('button', { name: 'Cancel the broadcast' }).click()
+    await state(page, 'cancelled')
+    await goTo(`/broadcasts/drafts/${draft}`)
+    await heading(page, 'Draft: Summer')
+    await page.getByRole('button', { name: 'Delete the draft' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete the draft' }).click()
+    await heading(page, 'Broadcasts')
+    await page.locator('[data-row]', { hasText: 'Cancelled' }).waitFor()
+    expect(service.sink.messages).toEqual([])
+    await expectHarmless(service, dashboard)
+  })
+
+  test('a template is chosen, and what fails for a contact is said', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    await addContacts(service.app, list, [{ email: 'nameless@people.test' }])
+    await service.api('POST', '/v1/templates', {
+      alias: 'spring',
+      name: 'Spring mail',
+      subject: 'Hello {{ contact.first_name }}',
+      text_body: 'Hello {{ contact.first_name }}.',
+    })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/broadcasts/new?list=${list}`)
+    await page.getByRole('textbox', { name: 'Sender' }).fill(FROM)
+    await page.getByRole('radio', { name: 'From a template' }).click()
+    await page.getByLabel('Template', { exact: true }).selectOption({ label: 'Spring mail' })
+    expect(await page.getByRole('textbox', { name: 'Subject' }).inputValue()).toBe('Hello {{ contact.first_name }}')
+    await page.getByRole('button', { name: 'Save and continue' }).click()
+    await page.getByText('missing in the metadata of the contact').first().waitFor()
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByRole('button', { name: 'Send to 1 recipient' }).click()
+    await page.getByLabel('Type 1 to confirm').fill('1')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByText('The templates fail for the only contact').waitFor()
+    expect(await page.getByLabel('Type 1 to confirm').inputValue()).toBe('1')
+  })
+
+  test('hostile text is only text, axe finds nothing, and all of it fits on small screens', async () => {
+    await using service = await createService()
+    const list = await newList(service, `List ${HOSTILE}`)
+    await addContacts(service.app, list, createPeople(2))
+    const draft = await newDraft(service, list, {
+      subject: `Draft ${HOSTILE}${'😀'.repeat(400)}`,
+      html_body: `<p>Hostile ${HOSTILE} <a href="javascript:parent.ran=1">x</a></p>`,
+    })
+    const sent = await send(service, await newDraft(service, list, { subject: `Sent ${HOSTILE}` }))
+    await service.api('POST', `/v1/operations/${sent}/pause`)
+    for (const colours of ['light', 'dark'] as const) {
+      await using dashboard = await openDashboard(browser, service, ADA, { colours })
+      const { page, goTo } = dashboard
+      const check = async (what: string) => {
+        expect({ what, found: await findAxeViolations(page) }).toEqual({ what, found: [] })
+        expect({ what, overflow: [await overflowPx(page), await narrowOverflowPx(page)] }).toEqual({
+          what,
+          overflow: [0, 0],
+        })
+      }
+      await goTo('/broadcasts')
+      await page.locator('[data-row]', { hasText: 'Sent <script>' }).waitFor()
+      await page.locator('[data-row]', { hasText: 'Draft <script>' }).waitFor()
+      await check('broadcasts')
+      await goTo('/broadcasts/new')
+      await page.getByRole('combobox', { name: 'List' }).waitFor()
+      await check('new')
+      for (const step of ['list', 'content', 'test', 'send']) {
+        await goTo(`/broadcasts/drafts/${draft}?step=${step}`)
+        if (step === 'content' || step === 'test') await page.frameLocator('iframe').getByText('Hostile').waitFor()
+        else await page.getByRole('button', { name: step === 'list' ? 'Continue' : 'Count again' }).waitFor()
+        await check(step)
+      }
+      await page.getByRole('button', { name: 'Send to 2 recipients' }).click()
+      await page.getByRole('dialog').waitFor()
+      await check('confirmation')
+      await goTo(`/broadcasts/${sent}`)
+      await page.locator('[data-state]').waitFor()
+      await check('broadcast')
+      await page
+        .getByRole('button', { name: 'Cancel', exact: true })
+        .or(page.getByText('Sent', { exact: true }))
+        .first()
+        .waitFor()
+      await expectHarmless(service, dashboard)
+    }
+  })
+
+  test('a viewer sees everything and can change nothing', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    await addContacts(service.app, list, createPeople(2))
+    const draft = await newDraft(service, list)
+    const sent = await send(service, await newDraft(service, list), {
+      send_at: new Date(service.app.clock.now() + 86_400_000).toISOString(),
+    })
+    await using dashboard = await openDashboard(browser, service, VIEWER)
+    const { page, goTo } = dashboard
+    const expectForbidden = async (...names: string[]) => {
+      for (const name of names) {
+        const button = page.getByRole('button', { name, exact: true }).first()
+        await button.waitFor()
+        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
+      }
+    }
+    await goTo('/broadcasts')
+    await expectForbidden('New broadcast')
+    await goTo(`/broadcasts/${sent}`)
+    await expectForbidden('Pause', 'Cancel')
+    await page.getByRole('button', { name: 'Pause' }).focus()
+    await page.getByRole('tooltip').getByText('Your role is viewer').waitFor()
+    await page.keyboard.press('Enter')
+    await goTo(`/broadcasts/drafts/${draft}?step=content`)
+    await expectForbidden('Save and continue', 'Save the draft', 'Delete the draft')
+    await goTo(`/broadcasts/drafts/${draft}?step=test`)
+    await expectForbidden('Send a test email')
+    await goTo(`/broadcasts/drafts/${draft}?step=send`)
+    await expectForbidden('Send to 2 recipients')
+    await goTo(`/broadcasts/${sent}`)
+    await state(page, 'waiting')
+  })
+})
+
+describe('the HTML of a newsletter at a URL of its own', () => {
+  // Proves: dash-6
+  test('is in a sandbox, and only for users of its account', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    const id = await newDraft(service, list, { html_body: '<base href=x><p>Secret {{ contact.email }}</p>' })
+    const other = await service.newAccount()
+    await createTestUser(service.app, other, 'eve@other.test', 'owner')
+    const eve = await signIn(service, 'eve@other.test')
+    const vera = await signIn(service, VIEWER)
+    const read = (headers: Record<string, string>, path = `${id}/html`) =>
+      fetch(`${service.url}/app/newsletters/${path}`, { headers })
+    const shown = await read(vera.headers)
+    expect([shown.status, await shown.text()]).toEqual([200, '<basefont href=x><p>Secret contact@example.com</p>'])
+    expect(shown.headers.get('content-security-policy')).toStartWith("sandbox; default-src 'none';")
+    for (const [response, status] of [
+      [await read({}), 401],
+      [await read({ authorization: `Bearer ${service.key}` }), 401],
+      [await read(eve.headers), 404],
+      [await read(vera.headers, 'x/html'), 404],
+      [await read(vera.headers, `${id}/html?contact_email=%3Cscript%3E`), 404],
+      [await read(vera.headers, `${await newDraft(service, list)}/html`), 404],
+    ] as const) {
+      expect(response.status).toBe(status)
+      expect(response.headers.get('content-security-policy')).toStartWith('sandbox;')
+      expect(await response.text()).not.toContain('Secret')
+    }
+  })
+})
+
+describe('a broadcast in words', () => {
+  const broadcast = {
+    state: 'sending',
+    total_recipients: 10,
+    enqueued: 4,
+    skipped: 1,
+    sandbox: false,
+    emails: { sent: 3, queued: 1, bounced: 0, failed: 0 },
+  } as unknown as BroadcastRecord
+
+  test('its progress counts the skipped, and empty results that nobody expects are left out', () => {
+    expect(toPercent(broadcast)).toBe(50)
+    expect(toPercent({ ...broadcast, total_recipients: 0, state: 'done' })).toBe(100)
+    expect(toResults(broadcast)).toEqual([
+      { label: 'Delivered', count: 3, status: 'sent' },
+      { label: 'Bounced', count: 0, status: 'bounced' },
+      { label: 'Waiting', count: 1 },
+      { label: 'Skipped', count: 1 },
+    ])
+    expect([toShare(1, 3), toShare(0, 0)]).toEqual(['33.3 %', undefined])
+    expect([isOver('done'), isOver('paused')]).toEqual([true, false])
+    expect(toBroadcastState('later than this version').word).toBe('later than this version')
+    expect([parseStep({ step: 'test' }), parseStep({ step: 'x' })]).toEqual([{ step: 'test' }, {}])
+    const leftOut = { suppressed: 0, pending: 2, unsubscribed: 1200, bounced: 0, complained: 0 }
+    expect(describeLeftOut({ contacts: 0, recipients: 0, left_out: leftOut })).toEqual([
+      '1,200 unsubscribed',
+      '2 not confirmed yet',
+    ])
+  })
+})

@@ -1,0 +1,561 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import type { App } from '#features/core/app/app.ts'
+import { minutes } from '#platform/units.ts'
+import { INBOUND, type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
+import { AUTHENTICATION, deliverMessage, getTestMailbox, type TestMessage } from '#test/support/mailboxes.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(180_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+
+interface InboundService extends RouteService {
+  /** Stores a message for no route; returns its id. */
+  store(given?: TestInbound): Promise<string>
+  /** Id of the mailbox agent@ of the domain, which is created when there is none. */
+  addMailbox(): Promise<string>
+  /** Stores a message in a mailbox. */
+  deliver(mailboxId: string, given?: TestMessage): Promise<string>
+}
+
+async function createService(): Promise<InboundService> {
+  const service = await startRouteService({ settings: { TASSIS_INBOUND_ADDR: '127.0.0.1:2525' } })
+  const { app, actor, api, domainId } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  return {
+    ...service,
+    store: (given) => storeTestInbound(app, { accountId: actor.accountId, domainId: findDomainRow(app) }, given),
+    async addMailbox() {
+      const existing = at((await api('GET', '/v1/agent-mailboxes')).body, 'data') as { id: string }[]
+      if (existing[0]) return existing[0].id
+      const answer = await api('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domainId })
+      return String(at(answer.body, 'data', 'id'))
+    },
+    deliver: (mailboxId, given) => deliverMessage(app, getTestMailbox(app, actor.accountId, mailboxId), given),
+  }
+}
+
+function findDomainRow({ db }: App): number {
+  const row = db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(INBOUND)
+  if (!row) throw new Error('there is no domain')
+  return row.id
+}
+
+/** A server that no request must reach. */
+function startTrap() {
+  const paths: string[] = []
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch({ url }) {
+      paths.push(new URL(url).pathname)
+      return new Response('')
+    },
+  })
+  return { url: `http://127.0.0.1:${server.port}`, paths, [Symbol.asyncDispose]: () => server.stop(true) }
+}
+
+const hostileHtml = (trap: string) => `<!doctype html><html><head>
+<base href="${trap}/" target="_top"><meta http-equiv="refresh" content="0;url=${trap}/refresh">
+<link rel="stylesheet" href="${trap}/style.css"><link rel="preconnect" href="${trap}">
+<script>parent.ran = 1; top.location = "${trap}/top"; fetch("${trap}/fetch")</script>
+<style>@import "${trap}/import.css"; body { background: url(${trap}/background.png) }</style>
+</head><body onload="parent.ran = 1"><p style="position:fixed;inset:0;z-index:99999">Hostile</p>
+<img src="${trap}/picture.png" onerror="parent.ran = 1"><svg onload="parent.ran = 1"></svg>
+<iframe src="${trap}/frame"></iframe><object data="${trap}/object"></object>
+<form action="${trap}/form" method="post" target="_top"><button id="submit">Sign in</button></form>
+<a id="top" href="${trap}/link" target="_top">Out</a> <a id="script" href="javascript:top.ran=1" target="_parent">Run</a>
+</body></html>`
+
+const HOSTILE = '"><script>parent.ran=1</script><img src=x onerror=ran=1>\u202E'
+
+const hostileMail = (trap: string): TestInbound => ({
+  text: HOSTILE,
+  html: hostileHtml(trap),
+  raw: `Subject: ${HOSTILE}\r\nX: <script>ran=1</script>\r\n\r\n${HOSTILE}`,
+  headers: [
+    ['Subject', HOSTILE],
+    ['X-Folded', 'one\r\n Authentication-Results: forged; dmarc=pass'],
+    [`X-${HOSTILE}`, 'javascript:ran=1'],
+  ],
+  attachments: ['../../etc/passwd\u202Efdp.exe', '<svg onload=ran=1>.svg', 'CON\\..\\a\r\nb', ''].map((filename) => ({
+    filename,
+    contentType: 'text/html"><script>ran=1</script>',
+    content: Buffer.from('<script>ran=1</script>'),
+  })),
+  message: {
+    from: `"${HOSTILE}" <eve@evil.test>`,
+    to: HOSTILE,
+    fromAddresses: [`eve${HOSTILE}@evil.test`],
+    subject: `${HOSTILE}${'😀'.repeat(998)}`,
+    messageId: `<${HOSTILE}>`,
+  },
+})
+
+let service: InboundService
+beforeEach(async () => {
+  service = await createService()
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+
+  test('is seen live, opened by keyboard and explained, with its route, deliveries and source', async () => {
+    const route = await service.addRoute()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/inbound')
+    await page.getByRole('heading', { name: 'Mail to your domains will appear here' }).waitFor()
+    await page.getByText('TASSIS_INBOUND_ADDR').waitFor()
+    await page.getByText(`${INBOUND} receives mail.`).waitFor()
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+
+    const { id } = await service.arrive('support', { subject: 'The first', text: 'It burns.' })
+    await page.getByText('The first').waitFor()
+    // The list does not jump: later mail is offered.
+    await service.arrive('support', { subject: 'The second' })
+    const offer = page.getByRole('button', { name: '1 new' })
+    await offer.waitFor()
+    expect(await page.locator('[data-row]').count()).toBe(1)
+    await offer.click()
+    await page.locator('[data-row]', { hasText: 'The second' }).waitFor()
+
+    await page.locator('h1').click()
+    await page.keyboard.press('j')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'The first' }).waitFor()
+    expect(await page.locator('[data-sentence]').textContent()).toBe('Sent by sender.test, proven by SPF.')
+    await page.getByText('the webhook of its route accepted it').waitFor()
+    await page.getByText('It burns.').waitFor()
+    await page.getByRole('tab', { name: 'Source' }).click()
+    await page.locator('.long-text', { hasText: 'Subject: The first' }).waitFor()
+    await page.getByRole('tab', { name: 'Headers' }).click()
+    await page.waitForURL(/tab=headers/)
+
+    const deliveries = page.getByRole('region', { name: 'Route and deliveries' })
+    await deliveries.getByText('Accepted').waitFor()
+    await deliveries.getByRole('button', { name: 'Send again' }).click()
+    await deliveries.getByText('A new delivery was created').waitFor()
+    await eventually(() => service.receiver.requests.length === 3 || undefined)
+    await eventually(async () => (await deliveries.locator('[data-row]').count()) === 2 || undefined)
+    await deliveries.getByRole('link', { name: `support@${INBOUND}` }).click()
+    await page.getByRole('heading', { name: `support@${INBOUND}` }).waitFor()
+    expect(page.url()).toEndWith(`/inbound/routes/${route.id}`)
+
+    await goTo(`/inbound/${id}`)
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('button', { name: 'Delete the message' }).click()
+    await page.getByText('The second').waitFor()
+    await page.getByText('The first').waitFor({ state: 'detached' })
+    await goTo(`/inbound/${id}`)
+    await page.getByText('This account has no received message with this id').waitFor()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('is filtered by the URL, and errors of a filter are shown at it', async () => {
+    await service.store({ message: { subject: 'From Ada' } })
+    await service.store({ message: { subject: 'From Bob', fromAddresses: ['bob@customer.test'] }, problem: 'No.' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/inbound?from=BOB%40customer.test')
+    await page.getByText('From Bob').waitFor()
+    expect(await page.locator('[data-row]').count()).toBe(1)
+    await page.getByRole('button', { name: 'Remove all' }).click()
+    await page.getByText('From Ada').waitFor()
+    await page.locator('h1').click()
+    await page.keyboard.press('/')
+    await page.keyboard.type('ada@customer.test')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/from=ada/)
+    await page.getByText('From Bob').waitFor({ state: 'detached' })
+    await page.getByLabel('Status').selectOption('failed')
+    await page.getByRole('heading', { name: 'No mail matches these filters' }).waitFor()
+    await page.getByRole('link', { name: 'Remove the filters' }).click()
+    await page.getByText('From Bob').waitFor()
+    await goTo('/inbound?from=ada')
+    await page.getByText('from must be a whole address').first().waitFor()
+    expect(await page.getByLabel('Sender').inputValue()).toBe('ada')
+  })
+
+  test('has routes that are created, tested, changed, replayed and deleted', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/inbound/routes')
+    await page.getByRole('heading', { name: 'Your routes will appear here' }).waitFor()
+    await page.getByRole('button', { name: 'Create a route' }).click()
+    await page.getByRole('heading', { name: 'Create a route' }).waitFor()
+
+    // What was typed stays when it is not accepted.
+    const address = page.getByLabel('Address', { exact: true })
+    await address.fill('sup*port')
+    await page.getByLabel('URL').fill('ftp://nowhere')
+    await page.getByRole('button', { name: 'Create the route' }).click()
+    await page.getByText('Wildcards are not supported').waitFor()
+    expect(await address.inputValue()).toBe('sup*port')
+    await address.fill('support')
+    await page.getByLabel('URL').fill(service.receiver.url('hooks.test', '/route'))
+    await address.press('Enter')
+    await page.getByRole('heading', { name: `support@${INBOUND}` }).waitFor()
+    await page.getByText('Each message that is posted').waitFor()
+
+    await service.arrive('support', { subject: 'Help' })
+    await page.getByRole('table').getByText('Accepted').waitFor()
+    await page.getByLabel('Priority').fill('7')
+    await page.getByRole('button', { name: 'Save the route' }).click()
+    await page.getByText('The route was saved.').waitFor()
+    await page.getByRole('button', { name: 'Send a range again' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('From').fill('2026-01-01T00:00')
+    await dialog.getByText('There is no such mail').waitFor()
+    await dialog.getByLabel('Only mail that was not accepted').uncheck()
+    await dialog.getByText('1 message will be posted.').waitFor()
+    await dialog.getByRole('button', { name: 'Send again' }).click()
+    await page.getByText('1 new delivery was created.').waitFor()
+    await page.getByRole('button', { name: 'Deactivate' }).click()
+    await page.getByText('The route is inactive; it gets no mail.').waitFor()
+
+    await page.getByRole('link', { name: 'All routes' }).click()
+    await page.locator('[data-row]', { hasText: 'Inactive' }).waitFor()
+    expect(await page.locator('[data-row]').textContent()).toContain('7')
+    const test = async (text: string, result: string) => {
+      await page.getByRole('textbox', { name: 'Address' }).fill(text)
+      await page.keyboard.press('Enter')
+      await page.getByText(result).waitFor()
+    }
+    await test(`support@${INBOUND}`, 'no route matches, so it is only stored')
+    await test('x@elsewhere.test', 'this account has no such domain')
+    await test('nonsense', 'address must be an email address')
+    await page.locator('[data-row] a').first().click()
+    await page.getByRole('button', { name: 'Activate' }).click()
+    await page.getByText('The route is active.').waitFor()
+    await page.getByRole('link', { name: 'All routes' }).click()
+    await test(`support+7@${INBOUND}`, `and it is posted to`)
+
+    const secret = page.getByRole('region', { name: 'Signing secret' }).locator('code', { hasText: /^whsec_/ })
+    await page.getByRole('button', { name: 'Show the secret' }).click()
+    const before = await secret.textContent()
+    // Later the password is asked for again.
+    service.clock.advance(minutes(11))
+    await page.getByRole('button', { name: 'Replace the secret' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Replace the secret' }).click()
+    await page.locator('input[type=password]').fill(PASSWORD)
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByText('This is the new secret').waitFor()
+    expect(await secret.textContent()).not.toBe(before)
+
+    await page.locator('[data-row] a').first().click()
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('button', { name: 'Delete the route' }).click()
+    await page.getByRole('heading', { name: 'Your routes will appear here' }).waitFor()
+    expect(dashboard.errors).toEqual([])
+  })
+
+  test('says why posting stopped, and starts it again', async () => {
+    const { id } = await service.addRoute()
+    service.app.db.run(
+      "UPDATE webhooks SET is_active = 0, off_by_failures = 1, failure_count = 10, last_failure_at = 1, last_failure_reason = 'deactivated after 10 consecutive failures'",
+    )
+    await using dashboard = await openDashboard(browser, service, ADA)
+    await dashboard.goTo(`/inbound/routes/${id}`)
+    await dashboard.page.getByText('deactivated after 10 consecutive failures').waitFor()
+    await dashboard.page.getByRole('button', { name: 'Start posting again' }).click()
+    await dashboard.page.getByText('The route is active.').waitFor()
+    await dashboard.page.getByText('Posting stopped').waitFor({ state: 'detached' })
+  })
+
+  test('has mailboxes with threads that are read, searched, labelled and answered', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/inbound/mailboxes')
+    await page.getByRole('heading', { name: 'Your mailboxes will appear here' }).waitFor()
+    await page.getByRole('button', { name: 'Create a mailbox' }).click()
+    await page.getByLabel('Part before the @').fill('postmaster')
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByText('"postmaster" is reserved').waitFor()
+    await page.getByLabel('Part before the @').fill('agent')
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByRole('heading', { name: `agent@${INBOUND}` }).waitFor()
+    const mailbox = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+
+    await service.deliver(mailbox, {
+      subject: 'A question',
+      text: 'How do I begin?\n\n> Earlier',
+      strippedText: 'How do I begin?',
+      messageId: '<q@example.com>',
+    })
+    await page.getByRole('link', { name: 'A question' }).click()
+    await page.getByText('How do I begin?').waitFor()
+    await page.locator('[data-sentence]', { hasText: 'Sent by example.com, proven by' }).waitFor()
+    await page.getByRole('button', { name: 'Show quoted text' }).click()
+    await page.getByText('> Earlier').waitFor()
+
+    await page.getByRole('button', { name: 'Labels' }).click()
+    await page.getByRole('dialog').getByLabel('Labels').fill('urgent <b>')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('dialog').getByText('Each label must have').waitFor()
+    await page.getByRole('dialog').getByLabel('Labels').fill('urgent, invoice')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('listitem').getByText('invoice').waitFor()
+
+    await page.getByLabel('To Ada Lovelace').fill('With the first step.')
+    await page.getByRole('button', { name: 'Send the reply' }).click()
+    await page.getByRole('link', { name: 'What happened to it' }).waitFor()
+    await page.getByRole('listitem').filter({ hasText: 'Sent from here' }).getByText('With the first step.').waitFor()
+    expect(await page.getByLabel('To Ada Lovelace').inputValue()).toBe('')
+    expect(at((await service.api('GET', '/v1/emails')).body, 'pagination', 'total')).toBe(1)
+
+    // A new message of the thread appears at its end.
+    await service.deliver(mailbox, { subject: 'Re: A question', text: 'Thank you!', inReplyTo: '<q@example.com>' })
+    await page.getByRole('listitem').getByText('Thank you!').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('link', { name: 'A question' }).waitFor()
+    await page.getByLabel('Search the messages').fill('nowhere')
+    await page.keyboard.press('Enter')
+    await page.getByText('No message has all of these words').waitFor()
+    await page.getByLabel('Search the messages').fill('first step')
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Re: A question' }).waitFor()
+
+    await page.getByRole('button', { name: 'Delete the mailbox' }).click()
+    const confirm = page.getByRole('dialog').getByRole('button', { name: 'Delete the mailbox' })
+    await confirm.click()
+    await page.getByText(`This is not agent@${INBOUND}.`).waitFor()
+    await page.getByLabel(`Type agent@${INBOUND} to confirm`).fill(`agent@${INBOUND}`)
+    await confirm.click()
+    await page.getByRole('heading', { name: 'Your mailboxes will appear here' }).waitFor()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('runs nothing of a hostile message and sends no request', async () => {
+    await using trap = startTrap()
+    const id = await service.store(hostileMail(trap.url))
+    const mailbox = await service.addMailbox()
+    await service.deliver(mailbox, {
+      from: `"${HOSTILE}" <eve@evil.test>`,
+      replyTo: `${HOSTILE} <eve@evil.test>`,
+      subject: `${HOSTILE}${'😀'.repeat(998)}`,
+      text: HOSTILE,
+      html: hostileHtml(trap.url),
+      attachments: [{ filename: '..\\..\\a\u202Efdp.exe', contentType: 'text/html', content: Buffer.from('x') }],
+    })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo, requested } = dashboard
+    const expectQuiet = async () => {
+      await Bun.sleep(500)
+      expect(trap.paths).toEqual([])
+      expect(await page.evaluate('window.ran')).toBeUndefined()
+      expect(await dashboard.policyViolations()).toEqual([])
+      expect(page.url()).toStartWith(`${service.url}/app/inbound`)
+      expect(page.context().pages().length).toBe(1)
+    }
+    await goTo('/inbound')
+    await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
+    await expectQuiet()
+    await goTo(`/inbound/${id}`)
+    const frame = page.frameLocator('iframe')
+    await frame.getByText('Hostile').waitFor()
+    for (const target of ['#submit', '#top', '#script']) await frame.locator(target).click({ force: true })
+    for (const tab of ['Text', 'Headers', 'Source']) {
+      await page.getByRole('tab', { name: tab }).click()
+      await page.locator('.long-text').waitFor()
+    }
+    await page.getByRole('tab', { name: 'Headers' }).click()
+    const headers = (await page.locator('.long-text').textContent()) ?? ''
+    expect(headers.split('\n')).toContain('x-folded: one Authentication-Results: forged; dmarc=pass')
+    expect(headers).not.toContain('\u202E')
+    const names = await page.getByRole('region', { name: 'Attachments' }).locator('[data-row] a').allTextContents()
+    expect(names).toEqual([
+      '../../etc/passwd[U+202E]fdp.exe',
+      '<svg onload=ran=1>.svg',
+      'CON\\..\\a[U+000D][U+000A]b',
+      'attachment 4',
+    ])
+    await expectQuiet()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: '../../etc/passwd' }).click(),
+    ])
+    expect(download.suggestedFilename()).not.toMatch(/[/\\\u202E]/)
+
+    await goTo(`/inbound/mailboxes/${mailbox}`)
+    await page.locator('[data-row]', { hasText: '<script>' }).locator('a').first().click()
+    await page.getByRole('button', { name: 'Show the HTML' }).click()
+    await frame.getByText('Hostile').waitFor()
+    for (const target of ['#submit', '#top', '#script']) await frame.locator(target).click({ force: true })
+    await page.getByRole('button', { name: 'Details' }).click()
+    await page.getByText('Envelope sender').waitFor()
+    await expectQuiet()
+    expect(requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+    expect(dashboard.errors).toEqual([])
+  })
+
+  test('can be read and not changed by a viewer', async () => {
+    const route = await service.addRoute()
+    const { id } = await service.arrive('support')
+    await eventually(async () => (await service.history(route.id)).length === 1 || undefined)
+    const mailbox = await service.addMailbox()
+    await service.deliver(mailbox, { subject: 'A question' })
+    const threads = await service.api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
+    await using viewer = await openDashboard(browser, service, VIEWER)
+    const { page, goTo } = viewer
+    const expectDisabled = async (...names: readonly string[]) => {
+      for (const name of names) {
+        const button = page.getByRole('button', { name }).first()
+        await button.waitFor()
+        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
+        expect(await button.getAttribute('aria-description')).toContain('Your role is viewer')
+        await button.focus()
+        await page.keyboard.press('Enter')
+      }
+      expect(await page.getByRole('dialog').count()).toBe(0)
+    }
+    await goTo(`/inbound/${id}`)
+    await expectDisabled('Delete', 'Send again')
+    await goTo('/inbound/routes')
+    await expectDisabled('Create a route', 'Show the secret', 'Replace the secret')
+    await goTo('/inbound/routes/new')
+    await expectDisabled('Create the route')
+    await goTo(`/inbound/routes/${route.id}`)
+    await expectDisabled('Deactivate', 'Delete', 'Save the route', 'Send a range again')
+    await page.getByLabel('Priority').fill('5')
+    await page.keyboard.press('Enter')
+    await goTo('/inbound/mailboxes')
+    await expectDisabled('Create a mailbox')
+    await goTo(`/inbound/mailboxes/${mailbox}`)
+    await expectDisabled('Delete the mailbox')
+    await goTo(`/inbound/mailboxes/${mailbox}/threads/${at(threads.body, 'data', 0, 'id')}`)
+    await expectDisabled('Labels', 'Delete', 'Send the reply')
+    expect(await service.route(route.id)).toMatchObject({ priority: 0, is_active: true })
+  })
+
+  test('has no fault that axe finds, fits on small screens, and works in light and dark', async () => {
+    const route = await service.addRoute()
+    const { id: routed } = await service.arrive('support')
+    const id = await service.store({
+      ...hostileMail('http://127.0.0.1:1'),
+      authentication: { ...AUTHENTICATION, spf: 'fail', dmarc: 'fail' },
+    })
+    const mailbox = await service.addMailbox()
+    await service.deliver(mailbox, { subject: '😀'.repeat(998), html: '<p>Hi</p>' })
+    const threads = await service.api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
+    const thread = `/inbound/mailboxes/${mailbox}/threads/${at(threads.body, 'data', 0, 'id')}`
+    for (const colours of ['light', 'dark'] as const) {
+      await using dashboard = await openDashboard(browser, service, ADA, { colours })
+      const { page, goTo } = dashboard
+      const check = async (what: string) => {
+        expect([what, colours, ...(await findAxeViolations(page))]).toEqual([what, colours])
+        for (const width of [1280, 768, 390]) {
+          await page.setViewportSize({ width, height: 800 })
+          // Tables become cards a moment after the change of the width.
+          await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))')
+          expect([what, width, await overflowPx(page)]).toEqual([what, width, 0])
+        }
+        await page.setViewportSize({ width: 1280, height: 800 })
+      }
+      const dialogs = async (...names: readonly string[]) => {
+        for (const name of names) {
+          await page.getByRole('button', { name, exact: true }).click()
+          await page.getByRole('dialog').waitFor()
+          await check(`dialog ${name}`)
+          await page.keyboard.press('Escape')
+          await page.getByRole('dialog').waitFor({ state: 'detached' })
+        }
+      }
+      const open = async (path: string, ready: (page: Page) => Promise<unknown>) => {
+        await goTo(path)
+        await ready(page)
+        await check(path)
+        expect([path, await narrowOverflowPx(page)]).toEqual([path, 0])
+        await page.setViewportSize({ width: 1280, height: 800 })
+      }
+      const row = () => page.locator('[data-row]').first().waitFor()
+      await open('/inbound?status=delivered&from=nobody%40x.test', () => page.getByText('No mail matches').waitFor())
+      await open('/inbound', row)
+      await open(`/inbound/${routed}`, row)
+      await open(`/inbound/${id}`, () => page.getByText('but that is not proven').waitFor())
+      await dialogs('Delete')
+      for (const tab of ['Text', 'Headers', 'Source']) {
+        await page.getByRole('tab', { name: tab }).click()
+        await page.locator('.long-text').waitFor()
+        await check(tab)
+      }
+      await open('/inbound/routes', row)
+      await page.getByRole('textbox', { name: 'Address' }).fill(`support@${INBOUND}`)
+      await page.keyboard.press('Enter')
+      await page.getByText('is accepted').waitFor()
+      await check('address test')
+      await dialogs('Replace the secret')
+      await open('/inbound/routes/new', () => page.getByLabel('URL').waitFor())
+      await open(`/inbound/routes/${route.id}`, row)
+      await dialogs('Delete', 'Send a range again')
+      await open('/inbound/mailboxes', row)
+      await dialogs('Create a mailbox')
+      await open(`/inbound/mailboxes/${mailbox}`, row)
+      await dialogs('Delete the mailbox')
+      await open(thread, () => page.getByRole('button', { name: 'Labels' }).waitFor())
+      await page.getByRole('button', { name: 'Details' }).click()
+      await check('details')
+      await dialogs('Labels', 'Delete')
+    }
+  })
+})
+
+describe('the page with the HTML of received mail', () => {
+  // Proves: dash-7
+  test('is only for users of its account, and hidden under tracking hosts', async () => {
+    const id = await service.store({ html: '<p>Secret</p><script>1</script>' })
+    const plain = await service.store({ text: 'x' })
+    const mailbox = await service.addMailbox()
+    const message = await service.deliver(mailbox, { html: '<p>Secret</p>' })
+    const other = await service.newAccount()
+    await createTestUser(service.app, other, 'eve@other.test', 'owner')
+    const [ada, eve] = [await signIn(service, ADA), await signIn(service, 'eve@other.test')]
+    const read = (path: string, headers: Readonly<Record<string, string>> = {}) =>
+      fetch(`${service.url}/app/inbound/${path}/html`, { headers })
+    const ofMailbox = `mailboxes/${mailbox}/messages/${message}`
+    for (const path of [id, ofMailbox]) {
+      const response = await read(`${path}`, ada.headers)
+      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('<p>Secret</p>')])
+      expect(response.headers.get('content-security-policy')).toBe(
+        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'",
+      )
+    }
+    for (const [response, status] of [
+      [await read(id), 401],
+      [await read(id, { authorization: `Bearer ${service.key}` }), 401],
+      [await read(ofMailbox), 401],
+      [await read(id, eve.headers), 404],
+      [await read(ofMailbox, eve.headers), 404],
+      [await read('x', ada.headers), 404],
+      [await read(plain, ada.headers), 404],
+      [await read(`mailboxes/${mailbox}/messages/x`, ada.headers), 404],
+    ] as const) {
+      expect(response.status).toBe(status)
+      expect(response.headers.get('content-security-policy')).toStartWith('sandbox;')
+      expect(await response.text()).not.toContain('Secret')
+    }
+    service.app.db.run(
+      "UPDATE domains SET tracking_domain = 'links.inbound.test', tracking_verified_at = 1 WHERE domain = 'inbound.test'",
+    )
+    expect((await read(id, { ...ada.headers, host: 'links.inbound.test' })).status).toBe(404)
+  })
+})

@@ -1,0 +1,210 @@
+/** @module API keys in the dashboard, in Chromium and with the real service. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { ALL_SCOPES, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, summariseScopes } from '#dashboard/parts/scopes.ts'
+import { toExampleCommand } from '#dashboard/screens/keys/example.ts'
+import { SCOPES } from '#features/setup/api-keys/scopes.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { createTestUser } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const DEV = 'dev@people.test'
+const HOSTILE = `<script>window.ran = 1</script>\u202e<img src=x onerror="window.ran = 1">${'😀'.repeat(60)}`
+
+describe('scopes', () => {
+  test('are described, each in one group', () => {
+    expect(ALL_SCOPES.toSorted()).toEqual(SCOPES.toSorted() as never)
+    expect(SCOPE_GROUPS.flatMap(({ scopes }) => scopes).toSorted()).toEqual(SCOPES.toSorted() as never)
+  })
+
+  test('are summarised by preset or by name', () => {
+    expect(SCOPE_PRESETS.map(({ scopes }) => findPreset(scopes)?.label)).toEqual([
+      'Send only',
+      'Read only',
+      'Everything',
+    ])
+    expect(summariseScopes(['account:admin'])).toBe('Everything')
+    expect(summariseScopes(['emails:send', 'emails:read'])).toBe('emails:send, emails:read')
+    expect(summariseScopes(['a:read', 'b:read', 'c:read', 'd:read'])).toBe('a:read, b:read, c:read and 1 more')
+    expect(summariseScopes([])).toBe('Nothing')
+  })
+
+  test('have a command that the key allows, quoted for the shell', () => {
+    const options = { origin: 'http://mail.test', key: 'tassis_live_x', domain: undefined, to: "o'hara@people.test" }
+    expect(toExampleCommand({ ...options, scopes: ['emails:send'] })).toContain(
+      `-d '{"from":"hello@your-domain.example","to":"o'\\''hara@people.test"`,
+    )
+    expect(toExampleCommand({ ...options, scopes: ['domains:read', 'webhooks:write'] })).toBe(
+      `curl http://mail.test/v1/domains \\\n  -H 'Authorization: Bearer tassis_live_x'`,
+    )
+    expect(toExampleCommand({ ...options, scopes: ['webhooks:write'] })).toBeUndefined()
+  })
+})
+
+const isAvailable = isChromiumAvailable()
+
+describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
+  let service: TestApi
+  let browser: Browser
+  beforeAll(async () => {
+    service = await createTestApi()
+    await createTestUser(service.app, service.actor, ADA, 'owner')
+    await createTestUser(service.app, service.actor, DEV, 'developer')
+    browser = await startBrowser()
+  })
+  afterAll(async () => {
+    await browser.close()
+    await service[Symbol.asyncDispose]()
+  })
+
+  const listKeys = async () => {
+    const { body } = await service.api('GET', '/v1/api-keys')
+    return at(body, 'data') as { id: string; name: string; scopes: string[]; last_used_at: string | null }[]
+  }
+  const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
+
+  test('a key is created, shown once, used by its command, and revoked', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await heading(page, 'Create an API key')
+    await page.keyboard.press('Enter')
+    await page.getByText('Enter a name, such as').waitFor()
+    await page.getByLabel('Name').fill('web shop')
+    await page.getByRole('button', { name: 'Read only' }).click()
+    expect(await page.getByRole('checkbox', { name: 'domains:read' }).isChecked()).toBe(true)
+    expect(await page.getByRole('checkbox', { name: 'domains:write' }).isChecked()).toBe(false)
+    await page.getByRole('checkbox', { name: 'domains:write' }).check()
+    expect(await page.getByRole('button', { name: 'Read only' }).getAttribute('aria-pressed')).toBe('false')
+    await page.getByRole('checkbox', { name: 'account:admin' }).check()
+    await page.getByText('This key can do everything').waitFor()
+    await page.getByRole('checkbox', { name: 'account:admin' }).uncheck()
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByText('Copy it now').waitFor()
+    const key = (await page.locator('[data-secret]').textContent()) ?? ''
+    expect(key).toMatch(/^tassis_live_\w{32}$/)
+    expect(await page.locator('pre').textContent()).toContain(`Authorization: Bearer ${key}`)
+    const [created] = await listKeys()
+    expect(created).toMatchObject({ name: 'web shop' })
+    expect(created?.scopes).toContain('domains:write')
+    const response = await fetch(`${service.url}/v1/domains`, { headers: { authorization: `Bearer ${key}` } })
+    expect(response.status).toBe(200)
+    expect((await fetch(`${service.url}/v1/api-keys`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(
+      403,
+    )
+    // Shown once: neither in the list, nor after going back.
+    await page.getByRole('link', { name: 'I have copied it' }).click()
+    await page.getByRole('link', { name: 'web shop' }).waitFor()
+    expect(await page.content()).not.toContain(key)
+    await page.goBack()
+    await heading(page, 'Create an API key')
+    expect(await page.content()).not.toContain(key)
+    expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])')).not.toContain(key)
+
+    await dashboard.goTo('/keys')
+    await page.getByRole('link', { name: 'web shop' }).click()
+    await heading(page, 'web shop')
+    await page.getByText('Add, verify, change and delete domains').waitFor()
+    await page.getByRole('button', { name: 'Revoke this key' }).click()
+    await page.getByRole('dialog').getByText('It has never been used.').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'Revoke this key' }).click()
+    await page.getByRole('button', { name: 'Revoke the key' }).click()
+    await heading(page, 'API keys')
+    await page.getByRole('link', { name: 'web shop' }).waitFor({ state: 'detached' })
+    const after = await fetch(`${service.url}/v1/domains`, { headers: { authorization: `Bearer ${key}` } })
+    expect(after.status).toBe(401)
+    await page.goBack()
+    await page.getByText('There is no such key').waitFor()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('what was typed stays when the server cannot be reached, is busy or refuses', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/keys/new')
+    await page.getByLabel('Name').fill('kept')
+    const create = page.getByRole('button', { name: 'Create the key' })
+    await page.route('**/v1/api-keys', (route) => route.abort())
+    await create.click()
+    await page.getByText('The server cannot be reached.').waitFor()
+    await page.unroute('**/v1/api-keys')
+    await page.route('**/v1/api-keys', (route) =>
+      route.fulfill({ status: 429, json: { code: 'rate_limited', message: 'Too many requests.', retry_after: 7 } }),
+    )
+    await create.click()
+    await page.getByText('You can try again in 7 s.').waitFor()
+    await page.unroute('**/v1/api-keys')
+    await page.route('**/v1/api-keys', (route) =>
+      route.fulfill({
+        status: 422,
+        json: { code: 'validation_error', message: 'x', details: [{ field: 'name', message: 'The name is taken.' }] },
+      }),
+    )
+    await create.click()
+    await page.getByText('The name is taken.').waitFor()
+    expect(await page.getByLabel('Name').inputValue()).toBe('kept')
+    expect(await page.getByRole('checkbox', { name: 'emails:send' }).isChecked()).toBe(true)
+  })
+
+  test('hostile names are only text, and rows are opened by keyboard', async () => {
+    await service.api('POST', '/v1/api-keys', { name: HOSTILE, scopes: ['emails:send'] })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/keys')
+    await page.getByRole('link', { name: '<script>' }).waitFor()
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Revoke this key' }).click()
+    await page.getByRole('dialog').getByText('<script>').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url))).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('a developer sees why there are no keys, and can create none', async () => {
+    await using dashboard = await openDashboard(browser, service, DEV)
+    const { page } = dashboard
+    await dashboard.goTo('/keys')
+    await page.getByText('Your role is developer; this needs the role admin or above.').first().waitFor()
+    const create = page.getByRole('button', { name: 'Create a key' })
+    expect(await create.getAttribute('aria-disabled')).toBe('true')
+    await dashboard.goTo('/keys/new')
+    await page.getByLabel('Name').fill('mine')
+    await page.keyboard.press('Enter')
+    await dashboard.goTo('/keys/unknown')
+    await page.getByText('Your role is developer').waitFor()
+    expect((await listKeys()).map(({ name }) => name)).not.toContain('mine')
+    expect(dashboard.requested.filter((url) => url.includes('/v1/api-keys'))).toEqual([])
+  })
+
+  test.each(['light', 'dark'] as const)('has no axe violations and fits narrow screens: %s', async (colours) => {
+    const [key] = await listKeys()
+    await using dashboard = await openDashboard(browser, service, ADA, { colours })
+    const { page } = dashboard
+    for (const path of ['/keys', '/keys/new', `/keys/${key?.id}`]) {
+      await dashboard.goTo(path)
+      await page.locator('[data-row], fieldset, .facts').first().waitFor()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    await dashboard.goTo('/keys/new')
+    await page.getByLabel('Name').fill(`axe ${colours}`)
+    await page.getByRole('button', { name: 'Everything' }).click()
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Send only' }).click()
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByText('Copy it now').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await narrowOverflowPx(page)).toBe(0)
+  })
+})

@@ -1,0 +1,331 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { parseInboxSearch } from '#dashboard/screens/sandbox/search.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+
+async function createService(): Promise<TestApi> {
+  const service = await createTestApi(CAPTURE_OPTIONS)
+  const { app, actor } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  await createDomain(app, actor, 'sender.test')
+  return service
+}
+
+/** Sends an email and waits until it is captured. */
+async function capture({ api }: TestApi, request: Record<string, unknown> = {}): Promise<string> {
+  const { status, body } = await api('POST', '/v1/emails', {
+    from: 'Ada <ada@sender.test>',
+    to: 'bob@x.test',
+    subject: 'Hello',
+    text_body: 'Hello, Bob.',
+    ...request,
+  })
+  if (status !== 202) throw new Error(`not accepted: ${JSON.stringify(body)}`)
+  const { id } = (body as { data: { id: string } }).data
+  await eventually(async () => (await api('GET', `/v1/captured-emails/${id}`)).status === 200 || undefined)
+  return id
+}
+
+const rows = (page: Page) => page.locator('[data-row]')
+const row = (page: Page, text: string) => page.locator('[data-row]', { hasText: text })
+const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true })
+const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click()
+
+const HOSTILE = '<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202Egnp'
+
+test('the filters of the inbox in its URL: others are ignored', () => {
+  expect(parseInboxSearch({ q: ' bob ', unread: true, cursor: 'x' })).toEqual({ q: 'bob', unread: true, cursor: 'x' })
+  expect(parseInboxSearch({ q: 4711, unread: 'true' })).toEqual({ q: '4711', unread: true })
+  expect(parseInboxSearch({ q: '  ', unread: 'no', cursor: ['x'], other: 1 })).toEqual({})
+  expect(parseInboxSearch({ q: { a: 1 } })).toEqual({})
+})
+
+describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => {
+  let browser: Awaited<ReturnType<typeof startBrowser>>
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser.close())
+
+  test('is an inbox: seen live, searched, opened and deleted by keyboard', async () => {
+    await using service = await createService()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/sandbox')
+    await heading(page, 'Captured mail will appear here').waitFor()
+    expect(await page.locator('pre, code').first().textContent()).toContain(`curl ${service.url}/v1/emails`)
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    await page.evaluate('window.isSamePage = true')
+
+    await capture(service, { subject: 'The first' })
+    await row(page, 'The first').waitFor()
+    await capture(service, { subject: 'The second', to: ['carol@y.test', 'dave@y.test'] })
+    await capture(service, { subject: 'The third' })
+    // The list does not jump: later emails are offered.
+    const offer = page.getByRole('button', { name: '2 new' })
+    await offer.waitFor()
+    expect(await rows(page).count()).toBe(1)
+    await offer.click()
+    await row(page, 'The third').waitFor()
+    await page.getByText('3 unread').waitFor()
+    expect(await row(page, 'The second').textContent()).toContain('carol@y.test +1')
+
+    await page.locator('h1').click()
+    for (const key of ['j', 'j', 'Enter']) await page.keyboard.press(key)
+    await heading(page, 'The second').waitFor()
+    await page.waitForURL(/\/sandbox\/[\w-]+/)
+    await page.getByText('2 unread').waitFor()
+    expect(await row(page, 'The second').getAttribute('data-unread')).toBe('false')
+    await page.getByRole('button', { name: 'Mark as unread' }).click()
+    await page.getByText('3 unread').waitFor()
+    await page.getByRole('button', { name: 'Mark as read' }).click()
+    await page.getByText('2 unread').waitFor()
+
+    await page.locator('h1').click()
+    await page.keyboard.press('Delete')
+    await page.getByRole('dialog', { name: 'Delete this captured email?' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(await rows(page).count()).toBe(3)
+    await page.keyboard.press('Delete')
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await row(page, 'The second').waitFor({ state: 'detached' })
+    // The focus is on the row beside it.
+    await page.locator('[data-row] a:focus', { hasText: 'The first' }).waitFor()
+    await page.getByText('Choose an email to read it').waitFor()
+
+    await page.keyboard.press('/')
+    await page.keyboard.type('first')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/q=first/)
+    await row(page, 'The third').waitFor({ state: 'detached' })
+    await page.getByLabel('Only unread').check()
+    await page.waitForURL(/unread=true/)
+    await rows(page).first().locator('a').click()
+    await heading(page, 'The first').waitFor()
+    expect(page.url()).toContain('q=first')
+    await page.getByText('1 unread').waitFor()
+    // It stays until the list is shown again.
+    await page.locator('[data-row][data-unread=false]', { hasText: 'The first' }).waitFor()
+    await goTo('/sandbox?q=nothing')
+    await heading(page, 'No captured email matches').waitFor()
+    await page.getByRole('button', { name: 'Show all' }).click()
+    await row(page, 'The third').waitFor()
+
+    await page.getByRole('button', { name: 'Delete all' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete all' }).click()
+    await heading(page, 'Captured mail will appear here').waitFor()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('shows content, headers, source, attachments, and checks HTML and links', async () => {
+    await using service = await createService()
+    const links = ['http://127.0.0.1:1/closed', 'https://shop.test/unsubscribe?u=1']
+    const id = await capture(service, {
+      html_body: `<style>p { display: grid }</style>\n<p>Hello <a href="${links[0]}">Shop</a> <a href="${links[1]}">Leave</a></p>\n<video></video>`,
+      headers: { 'X-Note': 'Zürich' },
+      attachments: [{ filename: 'invoice.pdf', content: btoa('PDF'), content_type: 'application/pdf' }],
+    })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/sandbox/${id}`)
+    const frame = page.frameLocator('iframe')
+    await frame.getByText('Hello').waitFor()
+    const frameWidth = async () => (await page.locator('iframe').boundingBox())?.width ?? 0
+    expect(await frameWidth()).toBeGreaterThan(400)
+    await page.getByRole('button', { name: 'Phone, 375 px' }).click()
+    expect(await frameWidth()).toBe(375)
+    await tab(page, 'Text')
+    await page.getByText('Hello, Bob.').waitFor()
+    await tab(page, 'Headers')
+    await page.getByText('DKIM-Signature').waitFor()
+    await page.getByText('Zürich').waitFor()
+    await tab(page, 'Source')
+    await page.getByText('Content-Type: multipart/mixed').waitFor()
+    await tab(page, 'Attachments')
+    const download = page.waitForEvent('download')
+    await page.getByRole('link', { name: 'invoice.pdf' }).click()
+    expect((await download).suggestedFilename()).toBe('invoice.pdf')
+
+    const before = dashboard.requested.length
+    await tab(page, 'HTML check')
+    const video = page.locator('[data-feature=html-video]')
+    await video.waitFor()
+    expect(await video.textContent()).toContain('Line 3: <video></video>')
+    expect(await video.textContent()).toContain('Not supported: Gmail')
+    await page.locator('[data-feature=css-display-grid]').waitFor()
+    expect(page.url()).toContain('tab=check')
+    // Its code and data only.
+    const loaded = dashboard.requested.slice(before).filter((url) => !/\/app\/assets\/|\/icon\.svg$/.test(url))
+    expect(loaded).toEqual([])
+
+    await tab(page, 'Links')
+    await page.getByText('learn the address of this server').waitFor()
+    await page.getByRole('button', { name: 'Check the links' }).click()
+    await page.getByText('2 links').waitFor()
+    const table = page.getByRole('table', { name: 'Links' })
+    expect(await table.textContent()).toContain('It may unsubscribe the recipient')
+    expect(await table.textContent()).toContain('Port 1 is not one of the web')
+    await page.getByRole('link', { name: 'What happened to it' }).click()
+    await page.waitForURL(`**/app/emails/${id}`)
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('of strangers is only text, runs nothing and requests nothing', async () => {
+    await using service = await createService()
+    const trapped: string[] = []
+    await using trap = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) => {
+        trapped.push(url)
+        return new Response('')
+      },
+    })
+    const origin = `http://127.0.0.1:${trap.port}`
+    await capture(service, {
+      from: `"${HOSTILE.replaceAll('"', "'")}" <ada@sender.test>`,
+      subject: `${HOSTILE}${'😀'.repeat(200)}`,
+      html_body: `<base href="${origin}"><link rel=stylesheet href="${origin}/a"><script>parent.ran = 1</script><p onclick="parent.ran=1">Hostile<img src="${origin}/b" onerror="parent.ran=1"></p><form action="${origin}/c"><button id=go>Go</button></form><a id=js href="javascript:parent.ran=1">x</a><a id=out target=_top href="${origin}/d">y</a>`,
+      text_body: HOSTILE,
+      headers: { 'X-Hostile': '<img src=x onerror=ran=1>' },
+      attachments: [
+        { filename: '<svg onload=ran=1>.html', content: btoa('<script>1</script>'), content_type: 'text/html' },
+      ],
+    })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/sandbox')
+    await rows(page).first().locator('a').click()
+    const frame = page.frameLocator('iframe')
+    await frame.getByText('Hostile').waitFor()
+    for (const name of ['Text', 'Headers', 'Source', 'Attachments', 'HTML check', 'Links', 'HTML'] as const) {
+      await page.getByRole('tab', { name, exact: name !== 'Attachments' }).click()
+      await page.waitForTimeout(100)
+    }
+    await frame.getByText('Hostile').waitFor()
+    for (const target of ['#go', '#js', '#out']) await frame.locator(target).click({ force: true })
+    await page.keyboard.press('Tab')
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('dialog').waitFor()
+    expect(await page.getByRole('dialog').textContent()).toContain('<script>')
+    await Bun.sleep(500)
+    expect(trapped).toEqual([])
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('has no fault that axe finds, fits on small screens, and a viewer changes nothing', async () => {
+    await using service = await createService()
+    const id = await capture(service, {
+      html_body: '<p style="display:flex">Hello <a href="http://127.0.0.1:1/">x</a></p>',
+      attachments: [
+        { filename: `${'long-name-'.repeat(20)}.pdf`, content: btoa('x'), content_type: 'application/pdf' },
+      ],
+    })
+    await capture(service, { subject: '😀'.repeat(240), to: `${'a'.repeat(60)}@${'long-name.'.repeat(10)}test` })
+    await using viewer = await openDashboard(browser, service, VIEWER)
+    await viewer.goTo(`/sandbox/${id}`)
+    await heading(viewer.page, 'Hello').waitFor()
+    for (const name of ['Delete all', 'Delete', 'Mark as read'])
+      expect(await viewer.page.getByRole('button', { name, exact: true }).getAttribute('aria-description')).toContain(
+        'Your role is viewer',
+      )
+    await viewer.page.locator('h1').click()
+    await viewer.page.keyboard.press('Delete')
+    expect(await viewer.page.getByRole('dialog').count()).toBe(0)
+    await viewer.page.getByText('2 unread').waitFor()
+
+    for (const [colours, width] of [
+      ['light', 1280],
+      ['dark', 390],
+    ] as const) {
+      await using dashboard = await openDashboard(browser, service, ADA, { colours, width })
+      const { page, goTo } = dashboard
+      const check = async (what: string) => {
+        expect([what, colours, width, ...(await findAxeViolations(page))]).toEqual([what, colours, width])
+        expect([what, width, await overflowPx(page)]).toEqual([what, width, 0])
+      }
+      await goTo('/sandbox?q=nothing')
+      await heading(page, 'No captured email matches').waitFor()
+      await check('nothing found')
+      await goTo('/sandbox')
+      await rows(page).first().waitFor()
+      await check('list')
+      expect(await narrowOverflowPx(page)).toBe(0)
+      await goTo(`/sandbox/${id}`)
+      await page.frameLocator('iframe').getByText('Hello').waitFor()
+      await check('message')
+      expect(await narrowOverflowPx(page)).toBe(0)
+      for (const name of ['Headers', 'Attachments', 'HTML check', 'Links']) {
+        await tab(page, name)
+        if (name === 'HTML check') await page.locator('[data-feature]').first().waitFor()
+        if (name === 'Links') {
+          await page.getByRole('button', { name: 'Check the links' }).click()
+          await page.getByText('1 link:').waitFor()
+        }
+        await check(name)
+        expect([name, await narrowOverflowPx(page)]).toEqual([name, 0])
+      }
+      await page.getByRole('button', { name: 'Delete', exact: true }).click()
+      await page.getByRole('dialog').waitFor()
+      await check('dialog')
+    }
+  })
+
+  test('on a phone is a list, then a message; a lost message is explained', async () => {
+    await using service = await createService()
+    await capture(service, { subject: 'On a phone' })
+    await using dashboard = await openDashboard(browser, service, ADA, { width: 390 })
+    const { page, goTo } = dashboard
+    await goTo('/sandbox')
+    await row(page, 'On a phone').locator('a').click()
+    await heading(page, 'On a phone').waitFor()
+    expect(await rows(page).count()).toBe(0)
+    await page.getByRole('link', { name: 'All captured mail' }).click()
+    await row(page, 'On a phone').waitFor()
+    await row(page, 'On a phone').locator('a').click()
+    await heading(page, 'On a phone').waitFor()
+    await page.keyboard.press('Escape')
+    await row(page, 'On a phone').waitFor()
+    await page.locator('[data-row] a:focus', { hasText: 'On a phone' }).waitFor()
+    await goTo('/sandbox/01900000-0000-7000-8000-000000000000')
+    await page.getByText('it may have been deleted').waitFor()
+    await page.getByRole('link', { name: 'All captured mail' }).waitFor()
+  })
+})
+
+// Proves: dash-5
+test('the HTML of a captured email is at a URL of its own, in a sandbox, for its account only', async () => {
+  await using service = await createService()
+  const id = await capture(service, { html_body: '<LINK rel=preconnect href=//x><p>ok</p>' })
+  const { headers } = await signIn(service, VIEWER)
+  const read = (path: string, given: Record<string, string> = headers) =>
+    fetch(`${service.url}/app/captured/${path}/html`, { headers: given })
+  const response = await read(id)
+  expect([response.status, (await response.text()).trim()]).toEqual([
+    200,
+    '<basefont rel=preconnect href=//x><p>ok</p>',
+  ])
+  expect(response.headers.get('content-security-policy')).toStartWith("sandbox; default-src 'none'")
+  expect((await read(id, {})).status).toBe(401)
+  expect((await read('none')).status).toBe(404)
+  const withoutHtml = await capture(service)
+  expect((await read(withoutHtml)).status).toBe(404)
+})

@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'bun:test'
+import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
+import { listNavigation } from '#dashboard/parts/navigation.ts'
+import {
+  parseAccountFilters,
+  parseMailFilters,
+  parseQueueFilters,
+  parseSettingFilters,
+  parseUnparsedFilters,
+} from '#dashboard/screens/server/filters.ts'
+import { findDeletion, formatPercent, shorten, toDetailText } from '#dashboard/screens/server/format.ts'
+import { mergeRows } from '#dashboard/screens/server/steady-rows.ts'
+
+test('the navigation has the server only for operators', () => {
+  const labels = (isOperator: boolean) => listNavigation(isOperator).map(({ label }) => label)
+  expect(labels(false)).not.toContain('Server')
+  expect(labels(true)).toEqual([...labels(false), 'Server'])
+})
+
+describe('filters in the URL', () => {
+  test('keep what is known, and drop what is not', () => {
+    expect(parseQueueFilters({ domain: ' example.com ', account: 7, lane: '', other: 1 })).toEqual({
+      domain: 'example.com',
+      account: '7',
+    })
+    expect(parseAccountFilters({ q: 'a'.repeat(1000), state: 'gone' })).toEqual({ q: 'a'.repeat(320) })
+    expect(parseAccountFilters({ state: 'paused' })).toEqual({ state: 'paused' })
+    expect(parseMailFilters({ kind: '<script>' })).toEqual({})
+    expect(parseMailFilters({ kind: 'abuse' })).toEqual({ kind: 'abuse' })
+    expect(parseUnparsedFilters({ after: '7-8' })).toEqual({ after: '7-8' })
+    expect(parseUnparsedFilters({ after: '7-8;' })).toEqual({})
+    expect(parseSettingFilters({ q: { a: 1 }, set: 'true' })).toEqual({ set: true })
+  })
+})
+
+test('sizes and parts are short', () => {
+  expect([0, 1023, 1024, 1536, 150 * 1024, 3.4 * 1024 ** 3, 5000 * 1024 ** 4].map(formatBytes)).toEqual([
+    '0 B',
+    '1023 B',
+    '1.0 KiB',
+    '1.5 KiB',
+    '150 KiB',
+    '3.4 GiB',
+    '5000 TiB',
+  ])
+  expect([formatCount(1, 'account'), formatCount(0, 'account')]).toEqual(['1 account', '0 accounts'])
+  expect([formatPercent(1, 3), formatPercent(0, 0)]).toEqual(['33 %', '–'])
+})
+
+test('data over its limit is deleted before data past its age', () => {
+  const now = Date.parse('2026-11-23T00:00:00Z')
+  const [past, future] = ['2026-11-22T00:00:00Z', '2026-11-24T00:00:00Z']
+  expect(findDeletion({ goes_at: future, over_before: past }, now)).toEqual({ kind: 'oversized', before: past })
+  expect(findDeletion({ goes_at: future, over_before: null }, now)).toEqual({ kind: 'aged', at: future })
+  expect(findDeletion({ goes_at: past, over_before: null }, now)).toEqual({ kind: 'soon' })
+  expect(findDeletion({ goes_at: null, over_before: null }, now)).toEqual({ kind: 'none' })
+})
+
+test('long text is cut between characters as a reader sees them', () => {
+  expect(shorten('short', 10)).toBe('short')
+  expect(shorten('👩‍👩‍👧'.repeat(998), 5)).toBe(`${'👩‍👩‍👧'.repeat(4)}…`)
+  expect(shorten(`a${'\u0301'.repeat(5000)}`, 5).length).toBeLessThan(110)
+})
+
+test('details of a finding become text', () => {
+  expect([toDetailText(['a', 1]), toDetailText({ a: '<b>' }), toDetailText(null)]).toEqual([
+    'a, 1',
+    '{"a":"<b>"}',
+    'null',
+  ])
+})
+
+test('a refreshed list keeps its order: rows change in place, and rows that are gone stay', () => {
+  const row = (id: string, count: number) => ({ id, count })
+  expect(
+    mergeRows([row('a', 1), row('b', 1), row('c', 1)], [row('d', 2), row('c', 2), row('a', 2)], ({ id }) => id),
+  ).toEqual([row('a', 2), row('b', 1), row('c', 2)])
+})

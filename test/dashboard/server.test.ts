@@ -1,0 +1,321 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { loadConfig } from '#app/settings.ts'
+import { findAccount } from '#features/core/accounts/accounts.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { setUserOperator } from '#features/people/team/user-admin.ts'
+import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { addFinding } from '#features/reporting/abuse/findings.ts'
+import { pauseAccount } from '#features/reporting/abuse/pause.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
+import { createCode, signInAsOperator } from '#test/support/operator.ts'
+import { type BrowserSession, createTestUser, PASSWORD } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran = 1"> \u202e ${'\u{1f600}'.repeat(998)}`
+/** Names of accounts are shorter. */
+const HOSTILE_NAME = HOSTILE.slice(0, 150)
+
+let browser: Browser
+let service: TestApi
+let session: BrowserSession
+/** Ids of what the screens show. */
+let ids: { readonly account: string; readonly report: string; readonly mail: string; readonly lane: string }
+
+describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
+  beforeAll(async () => {
+    browser = await startBrowser()
+    const settings = { TASSIS_SMTP_PORT: '2525' }
+    service = await createTestApi({ settings, serves: { settings: loadConfig(settings).report } })
+    session = await signInAsOperator(service)
+    ids = await seed(service)
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await service?.[Symbol.asyncDispose]()
+  })
+
+  // Proves: operator-11
+  test('who is no operator is offered nothing, and told how to become one', async () => {
+    await createTestUser(service.app, service.actor, 'vera@people.test', 'viewer')
+    await using dashboard = await openDashboard(browser, service, 'vera@people.test')
+    const { page } = dashboard
+    await dashboard.goTo('/')
+    await page.getByRole('link', { name: 'Settings', exact: true }).waitFor()
+    expect(await page.getByRole('link', { name: 'Server', exact: true }).count()).toBe(0)
+    await page.keyboard.press('g')
+    await page.keyboard.press('v')
+    await page.keyboard.press('?')
+    await page.getByText('Keyboard shortcuts').waitFor()
+    expect(await page.getByText('Go to Server').count()).toBe(0)
+    await page.keyboard.press('Escape')
+    expect(page.url()).not.toContain('server')
+    for (const path of ['/server', '/server/queue', `/server/accounts/${ids.account}`]) {
+      await dashboard.goTo(path)
+      await page.getByText('tassis users operator vera@people.test').waitFor()
+    }
+    expect(await findAxeViolations(page)).toEqual([])
+  })
+
+  test('an operator without an authenticator app is led to it; another session must sign in with a code', async () => {
+    const email = 'otto@people.test'
+    await createTestUser(service.app, service.actor, email, 'viewer')
+    await setUserOperator(service.app, email, true)
+    await using first = await openDashboard(browser, service, email)
+    await using second = await openDashboard(browser, service, email)
+    const { page } = first
+    await first.goTo('/server/queue')
+    await heading(page, 'Set up your authenticator app first')
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
+    await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+    await page.keyboard.press('Enter')
+    const secret = (await page.getByRole('dialog').locator('code').first().textContent())?.trim() ?? ''
+    await page.getByLabel('Six digits that the app shows').fill(createCode(secret, Date.now()))
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'I have kept them' }).click()
+    await page.getByRole('link', { name: HOSTILE_LANE }).first().waitFor()
+
+    const other = second.page
+    await second.goTo('/server/mail?kind=abuse')
+    await heading(other, 'Sign in with a code of your authenticator app')
+    await other.getByRole('button', { name: 'Sign out, and sign in again' }).click()
+    await other.waitForURL(/\/login/)
+    await other.fill('#email', email)
+    await other.fill('#password', PASSWORD)
+    await other.click('main button')
+    // A code is accepted once: that of the next half minute is valid already.
+    await other.fill('#code', createCode(secret, Date.now() + 30_000))
+    await other.click('main button')
+    await other.waitForURL(/\/app\/server\/mail\?kind=abuse/)
+    await other.getByText('For the operator').first().waitFor()
+
+    await setUserOperator(service.app, email, false)
+    await other.getByRole('link', { name: 'Disk' }).click()
+    await heading(other, 'This is for operators of the service')
+    await other.getByRole('link', { name: 'Server', exact: true }).waitFor({ state: 'detached' })
+  })
+
+  test('an account is found and paused by keyboard, and resumed; both are findings and in the audit log', async () => {
+    const { app } = service
+    const victim = await createAccount(app, { name: 'Shady Shop', email: 'shady@shop.test', plan: 'free' })
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    await dashboard.goTo('/')
+    await page.keyboard.press('g')
+    await page.keyboard.press('v')
+    await heading(page, 'Server')
+    await page.getByRole('navigation', { name: 'Server' }).getByRole('link', { name: 'Accounts' }).click()
+    await heading(page, 'Accounts')
+    await page.getByRole('link', { name: 'Shady Shop' }).waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('shady@')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/q=shady/)
+    await page.getByText('1 account', { exact: true }).waitFor()
+    await page.locator('body').click({ position: { x: 5, y: 5 } })
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Shady Shop')
+    await page.getByText('It may send').waitFor()
+    await page.getByRole('button', { name: 'Pause this account' }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('[role=dialog] textarea:focus').waitFor()
+    expect(await page.getByRole('button', { name: 'Pause', exact: true }).isDisabled()).toBe(true)
+    await page.keyboard.type('Its mail asks for passwords.')
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.keyboard.press('Tab')
+    await page.getByRole('button', { name: 'Pause', exact: true }).click()
+    await page.getByText('The account is paused.').waitFor()
+    await page.getByText('The account is paused: Its mail asks for passwords.').waitFor()
+    await page.getByRole('link', { name: 'Its findings' }).click()
+    await heading(page, 'Findings')
+    await page.getByText('Its mail asks for passwords.').waitFor()
+    await page.goBack()
+    await page.getByRole('button', { name: 'Resume this account' }).click()
+    await page.getByRole('button', { name: 'Resume', exact: true }).click()
+    await page.getByText(/The account is resumed\./).waitFor()
+    expect(findAccount(app.config, app.db, victim.id)?.pausedAt).toBeNull()
+    const actions = app.db.query<{ action: string }, []>(
+      `SELECT action FROM audit_logs WHERE account_id IS NULL AND action LIKE 'operator.account%' ORDER BY id DESC LIMIT 2`,
+    )
+    expect(actions.all().map(({ action }) => action)).toEqual(['operator.account_resumed', 'operator.account_paused'])
+  })
+
+  test('a list is read again without moving: new findings wait for a click', async () => {
+    const { app, actor } = service
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    await page.clock.install()
+    await dashboard.goTo(`/server/findings?account=${actor.accountUuid}`)
+    await page.getByText('First finding').waitFor()
+    const top = () => page.getByText('First finding').evaluate('(element) => element.getBoundingClientRect().top')
+    const before = await top()
+    await app.commit.write((tx) =>
+      addFinding(app, tx, {
+        accountId: actor.accountId,
+        source: 'reputation',
+        reason: 'Second finding',
+        isPause: false,
+      }),
+    )
+    await page.clock.fastForward(16_000)
+    await page.getByRole('button', { name: '1 new' }).waitFor()
+    expect(await page.getByText('Second finding').count()).toBe(0)
+    expect(await top()).toBe(before)
+    await page.getByRole('button', { name: '1 new' }).click()
+    await page.getByText('Second finding').waitFor()
+    await page.getByRole('button', { name: 'Show all accounts' }).click()
+    await page.waitForURL(/\/server\/findings$/)
+  })
+
+  test('a message is read and deleted; mail that could not be parsed can be parsed again', async () => {
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    await dashboard.goTo('/server/received')
+    await page.getByRole('button', { name: 'Parse it again' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Parse it again' }).click()
+    await page.getByText('The message was parsed.').waitFor()
+    await dashboard.goTo('/server/mail')
+    await page.getByRole('link', { name: 'To be deleted' }).click()
+    await heading(page, 'To be deleted')
+    await page.getByLabel('Text of the message').getByText('Hello, operator.').waitFor()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await heading(page, 'Postmaster mail')
+    await page.getByRole('link', { name: 'To be deleted' }).waitFor({ state: 'detached' })
+  })
+
+  test('settings are searched, and show what is set and where', async () => {
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    await dashboard.goTo('/server/settings')
+    await page.getByText('TASSIS_HTTP_ADDR').waitFor()
+    await page.getByLabel('Only those that are set').click()
+    await page.getByText('TASSIS_HTTP_ADDR').waitFor({ state: 'detached' })
+    expect(await page.getByText('TASSIS_SMTP_PORT').count()).toBe(1)
+    await page.getByRole('searchbox').fill('no such setting')
+    await page.keyboard.press('Enter')
+    await heading(page, 'No setting matches')
+  })
+
+  // Proves: operator-11
+  test.each(['light', 'dark'] as const)(
+    'hostile texts are only text, axe finds nothing, and narrow screens fit: %s',
+    async (colours) => {
+      await using dashboard = await openDashboard(browser, service, '', { session, colours })
+      const { page } = dashboard
+      for (const [path, text] of [
+        ['/server', 'The service delivers no mail now'],
+        ['/server/queue', 'one.test'],
+        [`/server/queue?lane=${encodeURIComponent(ids.lane)}`, 'x@one.test'],
+        ['/server/received', 'Waiting'],
+        ['/server/disk', 'What is deleted next'],
+        ['/server/accounts', 'window.ran'],
+        [`/server/accounts/${ids.account}`, 'It may not send'],
+        ['/server/findings', 'window.ran'],
+        ['/server/complaints', 'window.ran'],
+        ['/server/reports', 'window.ran'],
+        [`/server/reports/${ids.report}`, 'window.ran'],
+        ['/server/mail', 'window.ran'],
+        [`/server/mail/${ids.mail}`, 'window.ran'],
+        ['/server/settings', 'TASSIS_HTTP_ADDR'],
+      ] as const) {
+        await dashboard.goTo(path)
+        await page.getByText(text).first().waitFor()
+        expect([path, await findAxeViolations(page)]).toEqual([path, []])
+        expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+      }
+      await dashboard.goTo(`/server/accounts/${ids.account}`)
+      await page.getByRole('button', { name: 'Resume this account' }).click()
+      await page.getByText('can send again').waitFor()
+      expect(await findAxeViolations(page)).toEqual([])
+      expect(await page.evaluate('window.ran')).toBeUndefined()
+      expect(dashboard.errors).toEqual([])
+      expect(await dashboard.policyViolations()).toEqual([])
+      expect(dashboard.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+    },
+  )
+})
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
+
+/** The destination that waits. */
+const HOSTILE_LANE = 'one.test'
+
+/** One of everything, with hostile text wherever a stranger can put some. */
+async function seed({ app, actor, api }: TestApi): Promise<typeof ids> {
+  const now = app.clock.now()
+  const account = await createAccount(app, { name: HOSTILE_NAME, email: 'evil@shop.test', plan: 'free' })
+  const evil = toOperatorActor(account)
+  await app.commit.write((tx) => {
+    pauseAccount(app, tx, evil, { source: 'scam_classifier', reason: HOSTILE, detail: { words: [HOSTILE], links: 3 } })
+    addFinding(app, tx, { accountId: actor.accountId, source: 'reputation', reason: 'First finding', isPause: false })
+  })
+  await api('POST', '/v1/domains', { domain: 'sender.test' })
+  await app.commit.write((tx) => tx.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1'))
+  const sent = await api('POST', '/v1/emails', {
+    from: 'a@sender.test',
+    to: ['x@one.test', 'y@one.test'],
+    subject: HOSTILE.slice(0, 900),
+    text_body: 'Hello',
+    send_at: new Date(now + hours(1)).toISOString(),
+  })
+  if (sent.status !== 202) throw new Error(JSON.stringify(sent.body))
+  const domain = app.db.query<{ id: number }, []>('SELECT id FROM domains').get()
+  await storeTestInbound(
+    app,
+    { accountId: actor.accountId, domainId: domain?.id ?? 0 },
+    { problem: HOSTILE, rcptTo: [`"${'x'.repeat(60)}"@inbound.test`] },
+  )
+  const [content = 0] = await app.content.put([Buffer.from(`<feedback>${HOSTILE}</feedback>`)], now)
+  const text = 'From: a@b.test\r\nSubject: x\r\nContent-Type: text/plain\r\n\r\nHello, operator.\r\n'
+  const [rawRef = 0] = await app.rawMail.put([Buffer.from(text)], now)
+  const envelope = {
+    mailFrom: '',
+    sourceIp: '192.0.2.9',
+    helo: '',
+    tls: null,
+    receivedAt: now,
+    rawRef,
+    sizeBytes: text.length,
+  }
+  const report = newUuid()
+  await app.commit.write((tx) => {
+    tx.db.run('UPDATE recipients SET last_error = ?', [HOSTILE])
+    tx.db.run(
+      `INSERT INTO received_reports (uuid, kind, account_id, domain, covered_by, organisation, report_id, content_ref, size_bytes, created_at)
+       VALUES (?, 'dmarc', ?, 'sender.test', 'sender.test', ?, ?, ?, 20, ?)`,
+      [report, actor.accountId, HOSTILE, HOSTILE, content, now],
+    )
+    tx.db.run(
+      `INSERT INTO complaints (account_id, email_id, feedback_type, feedback_loop, reporter, created_at) VALUES (?, 999, 'abuse', NULL, ?, ?)`,
+      [account.id, HOSTILE, now],
+    )
+    tx.db.run(
+      `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, raw_ref, size_bytes, attempts, received_at)
+       VALUES (?, ?, '2001:db8::1', '', ?, 10, 2, ?), ('', '[]', '192.0.2.1', '', ?, 10, 0, ?)`,
+      [HOSTILE, JSON.stringify([{ kind: 'host', address: HOSTILE }]), rawRef, now, rawRef, now],
+    )
+    for (const [kind, subject] of [
+      ['abuse', 'For the operator'],
+      ['other', 'To be deleted'],
+      ['postmaster', HOSTILE],
+    ] as const)
+      storeOperatorMail(app, tx, { kind, envelope, rcptTo: [HOSTILE], from: HOSTILE, subject, reason: HOSTILE })
+  })
+  const mail = app.db.query<{ uuid: Uint8Array }, []>(`SELECT uuid FROM operator_mail WHERE kind = 'postmaster'`).get()
+  return {
+    account: formatUuid(account.uuid),
+    report: formatUuid(report),
+    mail: formatUuid(mail?.uuid ?? new Uint8Array(16)),
+    lane: `${actor.accountId}:one.test`,
+  }
+}

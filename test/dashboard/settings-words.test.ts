@@ -1,0 +1,123 @@
+/** @module What the settings decide without a browser: words of the audit log, filters, slugs, browsers, QR codes. */
+import { describe, expect, test } from 'bun:test'
+import { encode } from 'uqr'
+import { toQrPath } from '#dashboard/parts/qr-path.ts'
+import { hasFilters, parseAuditSearch, toAuditQuery } from '#dashboard/screens/settings/audit-filters.ts'
+import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-words.ts'
+import { toBrowserWords } from '#dashboard/screens/settings/browser-words.ts'
+import { toSlug } from '#dashboard/screens/settings/slug.ts'
+
+const ACTORS = { users: new Map([['u1', 'ada@people.test']]), keys: new Map([['k1', 'app']]) }
+
+describe('an entry of the audit log', () => {
+  test.each([
+    ['session.created', 'Signed in'],
+    ['user.recovery_codes_renewed', 'Recovery codes renewed'],
+    ['template.updated', 'Template updated'],
+    ['api_key.created', 'API key created'],
+    ['inbound_route.webhook_deactivated', 'Inbound route webhook deactivated'],
+    ['unheard', 'Unheard'],
+    ['', ''],
+  ])('%p is said as %p', (action, words) => expect(toActionWords(action)).toBe(words))
+
+  test.each([
+    ['user', 'u1', 'ada@people.test'],
+    ['user', 'u2', 'A former member (u2)'],
+    ['user', 'erased', 'A user whose data was erased'],
+    ['api_key', 'k1', 'API key app'],
+    ['api_key', 'k2', 'API key k2'],
+    ['system', 'stripe', 'The payment provider'],
+    ['operator', 'cli', 'The operator of this server'],
+  ])('by %s %s names its actor', (actor_type, actor_id, words) =>
+    expect(toActorWords({ actor_type, actor_id }, ACTORS)).toBe(words),
+  )
+
+  test('names the thing by its metadata, else by its id', () => {
+    expect(findResourceName({ metadata: { slug: 's', name: 'News' }, resource_id: 'x' }, ACTORS)).toBe('News')
+    expect(findResourceName({ metadata: { name: '', email: 'b@x.test' }, resource_id: null }, ACTORS)).toBe('b@x.test')
+    expect(findResourceName({ metadata: { by: 'password' }, resource_id: 'u1' }, ACTORS)).toBe('ada@people.test')
+    for (const metadata of [null, 'broken', 7, []])
+      expect(findResourceName({ metadata, resource_id: 'x' }, ACTORS)).toBeUndefined()
+  })
+
+  test('has its metadata as lines', () => {
+    expect(listDetails({ a: 'x', b: 1, c: { d: null } })).toEqual([
+      ['a', 'x'],
+      ['b', '1'],
+      ['c', '{"d":null}'],
+    ])
+    expect(listDetails(null)).toEqual([])
+    expect(listDetails('cut {')).toEqual([['details', 'cut {']])
+  })
+})
+
+describe('filters of the audit log', () => {
+  test('leave out what is none, and read numbers as text', () => {
+    expect(
+      parseAuditSearch({
+        action: ' domain.created ',
+        actor_type: 'robot',
+        actor_id: '',
+        resource_id: 42,
+        from_date: '2026-11-21',
+        to_date: 'yesterday',
+        cursor: 'c',
+        other: 'x',
+      }),
+    ).toEqual({ action: 'domain.created', resource_id: '42', from_date: '2026-11-21', cursor: 'c' })
+    expect(hasFilters({ cursor: 'c' })).toBe(false)
+    expect(hasFilters({ actor_type: 'user' })).toBe(true)
+    expect(parseAuditSearch({ actor_type: 'toString', action: 'x'.repeat(600) }).action).toHaveLength(512)
+  })
+
+  test('cover whole days', () => {
+    const { from_date: from, to_date: to } = toAuditQuery({ from_date: '2026-11-21', to_date: '2026-11-21' })
+    expect(Date.parse(to ?? '') - Date.parse(from ?? '')).toBe(86_400_000 - 1)
+  })
+})
+
+test.each([
+  ['Weekly News & Offers', 'weekly-news-offers'],
+  ['  Über uns ', 'uber-uns'],
+  ['🎉', ''],
+  ['x'.repeat(80), 'x'.repeat(63)],
+  [`${'x'.repeat(62)} y`, 'x'.repeat(62)],
+])('the slug of %p is %p', (name, slug) => expect(toSlug(name)).toBe(slug))
+
+test.each([
+  ['Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'Firefox on Linux'],
+  [
+    'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0',
+    'Edge on Windows',
+  ],
+  [
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Mobile Safari/604.1',
+    'Safari on iOS',
+  ],
+  ['Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/140.0 Mobile Safari/537.36', 'Chrome on Android'],
+  ['curl/8.1', 'curl'],
+  ['<script>alert(1)</script>', '<script>alert(1)</script>'],
+  ['Robot (Linux)', 'Unknown browser on Linux'],
+  ['', 'Unknown browser'],
+  [null, 'Unknown browser'],
+])('%p is shown as %p', (agent, words) => expect(toBrowserWords(agent)).toBe(words))
+
+describe('the path of a QR code', () => {
+  test('draws each run of dark modules as one rectangle', () => {
+    expect(toQrPath([])).toBe('')
+    expect(
+      toQrPath([
+        [false, true, true],
+        [true, false, true],
+      ]),
+    ).toBe('M1 0h2v1h-2zM0 1h1v1h-1zM2 1h1v1h-1z')
+  })
+
+  test('covers exactly the dark modules', () => {
+    const { data } = encode('otpauth://totp/Tassis:ada?secret=ABC', { border: 4 })
+    const drawn = data.map((row) => row.map(() => false))
+    for (const [, x = '', y = '', length = ''] of toQrPath(data).matchAll(/M(\d+) (\d+)h(\d+)v1h-\d+z/g))
+      for (let i = 0; i < Number(length); i++) (drawn[Number(y)] as boolean[])[Number(x) + i] = true
+    expect(drawn).toEqual(data)
+  })
+})

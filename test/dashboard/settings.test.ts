@@ -1,0 +1,651 @@
+/** @module The settings in Chromium, with the real service: what owners, admins and viewers can do and see there. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { Secret, TOTP } from 'otpauth'
+import type { Browser, Page } from 'playwright-core'
+import { encode } from 'uqr'
+import { toQrPath } from '#dashboard/parts/qr-path.ts'
+import type { Actor, TeamRole } from '#features/core/app/app.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { systemClock } from '#platform/clock.ts'
+import { at, createTestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { createBillingApi } from '#test/support/billing.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { type DashboardOptions, type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202ejavascript:window.ran=1 ${'🎉'.repeat(20)}`
+const OTHER = 'violin carpet thunder mug'
+
+let service: EmailApi
+let browser: Browser
+let count = 0
+
+const isAvailable = isChromiumAvailable()
+
+beforeAll(async () => {
+  if (!isAvailable) return
+  service = await createEmailApi({
+    settings: { TASSIS_LOGINS_PER_MINUTE: '1000', TASSIS_DELIVERY: 'capture' },
+    clock: systemClock,
+    delivers: true,
+  })
+  browser = await startBrowser()
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await service?.[Symbol.asyncDispose]()
+})
+
+interface Team {
+  readonly actor: Actor
+  readonly key: string
+  /** Creates a member of the account. */
+  add(name: string, role: TeamRole): Promise<string>
+  open(email: string, options?: DashboardOptions): Promise<DashboardPage>
+  api(method: string, path: string, body?: unknown): Promise<unknown>
+}
+
+/** An account of its own, with an owner `ada{n}@people.test`. */
+async function createTeam(name = 'Team'): Promise<Team & { readonly ada: string }> {
+  const n = ++count
+  const actor = toOperatorActor(
+    await createAccount(service.app, { name, email: `team${n}@people.test`, plan: 'unlimited' }),
+  )
+  const key = await service.newKey([], actor)
+  const add = async (person: string, role: TeamRole) => {
+    const email = `${person}${n}@people.test`
+    await createTestUser(service.app, actor, email, role)
+    return email
+  }
+  return {
+    actor,
+    key,
+    add,
+    ada: await add('ada', 'owner'),
+    open: (email, options) => openDashboard(browser, service, email, options),
+    async api(method, path, body) {
+      const response = await service.api(method, path, body, { key })
+      if (response.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(response.body)}`)
+      return response.body
+    },
+  }
+}
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true, level: 1 }).waitFor()
+const dialog = (page: Page) => page.getByRole('dialog')
+const confirm = (page: Page, name: string) => dialog(page).getByRole('button', { name, exact: true }).click()
+const isClosed = (page: Page) => dialog(page).waitFor({ state: 'detached' })
+
+/** Nothing ran, nothing left, nothing broke. */
+async function expectUnharmed({ page, errors, requested, policyViolations }: DashboardPage): Promise<void> {
+  expect(await page.evaluate('window.ran')).toBeUndefined()
+  expect(errors).toEqual([])
+  expect(await policyViolations()).toEqual([])
+  const foreign = requested.filter((url) => !url.startsWith(service.url) && !/^(data|blob):/.test(url))
+  expect(foreign).toEqual([])
+}
+
+describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
+  test('the account is renamed and its defaults change; what somebody else changed stays', async () => {
+    const { ada, open, api } = await createTeam('Before')
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings')
+    const name = page.getByRole('textbox', { name: 'Name' })
+    await name.fill('  ')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The name must have 1 to 200 characters.').first().waitFor()
+    await name.fill('After')
+    await api('PATCH', '/v1/account', { tracking_privacy: true })
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Saved.').waitFor()
+    await page.context().setOffline(true)
+    await name.fill('Offline')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The server cannot be reached.').first().waitFor()
+    expect(await name.inputValue()).toBe('Offline')
+    await page.context().setOffline(false)
+    await name.fill('After')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Saved.').waitFor()
+    await page.getByRole('banner').getByText('After').waitFor()
+    expect(await page.getByLabel('Track without IP address').isChecked()).toBe(true)
+    await page.getByRole('switch', { name: 'Track opens and clicks by default' }).click()
+    await page.keyboard.press('Tab')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await eventually(async () => at(await api('GET', '/v1/account'), 'data', 'tracking_default') === true)
+    expect(at(await api('GET', '/v1/account'), 'data')).toMatchObject({ name: 'After', tracking_privacy: true })
+  })
+
+  test('a team: invited by mail, sent again, revoked, changed, removed; hostile names are only text', async () => {
+    const { ada, open, add } = await createTeam(HOSTILE)
+    const ben = await add('ben', 'developer')
+    service.app.db.run('UPDATE users SET name = ? WHERE email = ?', [HOSTILE, ben])
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/team')
+    await page.getByRole('button', { name: 'Invite somebody' }).click()
+    await page.getByLabel('Email address').fill('no address')
+    await confirm(page, 'Invite')
+    await dialog(page).getByText('it has no @').waitFor()
+    expect(await page.getByLabel('Email address').inputValue()).toBe('no address')
+    await page.getByLabel('Email address').fill('cleo@people.test')
+    await page.getByRole('radio', { name: 'viewer' }).check()
+    await confirm(page, 'Invite')
+    await dialog(page).getByText('The invitation is on its way').waitFor()
+    await confirm(page, 'Done')
+    await page.getByRole('button', { name: 'Send again to cleo@people.test' }).click()
+    await dialog(page).getByText('The invitation is on its way').waitFor()
+    await confirm(page, 'Done')
+    await page.getByRole('button', { name: 'Revoke the invitation of cleo@people.test' }).click()
+    await confirm(page, 'Revoke')
+    await page.getByText('Nobody is invited at the moment.').waitFor()
+
+    expect(await page.getByRole('table', { name: 'Members' }).textContent()).toContain('<script>')
+    await page.getByRole('button', { name: `Change role of ${ben}` }).click()
+    await page.getByRole('radio', { name: 'admin' }).check()
+    await confirm(page, 'Change the role')
+    await page.getByRole('row').filter({ hasText: ben }).getByText('admin', { exact: true }).waitFor()
+    // The only owner stays: what /v1 says is shown.
+    await page.getByRole('button', { name: `Change role of ${ada}` }).click()
+    await page.getByRole('radio', { name: 'viewer' }).check()
+    await page.getByText('This is you').waitFor()
+    await confirm(page, 'Change the role')
+    await dialog(page).getByText('only owner').waitFor()
+    await confirm(page, 'Back')
+    await page.getByRole('button', { name: `Remove ${ben}` }).click()
+    await dialog(page).getByText('Invitations that they sent are no longer valid.').waitFor()
+    await confirm(page, 'Remove')
+    await page.getByRole('row').filter({ hasText: ben }).waitFor({ state: 'detached' })
+    await expectUnharmed(dashboard)
+  })
+
+  test('an invitation that could not be mailed says so, and what the operator can do', async () => {
+    await using plain = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, clock: systemClock })
+    await createTestUser(plain.app, plain.actor, 'ada@people.test', 'owner')
+    await using dashboard = await openDashboard(browser, plain, 'ada@people.test')
+    const { page } = dashboard
+    await dashboard.goTo('/settings/team')
+    await page.getByRole('button', { name: 'Invite somebody' }).click()
+    await page.getByLabel('Email address').fill("o'hara@people.test")
+    await confirm(page, 'Invite')
+    await dialog(page).getByText('has no verified domain from which it could send').waitFor()
+    const command = `tassis users create 'o'\\''hara@people.test' --role developer --account ${plain.actor.accountUuid}`
+    await dialog(page).getByText(command).waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await narrowOverflowPx(page)).toBe(0)
+    await confirm(page, 'Done')
+    await page.getByRole('row').filter({ hasText: "o'hara@people.test" }).waitFor()
+  })
+
+  test('a member who is removed is out at the next click; one whose role is taken away learns the reason', async () => {
+    const { ada, open, add } = await createTeam()
+    const [ben, dora] = [await add('ben', 'developer'), await add('dora', 'developer')]
+    await using mine = await open(ada)
+    await using removed = await open(ben)
+    await using demoted = await open(dora)
+    for (const { goTo } of [removed, demoted]) await goTo('/settings/streams')
+    await removed.page.getByRole('link', { name: 'Transactional' }).waitFor()
+    await mine.goTo('/settings/team')
+    await mine.page.getByRole('button', { name: `Remove ${ben}` }).click()
+    await confirm(mine.page, 'Remove')
+    await isClosed(mine.page)
+    await mine.page.getByRole('button', { name: `Change role of ${dora}` }).click()
+    await mine.page.getByRole('radio', { name: 'viewer' }).check()
+    await confirm(mine.page, 'Change the role')
+    await isClosed(mine.page)
+
+    await removed.page.getByRole('link', { name: 'Transactional' }).click()
+    await dialog(removed.page).getByText('Sign in again').waitFor()
+    await dialog(removed.page).getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+    await confirm(removed.page, 'Sign in')
+    await dialog(removed.page).getByText('you belong to no account').waitFor()
+
+    await demoted.page.getByRole('button', { name: 'Create a stream' }).click()
+    await demoted.page.getByRole('textbox', { name: 'Name' }).fill('News')
+    await confirm(demoted.page, 'Create')
+    await dialog(demoted.page).getByText('Your role, viewer, does not allow this').waitFor()
+    expect(await demoted.page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('News')
+    await confirm(demoted.page, 'Back')
+    await isClosed(demoted.page)
+    const create = demoted.page.getByRole('button', { name: 'Create a stream' })
+    await eventually(async () => (await create.getAttribute('aria-disabled')) === 'true')
+  })
+
+  test('the own password changes; other browsers are signed out, one or all', async () => {
+    const { ada, open } = await createTeam()
+    await using dashboard = await open(ada)
+    await using other = await open(ada)
+    await signIn(service, ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/profile')
+    const rows = page.getByRole('table', { name: 'Browsers' }).locator('tbody tr')
+    await eventually(async () => (await rows.count()) === 3)
+    expect(await rows.filter({ hasText: 'This browser' }).getByRole('button').getAttribute('aria-disabled')).toBe(
+      'true',
+    )
+    await rows.filter({ hasNotText: 'This browser' }).first().getByRole('button').click()
+    await confirm(page, 'Sign out')
+    await eventually(async () => (await rows.count()) === 2)
+    await page.getByRole('button', { name: 'Sign out all other browsers' }).click()
+    await confirm(page, 'Sign out')
+    await eventually(async () => (await rows.count()) === 1)
+    await other.page.goto(`${service.url}/app/settings`)
+    await other.page.waitForURL(/\/login/)
+
+    await page.getByLabel('Current password').fill('wrong')
+    await page.getByLabel('New password').fill(OTHER)
+    await page.keyboard.press('Enter')
+    await page.getByText('This is not your password.').waitFor()
+    await page.getByLabel('Current password').fill(PASSWORD)
+    await page.getByLabel('New password').fill('password123')
+    await page.keyboard.press('Enter')
+    await page.getByText(/attackers try first/).waitFor()
+    expect(await page.getByLabel('Current password').inputValue()).toBe(PASSWORD)
+    await page.getByLabel('New password').fill(OTHER)
+    await page.keyboard.press('Enter')
+    await page.getByText('The password was changed.').waitFor()
+    expect(await page.getByLabel('Current password').inputValue()).toBe('')
+    await signIn(service, ada, { password: OTHER })
+  })
+
+  test('an authenticator app is set up by its QR code, its recovery codes are renewed, and it is turned off', async () => {
+    const { ada, open } = await createTeam()
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/profile')
+    await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
+    await dialog(page).getByRole('textbox', { name: 'Password' }).fill('wrong')
+    await page.keyboard.press('Enter')
+    await dialog(page).getByText('This is not your password.').waitFor()
+    await dialog(page).getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+    await page.keyboard.press('Enter')
+    const code = page.getByRole('img', { name: 'QR code with the secret for the app' })
+    await code.waitFor()
+    const uri = (await dialog(page).getByRole('link').getAttribute('href')) ?? ''
+    const secret = new URL(uri).searchParams.get('secret') ?? ''
+    expect(await dialog(page).locator('code').textContent()).toBe(secret)
+    expect(await code.locator('path').getAttribute('d')).toBe(toQrPath(encode(uri, { border: 4, ecc: 'M' }).data))
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await narrowOverflowPx(page)).toBe(0)
+    const totp = new TOTP({ secret: Secret.fromBase32(secret) })
+    await dialog(page).getByLabel('Six digits').fill('000000')
+    await page.keyboard.press('Enter')
+    await dialog(page).getByText('This code is wrong').waitFor()
+    await dialog(page).getByLabel('Six digits').fill(totp.generate())
+    await page.keyboard.press('Enter')
+    const codes = await readRecoveryCodes(page)
+    expect(codes).toHaveLength(10)
+    await page.keyboard.press('Escape')
+    await confirm(page, 'I have kept them')
+    await page.getByText('10 recovery codes are left.').waitFor()
+
+    await page.getByRole('button', { name: 'Renew the recovery codes' }).click()
+    await dialog(page).getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+    await dialog(page)
+      .getByLabel('Code')
+      .fill(codes[0] ?? '')
+    await page.keyboard.press('Enter')
+    const renewed = await readRecoveryCodes(page)
+    expect(renewed.filter((text) => codes.includes(text))).toEqual([])
+    await confirm(page, 'I have kept them')
+    await isClosed(page)
+    await page.getByRole('button', { name: 'Turn it off' }).click()
+    await dialog(page).getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+    await dialog(page)
+      .getByLabel('Code')
+      .fill(codes[1] ?? '')
+    await confirm(page, 'Turn it off')
+    await dialog(page).getByText('This code is wrong').waitFor()
+    await dialog(page)
+      .getByLabel('Code')
+      .fill(renewed[0] ?? '')
+    await confirm(page, 'Turn it off')
+    await page.getByRole('button', { name: 'Set up an authenticator app' }).waitFor()
+    await expectUnharmed(dashboard)
+  })
+
+  test('streams are created, renamed and deleted by keyboard; a conflict is said and the text stays', async () => {
+    const { ada, open, api } = await createTeam()
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/streams')
+    await page.getByRole('button', { name: 'Create a stream' }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('[role=dialog] input:focus').waitFor()
+    await page.keyboard.type('Transactional')
+    expect(await page.getByRole('textbox', { name: 'Slug' }).inputValue()).toBe('transactional')
+    await page.keyboard.press('Enter')
+    await dialog(page).getByText('already has a stream').waitFor()
+    await page.getByRole('textbox', { name: 'Name' }).fill(HOSTILE)
+    await page.getByRole('textbox', { name: 'Slug' }).fill('Weekly!')
+    await page.keyboard.press('Enter')
+    await dialog(page).getByText('The slug must have').waitFor()
+    await page.getByRole('textbox', { name: 'Slug' }).fill('weekly')
+    await page.keyboard.press('Enter')
+    await heading(page, HOSTILE)
+    await page.getByRole('textbox', { name: 'Name' }).fill('Weekly')
+    // Somebody else changes the slug meanwhile: only what was typed here is sent.
+    const id = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+    await api('PUT', `/v1/streams/${id}`, { slug: 'monthly' })
+    await page.keyboard.press('Enter')
+    await heading(page, 'Weekly')
+    await eventually(async () => (await page.getByRole('textbox', { name: 'Slug' }).inputValue()) === 'monthly')
+    await page.getByRole('button', { name: 'Delete this stream' }).click()
+    await page.locator('[role=dialog] input:focus').waitFor()
+    await page.keyboard.type('weekly')
+    await page.keyboard.press('Enter')
+    await dialog(page).getByLabel('Type monthly to confirm').fill('monthly')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Streams')
+    const links = page.getByRole('table').getByRole('link')
+    await eventually(async () => (await links.allTextContents()).join() === 'Transactional')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Transactional')
+    const remove = page.getByRole('button', { name: 'Delete this stream' })
+    expect(await remove.getAttribute('aria-description')).toContain('Every send without a stream')
+    // The tooltip of a button under the pointer would use the key.
+    await page.mouse.move(0, 0)
+    await page.keyboard.press('Escape')
+    await heading(page, 'Streams')
+    await expectUnharmed(dashboard)
+  })
+
+  test('a sub-account is created, gets a key that is shown once, is disabled, enabled, changed and deleted', async () => {
+    const { ada, open } = await createTeam()
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/accounts')
+    await page.getByText('Your sub-accounts will appear here').waitFor()
+    await page.getByRole('button', { name: 'Create a sub-account' }).click()
+    await page.getByRole('textbox', { name: 'Name' }).fill('Shop')
+    await page.getByLabel('Address of its owner').fill(`shop${count}@people.test`)
+    await page.getByLabel('Password of its owner').fill('short')
+    await confirm(page, 'Create')
+    await dialog(page)
+      .getByText(/10 to 200 characters|at least 10|10 characters/)
+      .last()
+      .waitFor()
+    await page.getByLabel('Password of its owner').fill(OTHER)
+    await page.getByLabel('Recipients a month').fill('500')
+    await confirm(page, 'Create')
+    await heading(page, 'Shop')
+    await page.getByText('0 of 500').waitFor()
+    await page.getByRole('button', { name: 'Create an API key for it' }).click()
+    await page.getByLabel('What it is for').fill('Till')
+    await confirm(page, 'Create')
+    const key = (await dialog(page).locator('pre').textContent()) ?? ''
+    await page.keyboard.press('Escape')
+    expect(await dialog(page).locator('pre').textContent()).toBe(key)
+    const asShop = () => service.api('GET', '/v1/emails', undefined, { key })
+    expect((await asShop()).status).toBe(200)
+    expect((await service.api('GET', '/v1/domains', undefined, { key })).status).toBe(403)
+    await confirm(page, 'I have kept it')
+    await page.getByRole('button', { name: 'Disable' }).click()
+    await confirm(page, 'Disable')
+    await page.getByText('its waiting mail is held').first().waitFor()
+    await page.getByRole('button', { name: 'Enable' }).waitFor()
+    expect((await asShop()).status).toBe(401)
+    await page.getByRole('button', { name: 'Enable' }).click()
+    await confirm(page, 'Enable')
+    await page.getByRole('button', { name: 'Disable' }).waitFor()
+    expect((await asShop()).status).toBe(200)
+    await page.getByLabel('Recipients a month').fill('')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('0 of unlimited').waitFor()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await dialog(page).getByLabel('Type Shop to confirm').fill('Shop')
+    await confirm(page, 'Delete it with all its data')
+    await page.getByText('Your sub-accounts will appear here').waitFor()
+    expect((await asShop()).status).toBe(401)
+    await expectUnharmed(dashboard)
+  })
+
+  test('the audit log says who, what, when and from where; its filters are in the URL', async () => {
+    const { actor, ada, open, add, api } = await createTeam()
+    const vera = await add('vera', 'viewer')
+    await api('POST', '/v1/templates', { alias: 'hello', name: HOSTILE, subject: 'x', html_body: 'x' })
+    for (let i = 0; i < 55; i++)
+      await api('PUT', '/v1/account').catch(() => api('PATCH', '/v1/account', { name: `Name ${i}` }))
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/audit')
+    const rows = page.getByRole('table').locator('tbody tr')
+    await page.getByText('Signed in').first().waitFor()
+    const first = rows.first()
+    expect(await first.textContent()).toContain(ada)
+    expect(await first.textContent()).toContain('127.0.0.1')
+    await first.getByText('Details').click()
+    await first.getByText('password', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('Member added').first().waitFor()
+    expect(await page.getByRole('table').textContent()).toContain('The operator of this server')
+    await page.getByRole('button', { name: 'First page' }).click()
+    await page.getByText('Signed in').first().waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('template.created')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/action=template\.created/)
+    await eventually(async () => (await rows.count()) === 1)
+    expect(await rows.textContent()).toContain('API key test')
+    expect(await rows.textContent()).toContain('<script>')
+    await page.getByRole('button', { name: 'Remove all filters' }).click()
+    await page.getByLabel('Who').selectOption({ label: ada })
+    await page.getByLabel('To day').fill('2020-01-01')
+    await page.getByRole('button', { name: 'Filter', exact: true }).click()
+    await page.getByText('No entry matches these filters').waitFor()
+    expect(new URL(page.url()).searchParams.get('to_date')).toBe('2020-01-01')
+    await page.getByRole('button', { name: 'Remove the filters' }).click()
+    await page.getByText('Signed in').first().waitFor()
+    // New entries wait for a click.
+    await api('POST', '/v1/templates', { alias: 'second', name: 'Second', subject: 'x', html_body: 'x' })
+    // What was read is not read again for five seconds; then it is when the tab gets the focus.
+    await page.waitForTimeout(5100)
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
+    await page.getByRole('button', { name: '1 new', exact: true }).click()
+    await rows.first().getByText('Second').first().waitFor()
+    await expectUnharmed(dashboard)
+    // A viewer may read it too, without the names of keys.
+    await using reader = await open(vera)
+    await reader.goTo('/settings/audit?actor_type=api_key')
+    await reader.page.getByText('Account settings changed').first().waitFor()
+    expect(actor.accountId).toBeGreaterThan(0)
+  })
+
+  test("a person's data is downloaded and erased; the account is exported once an hour", async () => {
+    const { actor, ada, open, api } = await createTeam()
+    await service.addDomain(actor, `privacy${count}.test`)
+    const email = { from: `ada@privacy${count}.test`, to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello' }
+    await api('POST', '/v1/emails', email)
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/privacy')
+    const field = page.getByLabel('Address of the person')
+    await field.fill('bob')
+    await page.getByRole('button', { name: 'Download person.json' }).click()
+    await page.getByText('email must be one address').waitFor()
+    expect(await field.inputValue()).toBe('bob')
+    await field.fill('Bob@receiver.test')
+    const person = await downloadJson(page, 'Download person.json')
+    expect([person.name, at(person.json, 'data', 'email_address')]).toEqual(['person.json', 'bob@receiver.test'])
+    const account = await downloadJson(page, 'Download account.json')
+    expect([account.name, at(account.json, 'data', 'account', 'id')]).toEqual(['account.json', actor.accountUuid])
+    await eventually(async () => {
+      const head = await service.api('HEAD', '/v1/account/export', undefined, { key: await service.newKey([], actor) })
+      return head.status === 429
+    })
+    await page.getByRole('button', { name: 'Download account.json' }).click()
+    await page.getByText('The account was exported within the last hour').waitFor()
+    await page.getByText(/You can try again in \d+ s/).waitFor()
+    await page.getByRole('button', { name: 'Erase this person' }).click()
+    await page.locator('[role=dialog] input:focus').waitFor()
+    await page.keyboard.type('alice@receiver.test')
+    await page.keyboard.press('Enter')
+    await dialog(page).getByLabel('Type Bob@receiver.test to confirm').fill('bob@receiver.test')
+    await confirm(page, 'Erase')
+    await page.getByText(/The person is (being )?erased/).waitFor()
+    await page.reload()
+    await page.getByText(/The person is (being )?erased/).waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    await eventually(async () => {
+      const { body } = await service.api('GET', '/v1/emails?to=bob%40receiver.test', undefined, {
+        key: await service.newKey([], actor),
+      })
+      return (at(body, 'data') as unknown[]).length === 0
+    })
+    await expectUnharmed(dashboard)
+  })
+
+  test('the account is deleted after its name was typed, by an owner only', async () => {
+    const { ada, open, add, key } = await createTeam('Short Lived')
+    const admin = await add('alan', 'admin')
+    await using other = await open(admin)
+    await other.goTo('/settings/privacy')
+    const forbidden = other.page.getByRole('button', { name: 'Delete this account' })
+    expect(await forbidden.getAttribute('aria-description')).toContain('this needs the role owner')
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/privacy')
+    await page.getByRole('button', { name: 'Delete this account' }).click()
+    expect(await findAxeViolations(page)).toEqual([])
+    await dialog(page).getByLabel('Type Short Lived to confirm').fill('Short')
+    await page.keyboard.press('Enter')
+    expect((await service.api('GET', '/v1/account', undefined, { key })).status).toBe(200)
+    await dialog(page).getByLabel('Type Short Lived to confirm').fill('Short Lived')
+    await confirm(page, 'Delete everything')
+    await page.waitForURL(/\/login/)
+    expect((await service.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
+  })
+
+  test('the plan shows its use and limits; plans are bought at the payment provider, if there is one', async () => {
+    const { ada, open } = await createTeam()
+    await using dashboard = await open(ada)
+    await dashboard.goTo('/settings/plan')
+    await dashboard.page.getByText('This server sells no plans.').waitFor()
+    await using billing = await createBillingApi({ TASSIS_LOGINS_PER_MINUTE: '1000' })
+    await createTestUser(billing.service.app, billing.actor, 'pia@people.test', 'owner')
+    await createTestUser(billing.service.app, billing.actor, 'alan@people.test', 'admin')
+    await using buyer = await openDashboard(browser, billing.service, 'pia@people.test')
+    const { page } = buyer
+    await page.route('https://pay.test/**', (route) =>
+      route.fulfill({ contentType: 'text/html', body: '<h1>Pay</h1>' }),
+    )
+    await buyer.goTo('/settings/plan')
+    await page.getByText('0 of 3,000 (0 %)').waitFor()
+    await page.getByRole('button', { name: 'Buy the plan pro' }).click()
+    await page.waitForURL('https://pay.test/**')
+    await billing.buy()
+    await billing.tell('customer.subscription.created')
+    await buyer.goTo('/settings/plan?purchase=done')
+    await page.getByText('Thank you').waitFor()
+    await page.getByText('Your plan: pro').waitFor()
+    await page.getByText('until the first invoice is paid').waitFor()
+    await page.getByRole('button', { name: 'Invoices, card, change or cancel' }).click()
+    await page.waitForURL('https://pay.test/portal')
+    await using admin = await openDashboard(browser, billing.service, 'alan@people.test')
+    await admin.goTo('/settings/plan')
+    const forbidden = admin.page.getByRole('button', { name: 'Invoices, card, change or cancel' })
+    expect(await forbidden.getAttribute('aria-description')).toContain('this needs the role owner')
+  })
+
+  test('a viewer sees all of it and changes nothing', async () => {
+    const { open, add, ada } = await createTeam()
+    const vera = await add('vera', 'viewer')
+    await using dashboard = await open(vera)
+    const { page } = dashboard
+    const methods = new Set<string>()
+    page.on('request', (request) => methods.add(request.method()))
+    for (const [path, names] of [
+      ['/settings', ['Save']],
+      ['/settings/team', ['Invite somebody', `Change role of ${ada}`, `Remove ${ada}`]],
+      ['/settings/streams', ['Create a stream']],
+      ['/settings/accounts', ['Create a sub-account']],
+      ['/settings/plan', []],
+      ['/settings/audit', []],
+      [
+        '/settings/privacy',
+        ['Download person.json', 'Erase this person', 'Download account.json', 'Delete this account'],
+      ],
+    ] as const) {
+      await dashboard.goTo(path)
+      for (const name of names) {
+        const button = page.getByRole('button', { name, exact: true })
+        await button.waitFor()
+        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
+        expect(await button.getAttribute('aria-description')).toContain('Your role is viewer')
+        await button.click({ force: true })
+        expect(
+          await dialog(page)
+            .filter({ hasNot: page.getByRole('tooltip') })
+            .count(),
+        ).toBe(0)
+      }
+    }
+    await dashboard.goTo('/settings/team')
+    await page.getByRole('link', { name: `Changes by ${ada}` }).click()
+    await page.waitForURL(/\/settings\/audit\?actor_id=/)
+    expect([...methods]).toEqual(['GET'])
+    await expectUnharmed(dashboard)
+  })
+
+  test.each(['light', 'dark'] as const)('has no axe violations and fits narrow screens: %s', async (colours) => {
+    const { ada, open, add, api } = await createTeam(HOSTILE)
+    await add('vera', 'viewer')
+    await api('POST', '/v1/team/invitations', {
+      email: 'somebody-with-a-long-address@a-long-domain.people.test',
+      role: 'developer',
+    })
+    const stream = at(await api('POST', '/v1/streams', { slug: 'x'.repeat(63), name: '🎉'.repeat(100) }), 'data', 'id')
+    const sub = at(
+      await api('POST', '/v1/accounts', { name: 'Shop', email: `axe${++count}@people.test`, password: OTHER }),
+      'data',
+      'id',
+    )
+    await using dashboard = await open(ada, { colours })
+    const { page } = dashboard
+    for (const [path, button] of [
+      ['/settings', undefined],
+      ['/settings/team', 'Invite somebody'],
+      ['/settings/team', 'Leave the team'],
+      ['/settings/profile', 'Sign out all other browsers'],
+      ['/settings/streams', 'Create a stream'],
+      [`/settings/streams/${stream}`, 'Delete this stream'],
+      ['/settings/accounts', 'Create a sub-account'],
+      [`/settings/accounts/${sub}`, 'Create an API key for it'],
+      ['/settings/plan', undefined],
+      ['/settings/audit', undefined],
+      ['/settings/privacy', 'Delete this account'],
+    ] as const) {
+      await dashboard.goTo(path)
+      await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
+      if (path === '/settings/audit') await page.getByText('Details').first().click()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+      const target = button && page.getByRole('button', { name: button, exact: true })
+      if (!target || (await target.getAttribute('aria-disabled')) === 'true') continue
+      await target.click()
+      await dialog(page).waitFor()
+      expect([path, button, await findAxeViolations(page)]).toEqual([path, button, []])
+      expect([path, button, await narrowOverflowPx(page)]).toEqual([path, button, 0])
+    }
+    await expectUnharmed(dashboard)
+  })
+})
+
+async function readRecoveryCodes(page: Page): Promise<string[]> {
+  await dialog(page).getByText('They are not shown again.').waitFor()
+  return ((await dialog(page).locator('pre').textContent()) ?? '').split('\n')
+}
+
+/** Clicks a button that has the browser save a file, and reads the file. */
+async function downloadJson(page: Page, button: string): Promise<{ readonly name: string; readonly json: unknown }> {
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: button }).click()])
+  return { name: file.suggestedFilename(), json: await Bun.file(await file.path()).json() }
+}

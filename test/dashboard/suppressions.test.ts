@@ -1,0 +1,297 @@
+/** @module The suppression list in the dashboard, in Chromium and with the real service. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { parseSuppressionFilters } from '#dashboard/screens/suppressions/filters.ts'
+import { describeScope, listWarnings } from '#dashboard/screens/suppressions/reasons.ts'
+import { record } from '#features/core/events/record.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createTestUser } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+const HOSTILE = `<script>window.ran = 1</script>\u202e<img src=x onerror="window.ran = 1">${'😀'.repeat(40)}`
+
+describe('filters and words', () => {
+  test('a URL has an address and a reason, and nothing else', () => {
+    expect(parseSuppressionFilters({ email: ' bob@example.com ', reason: 42, page: 3, x: {} })).toEqual({
+      email: 'bob@example.com',
+      reason: '42',
+    })
+    expect(parseSuppressionFilters({ email: '', reason: ['a'] })).toEqual({})
+  })
+
+  test('a suppression says what it stops, and what warns against its removal', () => {
+    const row = { stream: null, list_id: null }
+    expect(describeScope({ ...row, reason: 'hard_bounce' })).toBe('All mail')
+    expect(describeScope({ ...row, reason: 'unsubscribe' })).toBe('All but transactional mail')
+    expect(describeScope({ ...row, reason: 'unsubscribe', stream: 'news' })).toBe('Mail of the stream news')
+    expect(describeScope({ ...row, reason: 'unsubscribe', list_id: 'x' })).toBe('Mail to one contact list')
+    expect(listWarnings([{ reason: 'manual' }, { reason: 'asked by phone' }])).toEqual([])
+    expect(listWarnings([{ reason: 'complaint' }, { reason: 'hard_bounce' }, { reason: 'complaint' }]).length).toBe(2)
+  })
+})
+
+const isAvailable = isChromiumAvailable()
+
+describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
+  let service: EmailApi
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+  beforeEach(async () => {
+    service = await createEmailApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
+    await createTestUser(service.app, service.actor, ADA, 'owner')
+    await createTestUser(service.app, service.actor, VIEWER, 'viewer')
+  })
+  afterEach(() => service[Symbol.asyncDispose]())
+
+  const read = async (query = '') => {
+    const { body } = await service.api('GET', `/v1/suppressions${query}`)
+    return at(body, 'data') as { email_address: string; reason: string }[]
+  }
+  const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
+  const dialog = (page: Page) => page.getByRole('dialog')
+
+  test('an address is added, found, and removed after a warning; bad input stays in its field', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/suppressions')
+    await heading(page, 'Addresses that get no mail will appear here')
+    await page.getByRole('button', { name: 'Suppress an address' }).click()
+    await page.locator('[role=dialog] input:focus').waitFor()
+    await page.keyboard.type('no address')
+    await page.keyboard.press('Enter')
+    await dialog(page).locator('[aria-invalid=true]').waitFor()
+    const field = dialog(page).getByLabel('Address')
+    expect(await field.inputValue()).toBe('no address')
+    await field.fill('Bob@Example.com')
+    await dialog(page).getByLabel('Reason').selectOption('complaint')
+    await dialog(page).getByRole('button', { name: 'Suppress' }).click()
+    await page.getByText('bob@example.com is on the suppression list.').waitFor()
+    await page.getByRole('link', { name: 'bob@example.com' }).waitFor()
+    await page.locator('[data-row]').getByText('Spam complaint').waitFor()
+    expect(await read()).toMatchObject([{ email_address: 'bob@example.com', reason: 'complaint' }])
+
+    await page.keyboard.press('/')
+    await page.keyboard.type('eve@example.com')
+    await page.keyboard.press('Enter')
+    await heading(page, 'This address is not suppressed')
+    expect(new URL(page.url()).search).toBe('?email=eve%40example.com')
+    await page.getByRole('button', { name: 'Remove the filters' }).first().click()
+    await page.getByLabel('Reason').selectOption('hard_bounce')
+    await page.getByRole('button', { name: 'Search' }).click()
+    await heading(page, 'No suppression matches these filters')
+    await page.goBack()
+    await page.getByRole('button', { name: 'Remove bob@example.com' }).click()
+    await dialog(page).getByText('This person reported your mail as spam.').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.keyboard.press('Escape')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect((await read()).length).toBe(1)
+    await page.getByRole('button', { name: 'Remove bob@example.com' }).click()
+    await page.getByRole('button', { name: 'Remove from the list' }).click()
+    await page.getByText('Mail to bob@example.com is sent again.').waitFor()
+    expect(await read()).toEqual([])
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('a pasted list is shown before it is imported, line by line, and can be imported again', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    const posts: string[] = []
+    page.on('request', (request) => request.method() === 'POST' && posts.push(new URL(request.url()).pathname))
+    await dashboard.goTo('/suppressions/import')
+    const file = `email,reason,notes\none@example.com,bounced,${HOSTILE}\nONE@example.com,bounced,${HOSTILE}\nno address,,\ntwo@example.com,,\nthree@exa_mple..com,,`
+    await page.getByLabel('Or paste the addresses').fill(file)
+    await page.getByRole('button', { name: 'Check' }).click()
+    await page.getByText('Line 4: This is not an email address.').waitFor()
+    await page.getByText('Repeated lines: 3').waitFor()
+    expect(posts).toEqual([])
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByLabel('Reason of lines without one').selectOption('unsubscribe')
+    await page.getByRole('button', { name: 'Import 3 lines' }).click()
+    await page.getByText('The list is imported.').waitFor()
+    await page.getByText('3 of 3 lines: 2 new, 0 already on the list, 1 refused.').waitFor()
+    await page.getByText('Line 6:').waitFor()
+    await page.getByText('Ignored columns: notes').waitFor()
+    expect(posts).toEqual(['/v1/suppressions/import'])
+    expect((await read()).map(({ email_address: address, reason }) => [address, reason])).toEqual([
+      ['two@example.com', 'unsubscribe'],
+      ['one@example.com', 'hard_bounce'],
+    ])
+    await page.getByRole('button', { name: 'Import another list' }).click()
+    expect(await page.getByLabel('Or paste the addresses').inputValue()).toBe(file)
+    await page.getByRole('button', { name: 'Check' }).click()
+    await page.getByRole('button', { name: 'Import 3 lines' }).click()
+    await page.getByText('3 of 3 lines: 0 new, 2 already on the list, 1 refused.').waitFor()
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('a file is imported in parts; after a cancellation and an error the rest is continued', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/suppressions/import')
+    const addresses = Array.from({ length: 3500 }, (_, index) => `file${index}@example.com`)
+    await page.setInputFiles('input[type=file]', {
+      name: 'latin1.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from('email\nbü@example.com', 'latin1'),
+    })
+    await page.getByText('The file is not in UTF-8').waitFor()
+    let answers = 0
+    let hold: (() => void) | undefined
+    await page.route('**/v1/suppressions/import*', async (route) => {
+      answers++
+      if (answers === 2) {
+        await new Promise<void>((resolve) => {
+          hold = resolve
+        })
+        await route.abort().catch(() => undefined)
+      } else if (answers === 3)
+        await route.fulfill({
+          status: 429,
+          headers: { 'retry-after': '1' },
+          json: { code: 'work_limit', message: 'Too much work.', retry_after: 1 },
+        })
+      else if (answers === 5)
+        await route.fulfill({ status: 500, json: { code: 'x', message: 'Internal error.', request_id: 'req_1' } })
+      else await route.continue()
+    })
+    await page.setInputFiles('input[type=file]', {
+      name: 'list.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from(addresses.join('\r\n')),
+    })
+    await page.getByRole('button', { name: 'Import 3,500 lines' }).click()
+    await page.getByText('1,000 of 3,500 lines').waitFor()
+    await eventually(() => hold)
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByText('Cancelled. What was imported stays').waitFor()
+    hold?.()
+    await page.getByRole('button', { name: 'Import the remaining 2,500' }).click()
+    await page.getByText('it continues in 1 s').waitFor()
+    await page.getByText('2,000 of 3,500 lines').waitFor()
+    await page.getByText('The import stopped.').waitFor()
+    await page.getByText('req_1').waitFor()
+    await page.getByRole('button', { name: 'Import the remaining 1,500' }).click()
+    await page.getByText('3,500 of 3,500 lines').waitFor()
+    await page.getByText('The list is imported.').waitFor()
+    for (const address of [addresses[0], addresses[1000], addresses.at(-1)])
+      expect((await read(`?email=${address}`)).length).toBe(1)
+    await dashboard.goTo('/suppressions')
+    await page.getByRole('link', { name: 'file3499@example.com' }).waitFor()
+    await page.getByRole('button', { name: 'Older' }).click()
+    await page.getByRole('link', { name: 'file3449@example.com', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Newest' }).click()
+    await page.getByRole('link', { name: 'file3499@example.com' }).waitFor()
+  })
+
+  test('rows that strangers caused are text, link to their email, and new ones wait for a click', async () => {
+    const { app, actor } = service
+    const email = await service.accepted({ to: 'gone@receiver.test' })
+    const row = app.db.query<{ id: number }, []>('SELECT max(id) AS id FROM emails').get()
+    const add = (address: string, reason: string) =>
+      app.commit.write((tx) => {
+        const { accountId } = actor
+        record(tx, { accountId, type: 'complained', at: app.eventTime() })
+        return suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: row?.id })
+      })
+    await add('gone@receiver.test', 'hard_bounce')
+    await add('"<script>window.ran=1</script>"@receiver.test', HOSTILE.slice(0, 190))
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/suppressions')
+    await page.getByRole('link', { name: 'gone@receiver.test' }).waitFor()
+    await page.getByText('<img src=x').first().waitFor()
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    await add('new@receiver.test', 'complaint')
+    await page.getByRole('button', { name: '1 new' }).waitFor()
+    expect(await page.getByRole('link', { name: 'new@receiver.test' }).count()).toBe(0)
+    await page.getByRole('button', { name: '1 new' }).click()
+    await page.getByRole('link', { name: 'new@receiver.test' }).waitFor()
+    await page.getByRole('button', { name: 'Remove "<script>' }).click()
+    await dialog(page).getByText('<img src=x').waitFor()
+    await page.getByRole('button', { name: 'Remove from the list' }).click()
+    await page.getByText('is sent again').waitFor()
+    await page.getByRole('link', { name: 'Email', exact: true }).last().click()
+    await page.waitForURL(new RegExp(`/emails/${email.id}`))
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url))).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('the export cannot run as a formula', async () => {
+    await service.api('POST', '/v1/suppressions', { email_address: '=1+1@example.com', reason: '=HYPERLINK("x")' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/suppressions')
+    await page.getByRole('link', { name: '=1+1@example.com' }).waitFor()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Export all as CSV' }).click(),
+    ])
+    expect(download.suggestedFilename()).toBe('suppressions.csv')
+    const text = await Bun.file(await download.path()).text()
+    expect(text).toContain(`'=1+1@example.com`)
+    expect(text).not.toMatch(/(^|[",])=/m)
+  })
+
+  test('a viewer sees the list and can change nothing', async () => {
+    for (const address of ['seen@example.com', 'next@example.com'])
+      await service.api('POST', '/v1/suppressions', { email_address: address, reason: 'hard_bounce' })
+    await using dashboard = await openDashboard(browser, service, VIEWER)
+    const { page } = dashboard
+    const methods = new Set<string>()
+    page.on('request', (request) => methods.add(request.method()))
+    await dashboard.goTo('/suppressions?reason=hard_bounce')
+    const remove = page.getByRole('button', { name: /^Remove .*@/ }).first()
+    expect(await remove.getAttribute('aria-disabled')).toBe('true')
+    await remove.click({ force: true })
+    // The button that was clicked is in the first row.
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/emails\?to=seen/)
+    await page.goBack()
+    const add = page.getByRole('button', { name: 'Suppress an address' })
+    expect(await add.getAttribute('aria-description')).toContain('Your role is viewer')
+    await dashboard.goTo('/suppressions/import')
+    await page.getByLabel('Or paste the addresses').fill('a@example.com')
+    await page.getByRole('button', { name: 'Check' }).click()
+    expect(await page.getByRole('button', { name: 'Import 1 line' }).getAttribute('aria-disabled')).toBe('true')
+    expect([...methods]).toEqual(['GET'])
+  })
+
+  test.each(['light', 'dark'] as const)('has no axe violations and fits narrow screens: %s', async (colours) => {
+    await using dashboard = await openDashboard(browser, service, ADA, { colours })
+    const { page } = dashboard
+    await service.api('POST', '/v1/suppressions', { email_address: 'seen@example.com', reason: 'hard_bounce' })
+    for (const [path, text] of [
+      ['/suppressions', 'seen@example.com'],
+      ['/suppressions?email=nobody@example.com', 'Mail to it is sent.'],
+      ['/suppressions/import', 'Check'],
+    ] as const) {
+      await dashboard.goTo(path)
+      await page.getByText(text).first().waitFor()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    await dashboard.goTo('/suppressions')
+    await page.getByRole('button', { name: 'Suppress an address' }).click()
+    await dialog(page).waitFor()
+    await dialog(page).getByLabel('Reason').selectOption('other')
+    expect(await findAxeViolations(page)).toEqual([])
+  })
+})

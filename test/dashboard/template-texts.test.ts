@@ -1,0 +1,169 @@
+/** @module What the screens of templates decide without a browser: data, differences, merges. */
+import { describe, expect, test } from 'bun:test'
+import { addVariable, findJsonError, parseData, proposeData } from '#dashboard/screens/templates/json-data.ts'
+import { diffLines, summariseDiff } from '#dashboard/screens/templates/line-diff.ts'
+import { STARTER, STARTER_DATA } from '#dashboard/screens/templates/starter.ts'
+import {
+  EMPTY_FIELDS,
+  findChanges,
+  mergeFields,
+  proposeAlias,
+  toCodeProblem,
+} from '#dashboard/screens/templates/texts.ts'
+
+describe('the data', () => {
+  test('is a JSON object; an empty text is an empty one', () => {
+    expect(parseData(' \n')).toEqual({ value: {} })
+    expect(parseData('{"a": [1, null, {"b": "\\u00e9"}]}')).toEqual({ value: { a: [1, null, { b: 'é' }] } })
+    for (const text of ['[]', '1', 'null', '"x"']) expect(parseData(text).problem?.message).toContain('JSON object')
+  })
+
+  test.each([
+    ['{\n"a": 1,\n}', 3, 'at "}"'],
+    ['{"a": 1', 1, 'ends too early'],
+    ['{\n\n"a" 1}', 3, 'at "1}"'],
+    ['{"a": "x\n"}', 1, 'at "\\"x'],
+    ['{}\n x', 2, 'at "x"'],
+    ['{"a": 01}', 1, 'at "1}"'],
+    ["{'a': 1}", 1, "at \"'a'"],
+    ['{"a": [1,]}', 1, 'at "]}"'],
+  ])('%j is wrong at line %d', (text, line, message) => {
+    const { problem } = parseData(text)
+    expect(problem?.line).toBe(line)
+    expect(problem?.message).toContain(message)
+  })
+
+  test('the error is found at once in a large text', () => {
+    const text = `{"a": [${'{"b": "x"},'.repeat(90_000)}], "c": "${'\\n'.repeat(100_000)}`
+    const start = performance.now()
+    expect(findJsonError(text)).toBe(text.indexOf('], "c"'))
+    expect(findJsonError('['.repeat(100_000))).toBe(100_000)
+    expect(performance.now() - start).toBeLessThan(1000)
+  })
+
+  test('is proposed from the variables of the sources', () => {
+    const propose = (...sources: string[]) => JSON.parse(proposeData(sources))
+    expect(propose(STARTER.subject, STARTER.html_body, STARTER.text_body)).toMatchObject({
+      user: { name: 'Ada' },
+      steps: [{ title: 'title' }],
+      start_url: 'https://example.com/',
+    })
+    expect(
+      propose(
+        '{{ user.email|upper }} {{ "a" if total > 1 else "b" }} {% set own = "x" %}{{ own }} {{ items|length }} {{ user }}',
+        '{% for row in order.rows %}{{ row.cell.text }}{{ loop.index }}{% endfor %}{{ paid_at|date("%d %B") }}',
+        '{% if note is defined and not other %}{{ note }}{% endif %}',
+      ),
+    ).toEqual({
+      user: { email: 'ada@example.com' },
+      total: 'total',
+      items: 'items',
+      order: { rows: [{ cell: { text: 'text' } }] },
+      paid_at: '2026-01-31',
+      note: 'note',
+      other: 'other',
+    })
+    expect(propose('{{ __proto__.x }}{{ constructor.y }}')).toEqual({ constructor: { y: 'y' } })
+    expect(Object.keys(propose(Array.from({ length: 900 }, (_, n) => `{{ v${n} }}`).join('')))).toHaveLength(500)
+    expect(JSON.parse(STARTER_DATA)).toHaveProperty('start_url')
+  })
+
+  test('is proposed in time that grows with the length of the source only', () => {
+    const start = performance.now()
+    for (const piece of ['{{', '{%', '{{ a', '{% if ', '{% for x in ', '{{ a.', '{%   ', '{{ "'])
+      proposeData([piece.repeat(1_000_000 / piece.length)])
+    expect(performance.now() - start).toBeLessThan(5000)
+  })
+
+  test('gets a missing variable where there is a place for it', () => {
+    expect(addVariable('{"user": {"id": 1}}', 'user.name')).toBe(
+      '{\n  "user": {\n    "id": 1,\n    "name": "Ada"\n  }\n}',
+    )
+    expect(addVariable('', 'a.b.c')).toContain('"c": "c"')
+    for (const [text, name] of [
+      ['{"user": 1}', 'user.name'],
+      ['{"user": [1]}', 'user.name'],
+      ['{', 'x'],
+      ['{}', 'items[0].name'],
+    ] as const)
+      expect(addVariable(text, name)).toBeUndefined()
+  })
+})
+
+describe('differences', () => {
+  test('of any two texts rebuild both', () => {
+    let seed = 7
+    const random = (below: number) => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
+      return seed % below
+    }
+    const createText = () => Array.from({ length: random(12) }, () => 'abc'[random(3)]).join('\n')
+    for (let n = 0; n < 2000; n++) {
+      const [before, after] = [createText(), createText()]
+      const lines = diffLines(before, after)
+      const join = (kind: 'added' | 'removed') =>
+        lines
+          .filter((line) => line.kind !== kind)
+          .map(({ text }) => text)
+          .join('\n')
+      expect([join('added'), join('removed')]).toEqual([before, after])
+    }
+  })
+
+  test('are the fewest lines, with three unchanged ones around them', () => {
+    expect(diffLines('a\nb\nc', 'a\nx\nc').map(({ kind, text }) => `${kind} ${text}`)).toEqual([
+      'same a',
+      'removed b',
+      'added x',
+      'same c',
+    ])
+    const before = Array.from({ length: 20 }, (_, n) => `line ${n}`)
+    const after = before.with(10, 'changed')
+    const shown = summariseDiff(diffLines(before.join('\n'), after.join('\r\n')))
+    expect(shown[0]).toEqual({ kind: 'gap', lines: 7 })
+    expect(shown.at(-1)).toEqual({ kind: 'gap', lines: 6 })
+    expect(shown).toHaveLength(10)
+    expect(summariseDiff(diffLines('a\nb', 'a\nb'))).toEqual([])
+    expect(diffLines('', 'x')).toEqual([{ kind: 'added', text: 'x' }])
+  })
+
+  test('of large and entirely different texts are found in moments', () => {
+    const start = performance.now()
+    const create = (name: string) => Array.from({ length: 50_000 }, (_, n) => `${name} ${n}`).join('\n')
+    expect(diffLines(create('a'), create('b'))).toHaveLength(100_000)
+    expect(performance.now() - start).toBeLessThan(3000)
+  })
+})
+
+describe('fields', () => {
+  const base = { ...EMPTY_FIELDS, alias: 'a', subject: 'One', html_body: 'one' }
+
+  test('only changed ones are sent, and those of others are kept', () => {
+    const mine = { ...base, html_body: 'mine' }
+    expect(findChanges(base, mine)).toEqual({ html_body: 'mine' })
+    const theirs = { ...base, subject: 'Theirs', html_body: 'theirs' }
+    expect(mergeFields(base, mine, theirs)).toEqual({ ...base, subject: 'Theirs', html_body: 'mine' })
+  })
+
+  test('an alias is proposed from the name', () => {
+    expect(['Welcome to us!', 'Größe & Été', '  ', '日本', 'x'.repeat(200)].map(proposeAlias)).toEqual([
+      'welcome-to-us',
+      'gro-e-ete',
+      '',
+      '',
+      'x'.repeat(100),
+    ])
+  })
+
+  test('a problem is told without the field that its editor names', () => {
+    const problem = { field: 'html_body', column: null, variable: null, kind: 'syntax' } as const
+    expect(toCodeProblem({ ...problem, line: 3, message: 'html_body, line 3: the filter "x" is unknown.' })).toEqual({
+      line: 3,
+      message: 'The filter "x" is unknown.',
+    })
+    expect(toCodeProblem({ ...problem, line: null, message: 'html_body takes too much time.' })).toEqual({
+      line: undefined,
+      message: 'Takes too much time.',
+    })
+  })
+})

@@ -1,0 +1,359 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Locator, Page } from 'playwright-core'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { createTestUser, PASSWORD } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const BOB = 'bob@people.test'
+const VIEWER = 'vera@people.test'
+const HOSTILE = '<script>window.ran = 1</script><img src="https://evil.test/x.png" onerror="window.ran = 1">\u202e'
+const LOOP = '{% for a in range(100000) %}{% for b in range(100000) %}{{ a * b }}{% endfor %}{% endfor %}'
+
+async function startService(): Promise<TestApi> {
+  const service = await createTestApi()
+  const { app, actor } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, BOB, 'developer')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  return service
+}
+
+async function addTemplate({ api }: TestApi, change: Record<string, unknown> = {}): Promise<string> {
+  const answer = await api('POST', '/v1/templates', {
+    alias: 'welcome',
+    name: 'Welcome',
+    subject: 'Hello {{ user.name }}',
+    html_body: '<p>Hello</p>\n<p>{{ user.name }}</p>',
+    text_body: 'Hello {{ user.name }}',
+    ...change,
+  })
+  return String(at(answer.body, 'data', 'id'))
+}
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
+const source = (page: Page, tab: 'HTML' | 'Text') => page.getByRole('textbox', { name: `${tab} of the template` })
+/** Replaces the text of an editor, as a user does. */
+async function write(editor: Locator, text: string): Promise<void> {
+  await editor.focus()
+  await editor.press('Control+a')
+  await editor.page().keyboard.insertText(text)
+}
+const save = (page: Page) => page.getByRole('button', { name: 'Save', exact: true }).click()
+const frame = (page: Page) => page.frameLocator('iframe[title="HTML of the email"]')
+const expectClean = async (dashboard: DashboardPage, { url }: TestApi) => {
+  expect(dashboard.errors).toEqual([])
+  expect(await dashboard.policyViolations()).toEqual([])
+  expect(dashboard.requested.filter((to) => !to.startsWith(url) && !to.startsWith('data:'))).toEqual([])
+}
+
+describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser?.close())
+
+  test('a user starts with the example, finds an error at its line, saves, tests, restores and deletes', async () => {
+    await using service = await startService()
+    await service.api('POST', '/v1/domains', { domain: 'example.com' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/templates')
+    await page.getByText('Your templates will appear here').waitFor()
+    await page.getByRole('button', { name: 'Start with an example' }).click()
+    await page.getByText('This is what is sent with the data.').waitFor()
+    await frame(page).getByText('Welcome, Ada').waitFor()
+    await page.getByText('Welcome, Ada', { exact: true }).waitFor()
+    await save(page)
+    await heading(page, 'Welcome')
+    await page.getByText('Saved as version 1').waitFor()
+    await frame(page).getByText('Your account is ready.').waitFor()
+
+    // A missing variable is marked at its line, and can be added to the data.
+    await write(source(page, 'HTML'), '<h1>Hi</h1>\n<p>\n  {{ order.id }}\n</p>')
+    await page.getByText('The variable "order.id" is missing in template_data.').waitFor()
+    await page.getByRole('tab', { name: 'HTML, 1 problem' }).waitFor()
+    await page.locator('.cm-lintRange-error').waitFor()
+    expect(await page.locator('.cm-lintRange-error').textContent()).toBe('{{ order.id }}')
+    await page.getByText('The HTML has an error. Below it is as it was before.').waitFor()
+    await page.getByRole('button', { name: 'Line 3' }).click()
+    await page.keyboard.press('Home')
+    await page.keyboard.type('No. ')
+    await page.getByRole('button', { name: 'Add order.id to the data' }).click()
+    await frame(page).getByText('No. id').waitFor()
+    await page.getByText('This is what is sent with the data.').waitFor()
+    await page.keyboard.press('Control+s')
+    await page.getByText('Saved as version 2').waitFor()
+
+    await page.getByRole('button', { name: 'Send a test email' }).click()
+    await page.getByText('is not verified yet').waitFor()
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    await page.getByText('The test email is on its way.').waitFor()
+    const { body } = await service.api('GET', '/v1/emails')
+    expect(at(body, 'data', 0)).toMatchObject({
+      to: ADA,
+      from_address: 'Test <test@example.com>',
+      subject: 'Welcome, Ada',
+    })
+    await page.getByRole('button', { name: 'Back' }).click()
+
+    await page.getByRole('link', { name: 'Versions' }).click()
+    await heading(page, 'Versions of Welcome')
+    await page.getByRole('link', { name: 'Version 1' }).click()
+    await page.getByRole('heading', { level: 2, name: 'Version 1' }).waitFor()
+    await page.locator('.diff-removed').first().waitFor()
+    expect(await page.locator('.diff-removed').first().textContent()).toContain('Removed: <h1>Hi</h1>')
+    expect(await page.getByRole('cell', { name: 'You' }).count()).toBe(2)
+    await page.getByRole('button', { name: 'Restore this version' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click()
+    await page.getByText('Current').waitFor()
+    await page.getByRole('link', { name: 'Back to the template' }).click()
+    await page.getByText('Saved as version 3').waitFor()
+    await frame(page).getByText('Your account is ready.').waitFor()
+
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByLabel('Type welcome to confirm').fill('welcome')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Templates')
+    await page.getByText('Your templates will appear here').waitFor()
+    await expectClean(dashboard, service)
+  })
+
+  test('hostile text never runs, and neither large text nor an endless loop stops the page', async () => {
+    await using service = await startService()
+    const id = await addTemplate(service, { name: HOSTILE, subject: HOSTILE, html_body: HOSTILE, text_body: HOSTILE })
+    await service.api('PUT', `/v1/templates/${id}`, { subject: `${HOSTILE}2`, html_body: `<b>Bold</b>${HOSTILE}` })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/templates')
+    await page.getByRole('link', { name: '<script>window.ran' }).click()
+    await frame(page).getByText('Bold').waitFor()
+    await page.getByText('Text', { exact: true }).last().click()
+    await page.getByText('<script>window.ran').first().waitFor()
+    await page.getByRole('link', { name: 'Versions' }).click()
+    await page.getByRole('link', { name: 'Version 1' }).click()
+    await page.locator('.diff').first().waitFor()
+    await page.getByRole('tab', { name: 'HTML' }).click()
+    await page.getByRole('textbox', { name: 'HTML of version 1' }).getByText('<script>').waitFor()
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+
+    await dashboard.goTo(`/templates/${id}`)
+    await frame(page).getByText('Bold').waitFor()
+    const started = performance.now()
+    await write(source(page, 'HTML'), LOOP)
+    await page
+      .getByText(/takes too much time or memory to render/i)
+      .first()
+      .waitFor()
+    expect(performance.now() - started).toBeLessThan(15_000)
+
+    // 5 MB are refused with the reason, and what was there stays; as much as is allowed is edited without a pause.
+    await write(source(page, 'HTML'), '<i>Short</i>')
+    await frame(page).getByText('Short').waitFor()
+    await paste(page, 5_000_000)
+    await page.getByText('This is too long: at most 1,048,576 characters').waitFor()
+    await paste(page, 900_000)
+    await page.getByText('Not saved', { exact: true }).waitFor()
+    const longestMs = await page.evaluate<number>(MEASURE_TYPING)
+    expect(longestMs).toBeLessThan(1000)
+    await expectClean(dashboard, service)
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+  })
+
+  test('of two editors, the second sees both texts and loses nothing', async () => {
+    await using service = await startService()
+    const id = await addTemplate(service)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo(`/templates/${id}`)
+    await write(source(page, 'HTML'), '<p>Mine</p>')
+    await service.api('PUT', `/v1/templates/${id}`, { html_body: '<p>Theirs</p>', text_body: 'Their text' })
+    await save(page)
+    await page.getByText('This template was saved by somebody else').waitFor()
+    expect(await page.locator('.diff-removed').allTextContents()).toEqual(['−Removed: <p>Theirs</p>'])
+    expect(await page.locator('.diff-added').allTextContents()).toEqual(['+Added: <p>Mine</p>'])
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Save mine over version 2' }).click()
+    await page.getByText('Saved as version 3').waitFor()
+    const stored = () => service.api('GET', `/v1/templates/${id}`)
+    expect(at((await stored()).body, 'data')).toMatchObject({ html_body: '<p>Mine</p>', text_body: 'Their text' })
+
+    await page.getByLabel('Subject').fill('Other')
+    await service.api('PUT', `/v1/templates/${id}`, { subject: 'Saved' })
+    await page.keyboard.press('Control+s')
+    await page.getByRole('button', { name: 'Discard mine, take version 4' }).click()
+    await page.getByText('Saved as version 4').waitFor()
+    expect(await page.getByLabel('Subject').inputValue()).toBe('Saved')
+  })
+
+  test('unsaved text survives the end of the session and errors, and leaving asks first', async () => {
+    await using service = await startService()
+    const id = await addTemplate(service)
+    await addTemplate(service, { alias: 'taken' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo(`/templates/${id}`)
+    await frame(page).getByText('Ada').waitFor()
+    await page.getByLabel('Alias').fill('taken')
+    await save(page)
+    await page.getByText('This account already has a template with the alias "taken".').waitFor()
+    await page.getByLabel('Alias').fill('a b')
+    await save(page)
+    await page.getByText('The alias must have 1 to 100 characters').first().waitFor()
+    await page.getByLabel('Alias').fill('welcome')
+
+    service.app.db.run('DELETE FROM sessions')
+    await write(source(page, 'HTML'), '<p>Typed</p>')
+    const dialog = page.getByRole('dialog', { name: 'Sign in again' })
+    await dialog.waitFor()
+    await dialog.locator('input[type=password]').fill(PASSWORD)
+    await dialog.getByRole('button', { name: 'Sign in', exact: true }).click()
+    await dialog.waitFor({ state: 'detached' })
+    expect(await source(page, 'HTML').textContent()).toBe('<p>Typed</p>')
+
+    await page.getByRole('link', { name: 'All templates' }).click()
+    await page.getByText('Leave without saving?').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Back' }).click()
+    expect(await source(page, 'HTML').textContent()).toBe('<p>Typed</p>')
+    await save(page)
+    await page.getByText('Saved as version 2').waitFor()
+    await page.getByRole('link', { name: 'All templates' }).click()
+    await heading(page, 'Templates')
+
+    // No network: what was typed stays.
+    await page.getByRole('link', { name: 'Welcome' }).last().click()
+    await write(source(page, 'HTML'), '<p>Again</p>')
+    await page.context().setOffline(true)
+    await save(page)
+    await page.getByText('The server cannot be reached.').first().waitFor()
+    await page.context().setOffline(false)
+    await save(page)
+    await page.getByText('Saved as version 3').waitFor()
+  })
+
+  test('works by keyboard: search, open, leave the editor with Tab', async () => {
+    await using service = await startService()
+    await addTemplate(service)
+    await addTemplate(service, { alias: 'other', name: 'Receipt' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/templates')
+    await page.getByRole('link', { name: 'Receipt' }).waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('welc')
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Receipt' }).waitFor({ state: 'detached' })
+    expect(new URL(page.url()).search).toBe('?search=welc')
+    await page.getByRole('heading', { level: 1 }).click()
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Welcome')
+    const editor = source(page, 'HTML')
+    await editor.focus()
+    await page.keyboard.type('g e ? / j')
+    await heading(page, 'Welcome')
+    await page.keyboard.press('Tab')
+    expect(await editor.and(page.locator(':focus')).count()).toBe(0)
+    await page.keyboard.press('Shift+Tab')
+    await page.keyboard.press('Control+f')
+    await page.getByRole('textbox', { name: 'Find' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Control+z')
+    await eventually(async () => ((await editor.textContent())?.includes('g e') ? undefined : true))
+    await dashboard.goTo('/templates?search=nothing&page=7')
+    await page.getByText('No template has this').waitFor()
+    await page.getByRole('link', { name: 'Show all' }).click()
+    await page.getByRole('link', { name: 'Receipt' }).waitFor()
+  })
+
+  test('a viewer sees texts, preview and versions, and can change nothing', async () => {
+    await using service = await startService()
+    const id = await addTemplate(service)
+    await service.api('PUT', `/v1/templates/${id}`, { subject: 'Two' })
+    await using dashboard = await openDashboard(browser, service, VIEWER)
+    const { page } = dashboard
+    const changes: string[] = []
+    page.on('request', (request) => {
+      if (request.method() !== 'GET') changes.push(`${request.method()} ${new URL(request.url()).pathname}`)
+    })
+    await dashboard.goTo('/templates')
+    expect(await page.getByRole('button', { name: 'New template' }).getAttribute('aria-disabled')).toBe('true')
+    await page.getByRole('link', { name: 'Welcome' }).click()
+    await frame(page).getByText('Ada').waitFor()
+    for (const name of ['Save', 'Send a test email', 'Duplicate', 'Delete'])
+      expect(await page.getByRole('button', { name, exact: true }).getAttribute('aria-disabled')).toBe('true')
+    expect(await source(page, 'HTML').getAttribute('aria-readonly')).toBe('true')
+    await source(page, 'HTML').focus()
+    await page.keyboard.type('x')
+    await page.keyboard.press('Control+s')
+    await page.getByRole('link', { name: 'Versions' }).click()
+    await page.getByRole('link', { name: 'Version 1' }).click()
+    const restore = page.getByRole('button', { name: 'Restore this version' })
+    await restore.waitFor()
+    expect(await restore.getAttribute('aria-disabled')).toBe('true')
+    await dashboard.goTo('/templates/new?from=example')
+    await frame(page).getByText('Welcome, Ada').waitFor()
+    await page.keyboard.press('Control+s')
+    expect(new Set(changes)).toEqual(new Set(['POST /v1/templates/render']))
+    expect(at((await service.api('GET', '/v1/templates')).body, 'pagination', 'total')).toBe(1)
+  })
+
+  test.each(['light', 'dark'] as const)('has no axe violations and fits narrow screens: %s', async (colours) => {
+    await using service = await startService()
+    const id = await addTemplate(service, { name: 'x'.repeat(200), subject: '\u{1f600}'.repeat(499) })
+    await service.api('PUT', `/v1/templates/${id}`, { html_body: '<!-- a -->\n<p class="b">{{ x }}</p>\n' })
+    await using dashboard = await openDashboard(browser, service, ADA, { colours })
+    const { page } = dashboard
+    for (const [path, text] of [
+      ['/templates', 'welcome'],
+      ['/templates?search=none', 'Show all'],
+      ['/templates/new', 'Nothing is written yet.'],
+      [`/templates/${id}`, 'This is what is sent with the data.'],
+      [`/templates/${id}?tab=data`, 'This is what is sent with the data.'],
+      [`/templates/${id}/versions?version=1`, 'Restore this version'],
+      ['/templates/unknown', 'Try again'],
+    ] as const) {
+      await dashboard.goTo(path)
+      await page.getByText(text).first().waitFor()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    await dashboard.goTo(`/templates/${id}?tab=data`)
+    await write(page.getByRole('textbox', { name: 'Data of the preview' }), '{"x": }')
+    await page.getByText('The JSON is wrong at "}".').waitFor()
+    await page.getByText('The data is not valid JSON, so nothing is rendered.').waitFor()
+    await write(page.getByRole('textbox', { name: 'Data of the preview' }), '{}')
+    await page.getByText('The variable "x" is missing').waitFor({ state: 'attached' })
+    expect(await findAxeViolations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByLabel('Type welcome to confirm').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+  })
+})
+
+const paste = (page: Page, length: number) =>
+  page.evaluate(`(() => {
+    const clipboardData = new DataTransfer()
+    clipboardData.setData('text/plain', '<p>A line of text</p>\\n'.repeat(${length} / 22))
+    document.querySelector('.cm-content').dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true }))
+  })()`)
+
+/** The longest time, in milliseconds, that the page took for a typed letter. */
+const MEASURE_TYPING = `(async () => {
+  document.querySelector('.cm-content').focus()
+  let longest = 0
+  for (let n = 0; n < 10; n++) {
+    const start = performance.now()
+    document.execCommand('insertText', false, 'x')
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 0)))
+    longest = Math.max(longest, performance.now() - start)
+  }
+  return longest
+})()`

@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'bun:test'
+import { formatDuration } from '#dashboard/parts/format.ts'
+import { updateRows } from '#dashboard/parts/live-rows.ts'
+import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
+import { parseDeliveryFilters } from '#dashboard/screens/webhooks/filters.ts'
+import {
+  explainDeactivation,
+  findLastAttempt,
+  findLastFailure,
+  toFailureWords,
+  toMissedStart,
+  toPrettyJson,
+  toRangeEnd,
+  toRangeStart,
+  toWebhookName,
+  toWebhookState,
+} from '#dashboard/screens/webhooks/state.ts'
+import { DELIVERY_STATUSES, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
+import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
+import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/outcome.ts'
+
+const at = (minute: number): string => `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`
+
+const delivery = (more: Partial<DeliveryRecord>): DeliveryRecord => ({
+  id: 'd',
+  webhook_id: 'w',
+  email_id: null,
+  event: 'sent',
+  event_id: null,
+  seq: 1,
+  status: 'undeliverable',
+  attempts: 1,
+  next_attempt_at: null,
+  attempted_at: at(1),
+  duration_ms: 5,
+  status_code: 502,
+  response: null,
+  error: 'The response status was 502.',
+  created_at: at(1),
+  ...more,
+})
+
+test('the state of a webhook tells failures from its owner', () => {
+  const state = (is_active: boolean, failure_count: number, last_failure_reason: string | null = null) =>
+    toWebhookState({ is_active, failure_count, last_failure_reason })
+  expect(state(true, 0)).toBe('active')
+  expect(state(true, 3, 'no')).toBe('failing')
+  expect(state(false, 10, DEACTIVATION_REASON)).toBe('deactivated')
+  expect(state(false, 3, 'The response status was 500.')).toBe('off')
+  expect(state(false, 0)).toBe('off')
+})
+
+test('every event is offered once, in one group', () => {
+  expect([...EVENT_NAMES]).toEqual([...WEBHOOK_EVENTS])
+  expect(EVENT_GROUPS.flatMap(({ events }) => events.map(({ name }) => name))).toEqual([...WEBHOOK_EVENTS])
+})
+
+test('filters of a URL that are none are left out', () => {
+  for (const status of DELIVERY_STATUSES) expect(parseDeliveryFilters({ status })).toEqual({ status })
+  expect(parseDeliveryFilters({ status: 'constructor', event: ['sent'], page: 2 })).toEqual({})
+  expect(parseDeliveryFilters({ status: 3, event: 'test' })).toEqual({ event: 'test' })
+})
+
+test('a webhook is called by its description, or its URL without what may be secret', () => {
+  expect(toWebhookName({ description: 'Billing', url: 'https://a.test/' })).toBe('Billing')
+  expect(toWebhookName({ description: null, url: 'https://a.test:8443/' })).toBe('a.test:8443')
+  expect(toWebhookName({ description: null, url: 'https://a.test/hook?key=secret' })).toBe('a.test/hook')
+  expect(toWebhookName({ description: null, url: `https://a.test/${'x'.repeat(200)}` })).toHaveLength(81)
+})
+
+describe('why it was deactivated', () => {
+  const join = (parts: ReturnType<typeof explainDeactivation>) =>
+    parts.map((part) => (typeof part === 'string' ? part : part.at.slice(14, 16))).join('')
+  const webhook = { failure_count: 10, failing_since: at(2), last_failure_at: at(9), last_success_at: at(1) }
+
+  test('names how often, from when to when, and the last response', () => {
+    expect(join(explainDeactivation(webhook, delivery({})))).toBe(
+      '10 attempts in a row failed, from 02 to 09; the last response was 502. The last success was at 01. ',
+    )
+    const silent = delivery({
+      status_code: null,
+      error: 'The connection was refused. That was the last of 5 attempts.',
+    })
+    expect(join(explainDeactivation({ ...webhook, last_success_at: null }, silent))).toBe(
+      '10 attempts in a row failed, from 02 to 09; there was no response: The connection was refused. No attempt has succeeded yet. ',
+    )
+  })
+
+  test('is a sentence also for a webhook of an earlier version and for a single failure', () => {
+    expect(join(explainDeactivation({ ...webhook, failing_since: null }, undefined))).toStartWith(
+      '10 attempts in a row failed, at 09. ',
+    )
+    const one = { failure_count: 1, failing_since: at(3), last_failure_at: at(3), last_success_at: null }
+    expect(join(explainDeactivation(one, undefined))).toStartWith('One attempt failed, at 03. ')
+    expect(toFailureWords({ status_code: null, error: null })).toBe('there was no response')
+  })
+
+  test('finds the failure by its time, and no test event', () => {
+    const last = delivery({ id: 'last', attempted_at: at(9) })
+    const rows = [delivery({ id: 'test', event: 'test', attempted_at: at(9) }), delivery({ id: 'other' }), last]
+    expect(findLastFailure(rows, { last_failure_at: at(9) })).toBe(last)
+    expect(findLastFailure(rows, { last_failure_at: at(20) })?.id).toBe('other')
+    expect(findLastFailure([delivery({ status: 'delivered' })], { last_failure_at: at(20) })).toBeUndefined()
+  })
+})
+
+test('the last attempt is the later of success and failure', () => {
+  expect(findLastAttempt({ last_success_at: null, last_failure_at: null })).toBeUndefined()
+  expect(findLastAttempt({ last_success_at: at(2), last_failure_at: at(1) })).toEqual({ at: at(2), isAccepted: true })
+  expect(findLastAttempt({ last_success_at: at(2), last_failure_at: at(3) })).toEqual({ at: at(3), isAccepted: false })
+})
+
+test('what a failing webhook may have missed begins before its first failure, not before the webhook', () => {
+  const failing = '2026-01-02T10:00:00.000Z'
+  expect(toMissedStart({ failing_since: null, created_at: at(1) })).toBeUndefined()
+  expect(toMissedStart({ failing_since: failing, created_at: at(1) })).toBe('2026-01-02T06:00:00.000Z')
+  expect(toMissedStart({ failing_since: failing, created_at: '2026-01-02T09:00:00.000Z' })).toBe(
+    '2026-01-02T09:00:00.000Z',
+  )
+})
+
+test('rows stay where they are, with their newest state; only newer ones count as new', () => {
+  const row = (id: string, minute: number, status = 'pending') => ({ id, created_at: at(minute), status })
+  const shown = [row('b', 2), row('a', 1)]
+  const toTime = ({ created_at: time }: { readonly created_at: string }) => time
+  const merged = updateRows(shown, [row('d', 4), row('c', 3), row('b', 2, 'delivered')], toTime)
+  expect(merged).toEqual({ rows: [row('b', 2, 'delivered'), row('a', 1)], newCount: 2 })
+  // A row from a later page, which moved up because another was deleted, is not new.
+  expect(updateRows([row('b', 2)], [row('a', 1)], toTime).newCount).toBe(0)
+})
+
+test('a range covers the whole of its last minute', () => {
+  const end = toRangeEnd('2026-01-01T10:30') ?? ''
+  expect(new Date(end).getTime() - new Date(toRangeStart('2026-01-01T10:30') ?? '').getTime()).toBe(59_999)
+  expect(toRangeStart('')).toBeUndefined()
+  expect(toRangeEnd('2026-13-45T99:99')).toBeUndefined()
+})
+
+test('durations and JSON are readable; what is not JSON stays as it is', () => {
+  expect([formatDuration(null), formatDuration(999), formatDuration(10_000)]).toEqual(['–', '999 ms', '10.0 s'])
+  expect(toPrettyJson('{"a":[1]}')).toBe('{\n  "a": [\n    1\n  ]\n}')
+  expect(toPrettyJson('<script>')).toBe('<script>')
+})

@@ -1,0 +1,215 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { hours } from '#platform/units.ts'
+import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
+import { createStore } from './fixture.ts'
+
+setDefaultTimeout(30_000)
+
+interface Row {
+  readonly id: string
+  readonly subject: string
+  readonly rcpt_to: readonly string[]
+  readonly read: boolean
+}
+
+const rowsOf = ({ body }: ApiResponse) => at(body, 'data') as readonly Row[]
+const subjectsOf = (answer: ApiResponse) => rowsOf(answer).map(({ subject }) => subject)
+
+async function startService(settings: Readonly<Record<string, string>> = {}): Promise<TestApi> {
+  const service = await createTestApi({ ...CAPTURE_OPTIONS, settings: { ...CAPTURE_OPTIONS.settings, ...settings } })
+  await createDomain(service.app, service.actor, 'sender.test')
+  return service
+}
+
+/** Sends an email and waits until it is captured for all recipients. */
+async function capture({ api }: TestApi, request: Record<string, unknown> = {}): Promise<string> {
+  const email = { from: 'Ada <ada@sender.test>', to: 'bob@x.test', subject: 'Hello', text_body: 'Hello.', ...request }
+  const { status, body } = await api('POST', '/v1/emails', email)
+  if (status !== 202) throw new Error(`not accepted: ${JSON.stringify(body)}`)
+  const id = String(at(body, 'data', 'id'))
+  await eventually(
+    async () => at((await api('GET', `/v1/emails/${id}`)).body, 'data', 'status') === 'sent' || undefined,
+  )
+  return id
+}
+
+// Proves: email-32
+test('captured mail is listed once per email, newest first, and found by recipient, sender and subject', async () => {
+  await using service = await startService()
+  const { api } = service
+  await capture(service, { subject: 'Grüße aus Köln', to: ['bob@x.test', 'cy@y.test'] })
+  await capture(service, { subject: 'Invoice 47', from: 'Billing <billing@sender.test>', to: 'dora@z.test' })
+  const all = await api('GET', '/v1/captured-emails')
+  expect(subjectsOf(all)).toEqual(['Invoice 47', 'Grüße aus Köln'])
+  expect(rowsOf(all)[1]).toEqual({
+    id: expect.any(String),
+    from: 'Ada <ada@sender.test>',
+    rcpt_to: ['bob@x.test', 'cy@y.test'],
+    subject: 'Grüße aus Köln',
+    received_at: expect.any(String),
+    size_bytes: expect.any(Number),
+    read: false,
+  } as never)
+  for (const [q, subjects] of [
+    ['CY@Y', ['Grüße aus Köln']],
+    ['GRÜSSE', []],
+    ['grüße', ['Grüße aus Köln']],
+    ['KÖLN', ['Grüße aus Köln']],
+    ['billing', ['Invoice 47']],
+    ['%', []],
+    ['x.test\ncy', []],
+    ['  ', ['Invoice 47', 'Grüße aus Köln']],
+  ] as const)
+    expect([q, subjectsOf(await api('GET', `/v1/captured-emails?q=${encodeURIComponent(q)}`))]).toEqual([
+      q,
+      [...subjects],
+    ])
+  const first = await api('GET', '/v1/captured-emails?per_page=1&q=sender.test')
+  const cursor = at(first.body, 'pagination', 'next_cursor')
+  expect(at(first.body, 'pagination', 'total')).toBe(2)
+  expect(subjectsOf(await api('GET', `/v1/captured-emails?per_page=1&q=sender.test&cursor=${cursor}`))).toEqual([
+    'Grüße aus Köln',
+  ])
+})
+
+// Proves: email-33
+test('an email is marked as read and unread, and has its content', async () => {
+  await using service = await startService()
+  const { api } = service
+  const id = await capture(service, {
+    html_body: '<p>Hi</p>',
+    headers: { 'X-Note': 'Zürich' },
+    attachments: [
+      { filename: 'a.html', content: btoa('<script>1</script>'), content_type: 'text/html' },
+      { filename: 'ü.pdf', content: btoa('PDF'), content_type: 'application/pdf' },
+    ],
+  })
+  const detail = await api('GET', `/v1/captured-emails/${id}`)
+  expect(at(detail.body, 'data')).toMatchObject({
+    id,
+    read: false,
+    mail_from: expect.stringMatching(/^b-.*@send\.sender\.test$/),
+    text: expect.stringMatching(/^Hello\.\s*$/),
+    html: expect.stringMatching(/^<p>Hi<\/p>\s*$/),
+    truncated: false,
+    attachments: [
+      { filename: 'a.html', content_type: 'text/html', size: 18 },
+      { filename: 'ü.pdf', content_type: 'application/pdf', size: 3 },
+    ],
+  })
+  expect(at(detail.body, 'data', 'headers')).toContainEqual({ name: 'X-Note', value: 'Zürich' })
+
+  const unread = async () => subjectsOf(await api('GET', '/v1/captured-emails?unread=true')).length
+  expect(await unread()).toBe(1)
+  expect(at((await api('PATCH', `/v1/captured-emails/${id}`, { read: true })).body, 'data', 'read')).toBe(true)
+  expect([await unread(), subjectsOf(await api('GET', '/v1/captured-emails?unread=false')).length]).toEqual([0, 1])
+  expect(at((await api('GET', `/v1/captured-emails/${id}`)).body, 'data', 'read')).toBe(true)
+  await api('PATCH', `/v1/captured-emails/${id}`, { read: false })
+  expect(await unread()).toBe(1)
+
+  const file = (n: string) =>
+    fetch(`${service.url}/v1/captured-emails/${id}/attachments/${n}`, {
+      headers: { authorization: `Bearer ${service.key}` },
+    })
+  const script = await file('0')
+  expect([script.headers.get('content-type'), script.headers.get('content-disposition'), await script.text()]).toEqual([
+    'application/octet-stream',
+    'attachment; filename="a.html"',
+    '<script>1</script>',
+  ])
+  for (const n of ['2', '-1', '00', 'x']) expect([n, (await file(n)).status]).toEqual([n, 404])
+})
+
+// Proves: email-34
+test('deletion removes captures, not emails; other accounts and system mail are never seen', async () => {
+  await using service = await startService()
+  const { api } = service
+  const first = await capture(service, { subject: 'First' })
+  await capture(service, { subject: 'Second', to: ['bob@x.test', 'cy@y.test'] })
+  const stranger = await service.newAccount()
+  const key = await service.newKey([], stranger)
+  const asStranger = (method: string, path: string, body?: unknown) => api(method, path, body, { key })
+  expect(rowsOf(await asStranger('GET', '/v1/captured-emails'))).toEqual([])
+  for (const [method, action, body] of [
+    ['GET', ''],
+    ['PATCH', '', { read: true }],
+    ['DELETE', ''],
+    ['POST', '/check-links'],
+    ['GET', '/attachments/0'],
+  ] as const)
+    expect((await asStranger(method, `/v1/captured-emails/${first}${action}`, body)).status).toBe(404)
+  expect((await asStranger('DELETE', '/v1/captured-emails')).body).toEqual({ data: { deleted: 0 } })
+
+  expect((await api('DELETE', `/v1/captured-emails/${first}`)).status).toBe(204)
+  expect((await api('GET', `/v1/captured-emails/${first}`)).body).toMatchObject({ code: 'captured_email_not_found' })
+  expect((await api('GET', `/v1/emails/${first}/captured`)).status).toBe(404)
+  expect((await api('GET', `/v1/emails/${first}`)).status).toBe(200)
+  expect(subjectsOf(await api('GET', '/v1/captured-emails'))).toEqual(['Second'])
+  expect((await api('DELETE', '/v1/captured-emails')).body).toEqual({ data: { deleted: 1 } })
+  expect(rowsOf(await api('GET', '/v1/captured-emails'))).toEqual([])
+  expect(service.opened.captures.list({ limit: 10 })).toEqual([])
+})
+
+test('mail of the service itself, such as a reset of the password, has no row', async () => {
+  await using service = await startService({ TASSIS_SYSTEM_FROM: 'service@sender.test' })
+  const { app, actor } = service
+  await createTestUser(app, actor, 'ada@people.test', 'owner')
+  app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sender.test'")
+  await fetch(`${service.url}/v1/auth/password-reset`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ email: 'ada@people.test' }),
+  })
+  await eventually(() => service.opened.captures.list({ limit: 1 })[0])
+  expect(rowsOf(await service.api('GET', '/v1/captured-emails'))).toEqual([])
+})
+
+test('a viewer reads captured mail and changes none of it', async () => {
+  await using service = await startService()
+  await createTestUser(service.app, service.actor, 'vera@people.test', 'viewer')
+  const id = await capture(service)
+  const { ask } = await signIn(service, 'vera@people.test')
+  expect((await ask('GET', `/v1/captured-emails/${id}`)).status).toBe(200)
+  for (const [method, path, body] of [
+    ['PATCH', `/v1/captured-emails/${id}`, { read: true }],
+    ['DELETE', `/v1/captured-emails/${id}`],
+    ['DELETE', '/v1/captured-emails'],
+    ['POST', `/v1/captured-emails/${id}/check-links`],
+  ] as const)
+    expect([method, (await ask(method, path, body)).status]).toEqual([method, 403])
+})
+
+test('captures of a version without an inbox are listed at the next start, once', async () => {
+  await using fixture = createStore({ maxAgeMs: hours(1) })
+  const head = 'From: Ada <ada@sender.test>\r\nSubject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=\r\n\r\nHello.\r\n'
+  const raw = Buffer.from(head)
+  const base = { ownerId: 1, mailFrom: 'b-1@sender.test', raw }
+  await fixture.store.save({ ...base, recipientId: 1, emailId: 7, rcptTo: 'bob@x.test' })
+  await fixture.store.save({ ...base, recipientId: 2, emailId: 7, rcptTo: 'cy@x.test' })
+  await fixture.store.save({ ...base, recipientId: 3, emailId: 8, rcptTo: 'of-the-service@x.test' })
+  const read = () =>
+    fixture.store.db.query<{ email_id: number; subject: string; search_text: string }, []>('SELECT * FROM inbox').all()
+  expect(read()).toEqual([])
+  const findAccount = (recipientId: number) => (recipientId === 3 ? undefined : 5)
+  fixture.store.fillInbox(findAccount)
+  expect(read()).toEqual([
+    expect.objectContaining({
+      email_id: 7,
+      account_id: 5,
+      subject: 'Grüße',
+      search_text: 'ada <ada@sender.test>\ngrüße\nbob@x.test\ncy@x.test\n',
+    }),
+  ])
+  await fixture.store.remove([7])
+  expect(read()).toEqual([])
+  await fixture.store.save({ ...base, recipientId: 4, emailId: 9, rcptTo: 'bob@x.test' })
+  fixture.store.fillInbox(findAccount)
+  expect(read()).toEqual([])
+  await fixture.store.save({ ...base, recipientId: 5, emailId: 10, accountId: 5, rcptTo: 'bob@x.test' })
+  fixture.clock.advance(hours(2))
+  await fixture.store.purge()
+  expect(read()).toEqual([])
+})
