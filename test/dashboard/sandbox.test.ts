@@ -133,7 +133,7 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
 
   test('shows content, headers, source, attachments, and checks HTML and links', async () => {
     await using service = await createService()
-    const links = ['http://127.0.0.1:1/closed', 'https://shop.test/unsubscribe?u=1']
+    const links = ['http://127.0.0.2:1/closed', 'https://shop.test/unsubscribe?u=1']
     const id = await capture(service, {
       html_body: `<style>p { display: grid }</style>\n<p>Hello <a href="${links[0]}">Shop</a> <a href="${links[1]}">Leave</a></p>\n<video></video>`,
       headers: { 'X-Note': 'Zürich' },
