@@ -36,18 +36,29 @@ function compressOnce(content: Uint8Array): ReadEncoded {
   return (encoding) => {
     const known = encoded.get(encoding)
     if (known) return known
-    const compressed = compress(content, encoding)
+    const compressed = compress(content, encoding, QUICK_QUALITY)
     encoded.set(encoding, compressed)
     return compressed
   }
 }
 
-/** Compresses as well as the encoding can. */
-export function compress(content: Uint8Array, encoding: Encoding): Uint8Array {
+/** For files that are compressed at their first request: at the best quality that takes seconds. */
+const QUICK_QUALITY = 4
+
+/** Compresses as well as the encoding can, or with less effort. @param quality of brotli, 0 to 11 */
+export function compress(
+  content: Uint8Array,
+  encoding: Encoding,
+  quality: number = constants.BROTLI_MAX_QUALITY,
+): Uint8Array {
   if (encoding === 'identity') return content
   if (encoding === 'gzip') return gzipSync(content, { level: 9 })
   return brotliCompressSync(content, {
-    params: { [constants.BROTLI_PARAM_SIZE_HINT]: content.length, [constants.BROTLI_PARAM_LGWIN]: 24 },
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: quality,
+      [constants.BROTLI_PARAM_SIZE_HINT]: content.length,
+      [constants.BROTLI_PARAM_LGWIN]: 24,
+    },
   })
 }
 
