@@ -353,6 +353,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     expect(await remove.getAttribute('aria-description')).toContain('Every send without a stream')
     // The tooltip of a button under the pointer would use the key.
     await page.mouse.move(0, 0)
+    await page.getByRole('tooltip').waitFor({ state: 'hidden' })
     await page.keyboard.press('Escape')
     await heading(page, 'Streams')
     await expectUnharmed(dashboard)
