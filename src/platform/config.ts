@@ -97,7 +97,7 @@ export function readSettings(
       if (value === undefined) {
         const where = source === 'environment' ? variable : `${tomlKey} in ${file}`
         throw new ConfigError(
-          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${String(rawValue)}"`}; allowed is ${setting.allowed}.`,
+          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${withoutCredentials(String(rawValue))}"`}; allowed is ${setting.allowed}.`,
         )
       }
       values[name] = value
@@ -115,6 +115,9 @@ export function readSettings(
   const config = values as Config
   return { config: { ...config, dataDir: resolve(config.dataDir) }, report }
 }
+
+/** A rejected URL may hold a password: `https://user:password@host` becomes `https://…@host`. */
+const withoutCredentials = (text: string): string => text.replace(/\/\/[^/@\s]*@/g, '//…@')
 
 function formatValue(setting: Setting<unknown>, value: unknown): string {
   if (setting.secret) return value === '' ? '' : '(set)'

@@ -225,6 +225,10 @@ test('the queue has what waits, its account and its reason, and the recipients o
     'x@one.test',
     'y@one.test',
   ])
+  expect(listEntries('operator.viewed')[0]).toMatchObject({
+    type: 'queue_lane',
+    id: `${service.actor.accountId}:one.test`,
+  })
   expect((await operator.ask('GET', '/v1/operator/queue/recipients')).status).toBe(422)
   expect((await operator.ask('GET', '/v1/operator/queue?lanes=1')).status).toBe(422)
 })

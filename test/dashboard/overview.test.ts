@@ -9,7 +9,13 @@ import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 
-const NOTHING = { account: undefined, domains: undefined, webhooks: undefined, deadLetters: undefined }
+const NOTHING = {
+  capturesMail: false,
+  account: undefined,
+  domains: undefined,
+  webhooks: undefined,
+  deadLetters: undefined,
+}
 
 const account = (fields: Partial<AccountRecord>): AccountRecord => ({
   id: 'a',
@@ -67,6 +73,12 @@ describe('notices', () => {
     expect(listNotices(NOTHING)).toEqual([])
     const domains = [{ id: 'd', domain: 'a.example', lost_records: [] } as unknown as DomainWire]
     expect(listNotices({ ...NOTHING, account: account({}), domains, webhooks: [] })).toEqual([])
+  })
+
+  test('say that a server in capture mode delivers nothing', () => {
+    expect(listNotices({ ...NOTHING, capturesMail: true })).toMatchObject([
+      { title: 'This server delivers no mail', action: { to: '/sandbox' } },
+    ])
   })
 
   test('name the records that a domain lost, and until when it sends', () => {

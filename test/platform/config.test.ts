@@ -56,6 +56,7 @@ describe('the error for a wrong value is one sentence with the setting, the valu
 
 test('the error for a wrong secret does not repeat it', () => {
   expect(errorOf({ TASSIS_RELAY_URL: 'http://user:hunter2@relay' })).not.toContain('hunter2')
+  expect(errorOf({ TASSIS_LLM_URL: 'ftp://user:hunter2@llm.test' })).toContain('"ftp://…@llm.test"')
 })
 
 test('a misspelt variable and an unknown key in the file are refused', () => {

@@ -87,7 +87,8 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
     .get(
       '/queue/recipients',
       async ({ actor, query }) => {
-        await recordView(actor, { name: 'queue' })
+        // Addresses of other accounts: the entry names the lane.
+        await recordView(actor, { name: 'queue_lane', id: query.lane })
         return dataBody(listLaneRecipients(app.db, query.lane, MAX_RECIPIENTS))
       },
       {

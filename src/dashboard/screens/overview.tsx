@@ -25,7 +25,7 @@ export function OverviewScreen() {
 
 /** Checklist and notices, which share their data. */
 function Setup() {
-  const { user } = useSession()
+  const { user, captures_mail: capturesMail } = useSession()
   const queries = useOverviewQueries()
   const { account, domains, keys, sent, webhooks, deadLetters } = queries
   const all: readonly UseQueryResult<unknown>[] = Object.values(queries)
@@ -41,6 +41,7 @@ function Setup() {
     hasAuthenticator: user.totp_enabled,
   })
   const notices = listNotices({
+    capturesMail,
     account: account.data?.data,
     domains: domains.data?.data,
     webhooks: webhooks.data?.data,

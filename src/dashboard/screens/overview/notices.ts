@@ -22,6 +22,7 @@ export interface Notice {
 }
 
 interface NoticeFacts {
+  readonly capturesMail: boolean
   readonly account: AccountRecord | undefined
   readonly domains: readonly DomainWire[] | undefined
   readonly webhooks: readonly WebhookRecord[] | undefined
@@ -32,14 +33,23 @@ interface NoticeFacts {
 const UNLIMITED = 2147483647
 const QUOTA_WARNING_FRACTION = 0.8
 
-export function listNotices({ account, domains, webhooks, deadLetters }: NoticeFacts): Notice[] {
+export function listNotices({ capturesMail, account, domains, webhooks, deadLetters }: NoticeFacts): Notice[] {
   return [
+    ...(capturesMail ? [CAPTURE_NOTICE] : []),
     ...(account?.paused ? [toPauseNotice(account.paused)] : []),
     ...(domains ?? []).flatMap(listDomainNotices),
     ...(webhooks ?? []).flatMap(listWebhookNotices),
     ...(deadLetters ? listDeadLetterNotices(deadLetters) : []),
     ...(account ? listQuotaNotices(account) : []),
   ]
+}
+
+const CAPTURE_NOTICE: Notice = {
+  key: 'capture',
+  level: 'warning',
+  title: 'This server delivers no mail',
+  text: 'Its delivery mode is capture: all mail is captured instead, and counted as sent and delivered.',
+  action: { label: 'See captured mail', to: '/sandbox' },
 }
 
 const toPauseNotice = ({ reason, since }: NonNullable<AccountRecord['paused']>): Notice => ({

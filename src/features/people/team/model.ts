@@ -47,6 +47,9 @@ export const SessionState = Type.Object({
   account: Type.Object(MEMBERSHIP_FIELDS, { description: 'The account in which requests with this session act.' }),
   role: Type.String({ description: 'Role of the user in this account: owner, admin, developer or viewer.' }),
   accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'All accounts of the user.' }),
+  captures_mail: Type.Boolean({
+    description: 'Whether the service delivers nothing: all mail is captured, and counted as delivered.',
+  }),
   csrf_token: Type.String({
     description: 'Send it in the header X-CSRF-Token of every request of this session that changes something.',
   }),
@@ -165,6 +168,7 @@ export const sessionWire = (
   account: membershipWire(membership),
   role: membership.role,
   accounts: listMemberships(app.db, user.id).map(membershipWire),
+  captures_mail: app.config.delivery === 'capture',
   csrf_token: getCsrfToken(app, id),
 })
 

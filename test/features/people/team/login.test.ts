@@ -51,6 +51,7 @@ describe('signing in', () => {
           account,
           role: 'owner',
           accounts: [account],
+          captures_mail: false,
           csrf_token: expect.stringMatching(/^[\w-]{43}$/),
         },
       },
