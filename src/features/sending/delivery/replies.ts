@@ -62,14 +62,20 @@ function chooseAction(
       return phase !== 'session' && isPermanentlyInvalid(reply, phase) ? 'suppress' : general
     case 'suspend_source':
     case 'suspend_provider':
-      // From RCPT on, the words may be those of one customer of the provider, who must not stop the mail to all others.
-      // A server of no known provider may: only its own mail waits.
-      return phase === 'session' || phase === 'mail' || provider === undefined || rule.provider === provider
-        ? rule.action
-        : 'slow'
+      return maySuspend(rule, reply, phase, provider) ? rule.action : 'slow'
     case 'slow':
       return 'slow'
     default:
       return general
   }
+}
+
+/**
+ * Whether a reply may stop all mail to a provider. From RCPT on, a permanent rejection may be in the words of one of its
+ * customers, who must not stop the mail to all others; only the provider's own codes and temporary rejections count. The
+ * server of an unknown provider may always: only its own mail waits.
+ */
+function maySuspend(rule: ReplyRule, reply: SmtpReply, phase: Phase, provider: string | undefined): boolean {
+  if (provider === undefined || phase === 'session' || phase === 'mail') return true
+  return rule.provider === provider && (rule.hasCodes || reply.code < 500)
 }

@@ -23,6 +23,8 @@ export interface ReplyRule {
   readonly suspendMs?: number
   readonly waitMs?: number
   readonly alert: boolean
+  /** Whether it names enhanced status codes. */
+  readonly hasCodes: boolean
   /** Matches the words; never matches when the rule has no patterns. */
   readonly pattern: RegExp
   readonly matches: (facts: ReplyFacts) => boolean
@@ -129,7 +131,10 @@ function parseCodes(text: string): (status: string | undefined) => boolean {
   }
 }
 
-function toEffect(entry: Effect, category: BounceCategory): Omit<ReplyRule, 'id' | 'category' | 'pattern' | 'matches'> {
+function toEffect(
+  entry: Effect,
+  category: BounceCategory,
+): Pick<ReplyRule, 'action' | 'suspendMs' | 'waitMs' | 'alert'> {
   const { action, suspend, wait, alert } = { ...RULE_TABLE.defaults[category], ...entry }
   return {
     alert: alert === true,
@@ -151,6 +156,7 @@ function toRule(entry: RuleEntry): ReplyRule {
     category,
     ...(provider !== undefined && { provider }),
     ...toEffect(entry, category),
+    hasCodes: codes !== undefined,
     pattern,
     matches: (facts) =>
       (!areCodes || areCodes.some((isCode) => isCode(facts.status))) &&
@@ -193,6 +199,7 @@ export const RULES_BY_CODE: ReadonlyMap<string, CodeRule> = new Map(
       id: `X.${code}`,
       category: entry.category,
       ...toEffect(entry, entry.category),
+      hasCodes: true,
       pattern: NOTHING,
       matches: ({ status }) => status?.slice(2) === code,
       isDecisive: entry.decisive === true,

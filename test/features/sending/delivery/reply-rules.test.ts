@@ -11,7 +11,8 @@ const REGISTERED: Readonly<Record<string, number>> = { 0: 0, 1: 10, 2: 4, 3: 6, 
 const REGISTERED_CODES = Object.entries(REGISTERED).flatMap(([subject, last]) =>
   Array.from({ length: last + 1 }, (_, detail) => `${subject}.${detail}`),
 )
-const ACTIONS = ['suppress', 'retry', 'slow', 'suspend_source', 'suspend_provider']
+/** Not `suspend_source`: any server can claim that our IP is listed, and must not stop all our mail. */
+const ACTIONS = ['suppress', 'retry', 'slow', 'suspend_provider']
 const CATEGORIES =
   'invalid_recipient mailbox_full inactive_mailbox spam_content policy authentication reputation rate_limited message_too_large dns_failure tls_failure protocol_error relay_denied expired unknown'.split(
     ' ',
@@ -51,7 +52,7 @@ describe('replies.toml', () => {
   test('gives each suspension a time, and suspends only for what is deferred', () => {
     for (const { id, category, ...own } of rules) {
       const { action, suspend } = { ...RULE_TABLE.defaults[category], ...own }
-      if (action !== 'suspend_source' && action !== 'suspend_provider') continue
+      if (action !== 'suspend_provider') continue
       expect([id, category === 'reputation' || category === 'rate_limited']).toEqual([id, true])
       expect([id, suspend]).toEqual([id, expect.stringMatching(/^\d+[mh]$/)])
     }
@@ -71,11 +72,11 @@ describe('a decision', () => {
       decideReply(listed, phase, undefined).action,
     ])
     expect(actions).toEqual([
-      ['suspend_source', 'suspend_source'],
-      ['suspend_source', 'suspend_source'],
-      ['slow', 'suspend_source'],
-      ['slow', 'suspend_source'],
-      ['slow', 'suspend_source'],
+      ['suspend_provider', 'suspend_provider'],
+      ['suspend_provider', 'suspend_provider'],
+      ['slow', 'suspend_provider'],
+      ['slow', 'suspend_provider'],
+      ['slow', 'suspend_provider'],
     ])
   })
 
@@ -89,8 +90,8 @@ describe('a decision', () => {
   test('has a time to suspend, and none for any other action', () => {
     const decide = (text: string) =>
       decideReply(makeReply(Number(text.slice(0, 3)), [text.slice(4)]), 'mail', 'microsoft')
-    expect(decide('451 4.7.650 limited')).toMatchObject({ action: 'suspend_source', suspendMs: minutes(10) })
-    expect(decide('550 5.7.606 banned')).toMatchObject({ action: 'suspend_source', suspendMs: hours(4) })
+    expect(decide('451 4.7.650 limited')).toMatchObject({ action: 'suspend_provider', suspendMs: minutes(10) })
+    expect(decide('550 5.7.606 banned')).toMatchObject({ action: 'suspend_provider', suspendMs: hours(4) })
     expect(decide('451 4.7.500 busy')).not.toHaveProperty('suspendMs')
   })
 
@@ -137,7 +138,7 @@ describe('the wait that a reply names', () => {
     expect(decide(450, '4.2.0 Greylisted, retry in 20 minutes')).toMatchObject({ action: 'retry', waitMs: minutes(20) })
     expect(decide(550, '5.1.1 User unknown, retry in 20 minutes')).not.toHaveProperty('waitMs')
     expect(decide(554, '5.7.1 blocked using zen.spamhaus.org, retry in 20 minutes')).toMatchObject({
-      action: 'suspend_source',
+      action: 'suspend_provider',
       waitMs: minutes(20),
     })
   })
