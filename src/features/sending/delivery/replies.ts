@@ -38,7 +38,7 @@ export function decideReply(reply: SmtpReply, phase: Phase, provider: string | u
   const { id, category, alert } = rule
   const isDeferred = isDeferral(reply, category)
   const action = chooseAction(rule, reply, phase, provider, isDeferred)
-  const waitMs = isDeferred ? (findNamedWait(reply.text) ?? rule.waitMs) : undefined
+  const waitMs = isDeferred ? findNamedWait(reply.text) : undefined
   const isSuspended = action === 'suspend_source' || action === 'suspend_provider'
   return {
     rule: id,
