@@ -35,6 +35,7 @@ import { findSiteRejection } from './site-rejection.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
+import { MAX_SESSION_AGE_MS, type TotalLimits } from './worker-shares.ts'
 
 /** The reason of a lane whose mail is not due yet. */
 export const NOT_DUE_REASON = 'waits for its time'
@@ -117,7 +118,11 @@ export class DeliveryScheduler {
         const { lane, worker } = attempt
         attempt.sentToWorkerAt = clock.now()
         attempt.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
-        this.#pool?.start(worker, prepared, { owner: this.#ownerOf(accountOfLane(lane)), isBulk: isBulkLane(lane) })
+        this.#pool?.start(worker, prepared, {
+          owner: this.#ownerOf(accountOfLane(lane)),
+          isBulk: isBulkLane(lane),
+          limits: attempt.limits,
+        })
         this.#renderQueue.leave(attempt)
       },
       isBulk: (attempt) => isBulkLane(attempt.lane),
@@ -138,9 +143,6 @@ export class DeliveryScheduler {
         contentFolder: join(config.dataDir, 'content'),
         ehloName: config.hostname,
         outboundIps: config.outboundIps,
-        connectionsPerSite: config.connectionsPerSite,
-        messagesPerConnection: config.messagesPerConnection,
-        connectionIdleMs: seconds(config.connectionIdleSeconds),
         tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
@@ -282,6 +284,7 @@ export class DeliveryScheduler {
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
     }
+    const limits = this.#limitsOf(route)
     const attempts = claimed.map(
       (recipient): InFlightAttempt => ({
         ...recipient,
@@ -290,7 +293,8 @@ export class DeliveryScheduler {
         destination,
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
-        worker: this.#pool?.workerOf(route.site) ?? 0,
+        limits,
+        worker: this.#pool?.assign(limits, isBulkLane(lane.name)) ?? 0,
         settling: undefined,
       }),
     )
@@ -324,6 +328,18 @@ export class DeliveryScheduler {
     await settleUnroutable(this.#app, lane.name, unroutable)
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
+  }
+
+  /** The limits of the connections for a route, over all Workers. */
+  #limitsOf({ site }: Route): TotalLimits {
+    const { connectionsPerSite, messagesPerConnection, connectionIdleSeconds } = this.#app.config
+    return {
+      key: site,
+      connections: connectionsPerSite,
+      messagesPerConnection,
+      maxAgeMs: MAX_SESSION_AGE_MS,
+      idleMs: seconds(connectionIdleSeconds),
+    }
   }
 
   #startJob(attempt: InFlightAttempt, route: Route): void {
@@ -452,6 +468,7 @@ export class DeliveryScheduler {
   #releaseResources(attempt: InFlightAttempt): void {
     this.#renderQueue.leave(attempt)
     this.#memoryQueue.release(attempt)
+    this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
