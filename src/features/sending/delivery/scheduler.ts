@@ -147,7 +147,7 @@ export class DeliveryScheduler {
       },
       clock,
       log,
-      onMessage: (_, message) => this.#onMessage(message),
+      onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
     await this.#releaseOverdueMail()
@@ -393,11 +393,13 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }
 
-  #onMessage(message: FromWorker): void {
-    const attempt = this.#attempts.findUnsettled(message.recipientId)
-    if (!attempt) return
-    if (message.type === 'begin') void this.#attempts.begin(attempt)
-    else this.#onOutcome(attempt, message)
+  #onMessages(messages: readonly FromWorker[]): void {
+    for (const message of messages) {
+      const attempt = this.#attempts.findUnsettled(message.recipientId)
+      if (!attempt) continue
+      if (message.type === 'begin') void this.#attempts.begin(attempt)
+      else this.#onOutcome(attempt, message)
+    }
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
