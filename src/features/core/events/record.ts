@@ -103,8 +103,8 @@ export interface NewEvent {
 }
 
 const sql = prepareStatements((db) => ({
-  nextSeq: db.prepare<{ last_seq: number }, [number]>(
-    'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 1) ON CONFLICT DO UPDATE SET last_seq = last_seq + 1 RETURNING last_seq',
+  nextSeqs: db.prepare<{ last_seq: number }, [number, number]>(
+    'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, ?) ON CONFLICT DO UPDATE SET last_seq = last_seq + excluded.last_seq RETURNING last_seq',
   ),
   insert: db.prepare(
     'INSERT INTO events (account_id, seq, type, at, email_id, recipient_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -122,20 +122,22 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** Records one event and counts it in its hour. Returns its sequence number in the account. */
-export function record(tx: Tx, event: NewEvent): number {
-  const statements = sql(tx.db)
-  const seq = statements.nextSeq.get(event.accountId)?.last_seq ?? 0
-  statements.insert.run(
-    event.accountId,
-    seq,
-    toEventCode(event.type),
-    event.at,
-    event.emailId ?? null,
-    event.recipientId ?? null,
-    event.data ? JSON.stringify(event.data) : null,
-  )
-  count(tx, event.accountId, `event:${event.type}`, event.at, 1)
-  return seq
+export const record = (tx: Tx, event: NewEvent): number => recordAll(tx, event.accountId, [event])
+
+/**
+ * Records events of one account in this order and counts each in its hour. Returns the sequence number of the last.
+ * Cheaper than recording them one by one.
+ */
+export function recordAll(tx: Tx, accountId: number, events: readonly Omit<NewEvent, 'accountId'>[]): number {
+  const { nextSeqs, insert } = sql(tx.db)
+  const last = nextSeqs.get(accountId, events.length)?.last_seq ?? 0
+  for (const [index, { type, at, emailId, recipientId, data }] of events.entries()) {
+    const seq = last - events.length + index + 1
+    const json = data ? JSON.stringify(data) : null
+    insert.run(accountId, seq, toEventCode(type), at, emailId ?? null, recipientId ?? null, json)
+    count(tx, accountId, `event:${type}`, at, 1)
+  }
+  return last
 }
 
 /** The sequence number of an account's newest event; 0 if it has none. */

@@ -15,11 +15,12 @@ import { countDue, findFirstDue, readOpenLanes } from '#features/sending/queue/q
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
+import { readSnapshot } from '#platform/db/open.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type ClaimedRecipients, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { type ClaimedRecipient, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -278,7 +279,7 @@ export class DeliveryScheduler {
     const limit = countDue(this.#app.db, lane.name, now, max)
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     this.#sites.acquireSlots(destination, limit, lane.name)
-    let claimed: ClaimedRecipients = []
+    let claimed: ClaimedRecipient[] = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
@@ -299,7 +300,10 @@ export class DeliveryScheduler {
       }),
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
-    for (const attempt of attempts) this.#startJob(attempt, route)
+    // One snapshot, because each read outside of it would acquire the lock of the database again.
+    readSnapshot(this.#app.db, () => {
+      for (const attempt of attempts) this.#startJob(attempt, route)
+    })
     this.#watchSlowAttempts()
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
@@ -344,7 +348,7 @@ export class DeliveryScheduler {
 
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
-      const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
+      const built = this.#jobs.build(attempt, attempt.mail.address, route)
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
       else this.#memoryQueue.enqueue(attempt, built)
@@ -397,7 +401,7 @@ export class DeliveryScheduler {
     for (const message of messages) {
       const attempt = this.#attempts.findUnsettled(message.recipientId)
       if (!attempt) continue
-      if (message.type === 'begin') void this.#attempts.begin(attempt)
+      if (message.type === 'begin') this.#attempts.begin(attempt)
       else this.#onOutcome(attempt, message)
     }
   }
