@@ -159,12 +159,13 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           kind: 'bounced',
           bounceType: 'hard',
           category: unroutable.category,
+          rule: 'no-route',
           reply: unroutable.text,
           // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
           // exist now may exist tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
-      : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
+      : { kind: 'deferred', category: unroutable.category, rule: 'no-route', reason: unroutable.text, reply: undefined }
   // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
   // would stay in delivery until the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
@@ -215,7 +216,14 @@ function expireHeld(
   // schedule has attempts.
   if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
-  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
+  const verdict: Verdict = {
+    kind: 'deferred',
+    category: 'connection_failure',
+    rule: 'site-backoff',
+    reason,
+    reply: undefined,
+    siteFailures,
+  }
   for (const claimed of claimLane(app, tx, lane, { limit: HELD_BATCH_SIZE, now, dueSince }))
     writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

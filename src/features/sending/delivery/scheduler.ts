@@ -31,6 +31,7 @@ import type { AttemptResult, AttemptSession, FromWorker, Route } from './protoco
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
+import { ReplyAlerts } from './reply-alerts.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
 import { findSiteRejection } from './site-rejection.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
@@ -74,6 +75,7 @@ export class DeliveryScheduler {
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
+  readonly #alerts: ReplyAlerts
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -89,6 +91,7 @@ export class DeliveryScheduler {
     this.#app = app
     this.#capture = capture
     this.#jobs = new JobBuilder(app)
+    this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -418,6 +421,7 @@ export class DeliveryScheduler {
         : attemptVerdict
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
+    this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: undefined, session })
     void this.#attempts.settle(attempt, verdict, session)
   }
 
@@ -538,6 +542,7 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
     ? {
         kind: 'deferred',
         category: 'unknown',
+        rule: 'worker-ended',
         reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }
