@@ -18,6 +18,8 @@ import type { TotalLimits } from './worker-shares.ts'
 export interface InFlightAttempt extends AttemptState {
   readonly lane: string
   readonly destination: Destination
+  /** State of the pair of the destination when the attempt was claimed. */
+  readonly pairGeneration: number
   readonly limits: TotalLimits
   readonly worker: number
   /** Undefined until the attempt has memory and its message is rendered. */
