@@ -155,12 +155,13 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           kind: 'bounced',
           bounceType: 'hard',
           category: unroutable.category,
+          rule: 'no-route',
           reply: unroutable.text,
           // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
           // exist now may exist tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
-      : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
+      : { kind: 'deferred', category: unroutable.category, rule: 'no-route', reason: unroutable.text, reply: undefined }
   // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
   // would stay in delivery until the next start.
   const settled = await app.commit.writeFromReserve((tx) => {

@@ -37,6 +37,7 @@ import type { TrafficOutcome } from './providers/traffic.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
+import { ReplyAlerts } from './reply-alerts.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
@@ -81,6 +82,7 @@ export class DeliveryScheduler {
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
+  readonly #alerts: ReplyAlerts
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -96,6 +98,7 @@ export class DeliveryScheduler {
     this.#app = app
     this.#capture = capture
     this.#jobs = new JobBuilder(app)
+    this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -484,7 +487,7 @@ export class DeliveryScheduler {
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
     const failures = this.#learn(attempt, result, session)
-    const attemptVerdict = toVerdict(result)
+    const attemptVerdict = toVerdict(result, providerOf(attempt))
     const verdict =
       failures > 0 && attemptVerdict.kind === 'deferred'
         ? { ...attemptVerdict, siteFailures: failures }
@@ -493,6 +496,7 @@ export class DeliveryScheduler {
     if (outcome) attempt.destination.pair.traffic.count(outcome, this.#app.clock.now())
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
+    this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: providerOf(attempt), session })
     void this.#attempts.settle(attempt, verdict, session)
   }
 
@@ -505,7 +509,7 @@ export class DeliveryScheduler {
     const { siteName, pair } = attempt.destination
     const at = this.#pairs.instant()
     const site = this.#sites.getSite(siteName)
-    const action = findPairAction(result, pair.state.suspension !== undefined)
+    const action = findPairAction(result, providerOf(attempt), pair.state.suspension !== undefined)
     if (session) this.#sites.recordSession(site)
     if (action) {
       const pairs = action.kind === 'suspend_source' ? this.#pairs.pairsOfSource(pair.sourceIp) : [pair]
@@ -639,6 +643,10 @@ export class DeliveryScheduler {
   }
 }
 
+/** The provider of an attempt, by its name in providers.toml. */
+const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>
+  pair.provider.isNamed ? pair.provider.name : undefined
+
 /** What is counted for a verdict; the others say nothing about the provider. */
 const TRAFFIC_OUTCOMES: Partial<Record<Verdict['kind'], TrafficOutcome>> = {
   sent: 'accepted',
@@ -666,6 +674,7 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
     ? {
         kind: 'deferred',
         category: 'unknown',
+        rule: 'worker-ended',
         reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }

@@ -95,6 +95,7 @@ export class WaitNotes<T extends { readonly name: string }> {
     const verdict: Verdict = {
       kind: 'deferred',
       category: 'connection_failure',
+      rule: 'site-backoff',
       reason,
       reply: undefined,
       siteFailures: failures,

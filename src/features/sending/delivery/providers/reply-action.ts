@@ -4,6 +4,7 @@
  */
 import { seconds } from '#platform/units.ts'
 import type { AttemptResult } from '../protocol.ts'
+import { decideReply } from '../replies.ts'
 import { findSiteRejection } from '../site-rejection.ts'
 
 export interface PairAction {
@@ -16,16 +17,39 @@ export interface PairAction {
   readonly durationMs: number
 }
 
+/** After a reply that ends all sessions but has no rule of its own: most often the server is busy for moments. */
+const MIN_SUSPENSION_MS = seconds(30)
+
 /**
  * Undefined when a result says nothing about other mail to the provider.
+ * @param provider its name in providers.toml; undefined when it has no entry
  * @param isProbe whether the pair is suspended: then a session that the provider ends is as good as a rejection, or
  *   probes would use up the queue
  */
-export function findPairAction(result: AttemptResult, isProbe: boolean): PairAction | undefined {
-  if (isProbe && (result.kind === 'lost' || result.kind === 'uncertain'))
-    return { kind: 'suspend_provider', rule: 'session-lost', reason: result.failure.message, durationMs: 0 }
-  if (result.kind !== 'refused') return undefined
-  const reason = findSiteRejection(result)
-  if (reason === undefined) return undefined
-  return { kind: 'suspend_provider', rule: 'session-refused', reason, durationMs: seconds(30) }
+export function findPairAction(
+  result: AttemptResult,
+  provider: string | undefined,
+  isProbe: boolean,
+): PairAction | undefined {
+  switch (result.kind) {
+    case 'lost':
+    case 'uncertain':
+      return isProbe
+        ? { kind: 'suspend_provider', rule: 'connection-lost', reason: result.failure.message, durationMs: 0 }
+        : undefined
+    case 'unreachable':
+    case 'refused': {
+      if (!result.reply) return undefined
+      const { text: reason } = result.reply
+      const phase = result.kind === 'refused' ? result.phase : 'session'
+      const { rule, action, suspendMs = MIN_SUSPENSION_MS } = decideReply(result.reply, phase, provider)
+      if (action === 'slow' || action === 'suspend_provider' || action === 'suspend_source')
+        return { kind: action, rule, reason, durationMs: suspendMs }
+      // The hosts of a site that greet nobody are a matter of the site.
+      const endsSessions = result.kind === 'refused' && findSiteRejection(result) !== undefined
+      return endsSessions ? { kind: 'suspend_provider', rule, reason, durationMs: MIN_SUSPENSION_MS } : undefined
+    }
+    default:
+      return undefined
+  }
 }
