@@ -293,32 +293,26 @@ export class Pair {
     this.#successes = 0
     this.#changedAtMs = monotonicMs
     const { perSecond } = this.provider.policy
-    this.#perSecond = resize(this.#perSecond, perSecond * state.factor, seconds(1), monotonicMs)
+    this.#perSecond = this.#resize(this.#perSecond, perSecond * state.factor, seconds(1), monotonicMs)
     const perMinute = this.#limitPerMinute
-    this.#perMinute = resize(
+    this.#perMinute = this.#resize(
       this.#perMinute,
       perMinute === Number.POSITIVE_INFINITY ? 0 : perMinute,
       minutes(1),
       monotonicMs,
     )
   }
+
+  /** A bucket with this limit; undefined when the limit is 0. A new one of a lowered rate begins without a burst. */
+  #resize(bucket: TokenBucket | undefined, limit: number, windowMs: number, nowMs: number): TokenBucket | undefined {
+    if (limit === 0) return undefined
+    bucket?.setLimit(limit, nowMs)
+    return bucket ?? new TokenBucket(limit, windowMs, nowMs, this.isNormal)
+  }
 }
 
 export const keyOfPair = (provider: string, sourceIp: string): string =>
   sourceIp === '' ? provider : `${provider} from ${sourceIp}`
-
-/** A bucket with this limit; undefined when the limit is 0. */
-function resize(
-  bucket: TokenBucket | undefined,
-  limit: number,
-  windowMs: number,
-  nowMs: number,
-): TokenBucket | undefined {
-  if (limit === 0) return undefined
-  if (!bucket) return new TokenBucket(limit, windowMs, nowMs)
-  bucket.setLimit(limit, nowMs)
-  return bucket
-}
 
 /** Milliseconds until a bucket has what flows in during `WAKE_INTERVAL_MS`, at least one token. */
 const waitMs = (bucket: TokenBucket | undefined, nowMs: number): number =>

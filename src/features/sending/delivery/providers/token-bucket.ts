@@ -11,6 +11,7 @@ const BURST_FRACTION = 0.1
 
 export class TokenBucket {
   readonly #windowMs: number
+  #limit = 0
   #capacity = 1
   #perMs = 0
   #tokens = 1
@@ -19,17 +20,20 @@ export class TokenBucket {
   /**
    * @param limit tokens in any window; may be a fraction
    * @param windowMs length of the window
+   * @param hasBurst whether tokens may be taken at once
    */
-  constructor(limit: number, windowMs: number, nowMs: number) {
+  constructor(limit: number, windowMs: number, nowMs: number, hasBurst: boolean) {
     this.#windowMs = windowMs
     this.#filledAtMs = nowMs
     this.setLimit(limit, nowMs)
-    this.#tokens = this.#capacity
+    this.#tokens = hasBurst ? this.#capacity : 0
   }
 
-  /** Changes the limit; tokens above its burst are lost. */
+  /** Changes the limit. A lower one begins without a burst. */
   setLimit(limit: number, nowMs: number): void {
     this.#fill(nowMs)
+    if (limit < this.#limit) this.#tokens = Math.min(this.#tokens, 0)
+    this.#limit = limit
     this.#capacity = Math.max(1, Math.ceil(limit * BURST_FRACTION))
     // A half-open window sees at most the burst, and after its first token what flows in: capacity - 1 + window * rate.
     this.#perMs = (limit - this.#capacity + 1) / this.#windowMs
