@@ -203,6 +203,11 @@ export class DeliveryScheduler {
     this.#pool?.terminate()
   }
 
+  /** Limits, rates and suspensions by provider and outgoing address. */
+  get pairs(): Pairs {
+    return this.#pairs
+  }
+
   /** Messages in flight now. */
   get inFlight(): number {
     return this.#sites.inFlight
