@@ -137,7 +137,7 @@ export const ServerProvider = Type.Object({
   last_hour: traffic('The last hour, since the start of the service.'),
   last_day: traffic('The last day, since the start of the service.'),
 })
-export const ResumeResult = Type.Object({
+export const ProviderResumeResult = Type.Object({
   provider: text('Name of the provider.'),
   resumed: count('Suspensions and lowered rates that were lifted.'),
 })

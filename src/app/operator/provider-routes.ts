@@ -7,7 +7,7 @@ import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import type { OperatorContext } from './context.ts'
-import { ResumeResult, ServerProvider } from './model.ts'
+import { ProviderResumeResult, ServerProvider } from './model.ts'
 import { listProviders, resumeProvider } from './providers.ts'
 import { toServiceActor } from './view-log.ts'
 
@@ -46,7 +46,7 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
       },
       {
         params: Type.Object({ name: Type.String({ maxLength: 300, description: 'Name of the provider.' }) }),
-        response: DataBody(ResumeResult),
+        response: DataBody(ProviderResumeResult),
         detail: {
           summary: 'Lift the suspension of a provider',
           description:
