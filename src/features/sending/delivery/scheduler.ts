@@ -375,15 +375,16 @@ export class DeliveryScheduler {
     const pairOf = ({ ip }: OutboundSource) => this.#pairs.get(provider, ip)
     const msUntilAllowed = (source: OutboundSource) =>
       pairOf(source).msUntilAllowed(this.#pairs.instant()) ?? Number.POSITIVE_INFINITY
-    const preferred = usable.length > 1 ? findLastSendingIp(this.#app.db, lane.name) : null
-    const source = this.#sources.choose(usable, preferred, msUntilAllowed)
+    // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
+    const isPreferable = (source: OutboundSource) =>
+      pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
+    const last = usable.length > 1 ? findLastSendingIp(this.#app.db, lane.name) : null
+    const preferred = usable.find((source) => source.ip === last && isPreferable(source))
+    const source = preferred ?? this.#sources.choose(usable, msUntilAllowed)
     if (!source) return { pair: this.#pairs.get(provider, ''), source }
-    // Mail that was last sent from another address waits for a turn of that one, unless that may not send now.
-    const others = new Set(
-      usable.filter((other) => other !== source && msUntilAllowed(other) === 0).map(({ ip }) => ip),
-    )
-    if (source.ip !== preferred && preferred !== null) others.delete(preferred)
-    return { pair: pairOf(source), source, canLeave: (last) => last === null || !others.has(last) }
+    // Mail that was last sent from another address that may send now waits for a turn of that one.
+    const others = new Set(usable.filter((other) => other !== source && isPreferable(other)).map(({ ip }) => ip))
+    return { pair: pairOf(source), source, canLeave: (ip) => ip === null || !others.has(ip) }
   }
 
   /** Waits for the backoff of a site. True when there is more to do now. */
