@@ -30,7 +30,7 @@ import type { AttemptResult, AttemptSession, FromWorker, Route } from './protoco
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
-import { type CaptureAddress, routeLane } from './route.ts'
+import { type LocalServers, routeLane } from './route.ts'
 import { findSiteRejection } from './site-rejection.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -65,7 +65,7 @@ const MAX_REASON_LENGTH = 1000
 
 export class DeliveryScheduler {
   readonly #app: App
-  readonly #capture: CaptureAddress
+  readonly #localServers: LocalServers
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
@@ -81,11 +81,11 @@ export class DeliveryScheduler {
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
-  constructor(app: App, capture: CaptureAddress) {
+  constructor(app: App, localServers: LocalServers) {
     const { clock, config } = app
     const stopping = this.#stopping.signal
     this.#app = app
-    this.#capture = capture
+    this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
     this.#lanes = new Lanes({
       clock,
@@ -220,7 +220,7 @@ export class DeliveryScheduler {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routeResult = await routeLane(this.#app, lane.name, this.#capture)
+        const routeResult = await routeLane(this.#app, lane.name, this.#localServers)
         if (stopping.aborted) return
         if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
