@@ -82,6 +82,7 @@ export class ReceiverSession {
   #mailFrom = ''
   #rcptTo = ''
   #attempts = 0
+  #hasRecipient = false
   /** Chunks are handled one after the other, because a reply may be delayed. */
   #work: Promise<void> = Promise.resolve()
 
@@ -151,17 +152,16 @@ export class ReceiverSession {
       case 'mail':
         this.#transaction++
         this.#mailFrom = readAddress(line)
-        this.#rcptTo = ''
-        this.#attempts = 0
+        this.#reset()
         return this.#react('mail')
       case 'rcpt':
         this.#rcptTo = readAddress(line)
         this.#attempts = this.#context.countAttempt(this.#mailFrom, this.#rcptTo)
-        // Without a recipient there is nothing to receive.
-        if (!(await this.#isAccepted('rcpt'))) this.#rcptTo = ''
+        this.#hasRecipient = await this.#isAccepted('rcpt')
         return
       case 'data':
-        if (this.#rcptTo === '') return this.#perform('503 5.5.1 No valid recipients', '')
+        if (!this.#hasRecipient && this.#options.react(this.#at('data')) === undefined)
+          return this.#perform('503 5.5.1 No valid recipients', '')
         if (!(await this.#isAccepted('data')) || this.#mode === 'ended') return
         this.#mode = 'message'
         this.#reader = new MessageReader()
@@ -172,7 +172,7 @@ export class ReceiverSession {
         if ((await this.#isAccepted('starttls')) && (this.#mode as string) !== 'ended') await this.#startTls()
         return
       case 'rset':
-        this.#rcptTo = ''
+        this.#reset()
         return this.#react('rset')
       case 'quit':
         await this.#react('quit')
@@ -204,6 +204,12 @@ export class ReceiverSession {
     })
     await this.#perform(reaction ?? {}, POLITE_REPLIES.dot)
     return rest
+  }
+
+  #reset(): void {
+    this.#rcptTo = ''
+    this.#attempts = 0
+    this.#hasRecipient = false
   }
 
   #at(step: Step): StepContext {
