@@ -192,6 +192,11 @@ describe('a receiver with TLS that', () => {
       { tls: bad, react: reactAt('starttls', '454 4.7.0 TLS not available') },
       { status: 'sent', dots: 1, tls: /^none/ },
     ))
+  test('injects octets in plaintext before the handshake gets nothing', () =>
+    expectOutcome(
+      { tls: bad, react: reactAt('starttls', '220 Go ahead\r\n250 Injected') },
+      { status: 'queued', category: 'connection_failure', dots: 0 },
+    ))
   test.each([{ end: 'close' }, { end: 'reset' }, { say: Buffer.from('not TLS\r\n') }] as const)(
     'breaks the handshake (%j) gets the mail in clear over a second connection',
     (reaction) =>

@@ -286,7 +286,13 @@ export class ReceiverSession {
   async #startTls(): Promise<void> {
     const { tls, react } = this.#options
     const reaction = react(this.#at('handshake'))
-    if (reaction !== undefined) return this.#perform(reaction, '')
+    if (reaction !== undefined) {
+      // Only after the ClientHello: before it, the client takes octets for an injection in plaintext.
+      await new Promise((resolve) => this.#raw.once('data', resolve).once('close', resolve).resume())
+      await this.#perform(reaction, '')
+      this.#mode = 'ended'
+      return
+    }
     const socket = new TLSSocket(this.#raw, { isServer: true, ...tls })
     socket.on('error', () => this.destroy())
     socket.on('secure', () => {
