@@ -20,6 +20,7 @@ import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type ClaimedRecipients, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { FailedAddresses } from './failed-addresses.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -69,6 +70,7 @@ export class DeliveryScheduler {
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
+  readonly #failedAddresses: FailedAddresses
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
@@ -87,6 +89,7 @@ export class DeliveryScheduler {
     this.#app = app
     this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
+    this.#failedAddresses = new FailedAddresses(clock)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -228,7 +231,7 @@ export class DeliveryScheduler {
         }
         const claiming =
           routeResult.kind === 'route'
-            ? this.#handOut(lane, routeResult.route)
+            ? this.#handOut(lane, this.#failedAddresses.apply(routeResult.route))
             : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
@@ -378,6 +381,10 @@ export class DeliveryScheduler {
   }
 
   #onMessage(message: FromWorker): void {
+    if (message.type === 'address_failed') {
+      this.#failedAddresses.record(message.failure)
+      return
+    }
     const attempt = this.#attempts.findUnsettled(message.recipientId)
     if (!attempt) return
     if (message.type === 'begin') void this.#attempts.begin(attempt)
@@ -389,6 +396,7 @@ export class DeliveryScheduler {
     const siteRejection = findSiteRejection(result)
     if (siteRejection !== undefined) this.#sites.backOff(site, siteRejection)
     else if (session) this.#sites.recordSession(site)
+    if (session) this.#failedAddresses.recordSession(session.address)
     const attemptVerdict = toVerdict(result)
     const verdict =
       siteRejection !== undefined && attemptVerdict.kind === 'deferred'

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Connections } from '#features/sending/delivery/connections.ts'
 import { transmit } from '#features/sending/delivery/deliver.ts'
+import { FailedAddresses } from '#features/sending/delivery/failed-addresses.ts'
 import { toVerdict } from '#features/sending/delivery/outcome.ts'
 import type { DeliverJob, Route } from '#features/sending/delivery/protocol.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -11,10 +12,13 @@ import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { helloMessage, WatchedClock } from '../../../protocols/smtp/smtp-session.ts'
 
-/** An attempt at the addresses of a route, with time limits on a clock of its own. */
-function startAttempt(port: number, addresses: readonly string[] = ['127.0.0.1']) {
+const JOB = { mailFrom: 'b@sender.test', rcptTo: 'bob@receiver.test', smtpUtf8: false }
+
+/** Attempts at the addresses of a route, with time limits on a clock of their own. */
+function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1']) {
   const clock = new WatchedClock()
-  const connections = new Connections(clock, {
+  const memory = new FailedAddresses(clock)
+  const settings = {
     contentFolder: '',
     ehloName: 'out.sender.test',
     outboundIps: [],
@@ -22,7 +26,8 @@ function startAttempt(port: number, addresses: readonly string[] = ['127.0.0.1']
     messagesPerConnection: 100,
     connectionIdleMs: seconds(5),
     tracking: { keyHex: '', ownUrl: '' },
-  })
+  }
+  const connections = new Connections(clock, settings, (failure) => memory.record(failure))
   const route: Route = {
     site: 'receiver.test',
     hosts: [{ host: 'receiver.test', addresses }],
@@ -30,9 +35,8 @@ function startAttempt(port: number, addresses: readonly string[] = ['127.0.0.1']
     fromOutboundIps: true,
     tls: 'opportunistic',
   }
-  const job = { route, mailFrom: 'b@sender.test', rcptTo: 'bob@receiver.test', smtpUtf8: false } as DeliverJob
   const run = () =>
-    transmit(job, [helloMessage], connections, {
+    transmit({ ...JOB, route: memory.apply(route) } as DeliverJob, [helloMessage], connections, {
       beforeBody: () => Promise.resolve(),
       signal: new AbortController().signal,
     })
@@ -55,7 +59,7 @@ describe('a receiver that says nothing', () => {
     ['dot', minutes(10), 'uncertain', 1],
   ] as const)('at %s ends the attempt after %d ms, %s', async (step, timeoutMs, kind, dots) => {
     await using receiver = await startMisbehaving({ react: reactAt(step, { end: 'silence' }) })
-    const { clock, run } = startAttempt(receiver.port)
+    const { clock, run } = createAttempts(receiver.port)
     const attempt = run()
     await pass(clock, timeoutMs)
     const { result } = await attempt
@@ -70,7 +74,7 @@ describe('a receiver that says nothing', () => {
       tls: testCertificate,
       react: reactAt('handshake', { end: 'silence' }),
     })
-    const { clock, connections, run } = startAttempt(receiver.port)
+    const { clock, connections, run } = createAttempts(receiver.port)
     const attempt = run()
     await pass(clock, minutes(1))
     const { result, session } = await attempt
@@ -82,7 +86,7 @@ describe('a receiver that says nothing', () => {
 
   test('to pipelined commands, although it offers PIPELINING, defers; nothing was sent', async () => {
     await using receiver = await startMisbehaving({ dropsPipelined: true })
-    const { clock, run } = startAttempt(receiver.port)
+    const { clock, run } = createAttempts(receiver.port)
     const attempt = run()
     await pass(clock, minutes(5))
     expect((await attempt).result).toMatchObject({ kind: 'lost', phase: 'rcpt', failure: { kind: 'timeout' } })
@@ -90,15 +94,29 @@ describe('a receiver that says nothing', () => {
   })
 })
 
-test('an IPv6 address that never answers costs one timeout; the IPv4 address gets the message', async () => {
+test('an IPv6 address that never answers costs one timeout, not one for each connection', async () => {
   await using receiver = await startMisbehaving()
   await using _hole = await startBlackHole('::1', receiver.port)
-  const { clock, connections, run } = startAttempt(receiver.port, ['::1', '127.0.0.1'])
+  const { clock, connections, run } = createAttempts(receiver.port, ['::1', '127.0.0.1'])
   const attempt = run()
   await pass(clock, seconds(30))
   const { result, session } = await attempt
   expect(toVerdict(result).kind).toBe('sent')
   expect(session?.address).toBe('127.0.0.1')
-  expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({ connections: 1, dots: 1 })
+  for (let connection = 2; connection <= 5; connection++) {
+    connections.closeIdle()
+    // Ends although the clock stands still: nothing waits for the address.
+    expect(toVerdict((await run()).result).kind).toBe('sent')
+    expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({
+      connections: connection,
+      dots: connection,
+    })
+  }
+  connections.closeIdle()
+  // Then the memory ends, and the address is tried again.
+  clock.advance(minutes(5))
+  const later = run()
+  await pass(clock, seconds(30))
+  expect(toVerdict((await later).result).kind).toBe('sent')
   connections.closeIdle()
 })
