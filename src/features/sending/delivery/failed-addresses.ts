@@ -73,9 +73,9 @@ export class FailedAddresses {
     const last = new Set(addresses.filter((address) => this.#isSilent(address)))
     const plaintext = addresses.filter((address) => this.#isAhead(this.#brokenTls.get(address) ?? 0))
     const pick = (isLast: boolean) =>
-      route.hosts.flatMap(({ host, addresses: own }) => {
-        const picked = own.filter((address) => last.has(address) === isLast)
-        return picked.length > 0 ? [{ host, addresses: picked }] : []
+      route.hosts.flatMap((host) => {
+        const picked = host.addresses.filter((address) => last.has(address) === isLast)
+        return picked.length > 0 ? [{ ...host, addresses: picked }] : []
       })
     return {
       ...route,
