@@ -35,7 +35,7 @@ export const complaintCounters = createCounterRule({
 })
 
 export const complaintEvents = queryRule({
-  rule: 'every complaint of a recipient has exactly one event, except those of the simulator',
+  rule: 'every complaint of a recipient has exactly one event',
   sql: `SELECT recipient, sum(told) AS told, sum(stored) AS stored FROM (
       SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events LEFT JOIN emails ON emails.id = email_id
         WHERE type = ${toEventCode('complained')} AND at >= ${COMMON_HORIZON} AND coalesce(sandbox, 0) = 0
