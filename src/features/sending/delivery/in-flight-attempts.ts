@@ -13,10 +13,14 @@ import { isSuppressed } from './claim.ts'
 import { type AttemptState, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession } from './protocol.ts'
 import type { Destination } from './sites.ts'
+import type { TotalLimits } from './worker-shares.ts'
 
 export interface InFlightAttempt extends AttemptState {
   readonly lane: string
   readonly destination: Destination
+  /** State of the pair of the destination when the attempt was claimed. */
+  readonly pairGeneration: number
+  readonly limits: TotalLimits
   readonly worker: number
   /** Undefined until the attempt has memory and its message is rendered. */
   sentToWorkerAt: Millis | undefined

@@ -1,6 +1,6 @@
 /**
- * @module The delivery Workers as the scheduler sees them: pins each site to one Worker, and reports and replaces dead
- * Workers.
+ * @module The delivery Workers as the scheduler sees them: divides the connections of a site and its attempts among
+ * them, and reports and replaces dead Workers.
  */
 
 import type { Clock } from '#platform/clock.ts'
@@ -9,13 +9,24 @@ import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import type { PreparedJob } from './job.ts'
 import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import { type TotalLimits, WorkerShares } from './worker-shares.ts'
 
 export interface WorkerPool {
-  /** Index of the Worker that owns a site. */
-  workerOf(site: string): number
+  /**
+   * Chooses a Worker for an attempt: of those that have a share of the connections, the one with the fewest attempts
+   * for its share. The attempt counts there until `leave`.
+   */
+  assign(limits: TotalLimits, isBulk: boolean): number
+  leave(worker: number, limits: TotalLimits): void
+  /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
+  setLimits(limits: TotalLimits): void
   post(worker: number, message: ToWorker): void
   /** Starts a job, after sending the key if the Worker does not have it yet. */
-  start(worker: number, prepared: PreparedJob, as: { readonly owner: number; readonly isBulk: boolean }): void
+  start(
+    worker: number,
+    prepared: PreparedJob,
+    as: { readonly owner: number; readonly isBulk: boolean; readonly limits: TotalLimits },
+  ): void
   postAll(message: ToWorker): void
   terminate(): void
 }
@@ -34,6 +45,7 @@ const RESTART_DELAY_MS = seconds(1)
 
 export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   let isTerminated = false
+  const shares = new WorkerShares(options.count)
   const workers: (Worker | undefined)[] = []
   /** Domains whose key each Worker has. */
   const keysSent: Set<number>[] = []
@@ -76,13 +88,22 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   }
 
   return {
-    workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
+    assign(limits, isBulk) {
+      // Workers that have messages of the same key learn a changed limit before they end one of them.
+      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+      return shares.assign(limits.key, isBulk)
+    },
+    leave: (index, { key }) => shares.leave(key, index),
+    setLimits(limits) {
+      if (!shares.has(limits.key)) return
+      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+    },
     post,
-    start(index, { job, privateKeyPem }, as) {
+    start(index, { job, privateKeyPem }, { limits, ...as }) {
       const { domainId } = job.dkim
       if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
       keysSent[index]?.add(domainId)
-      post(index, { type: 'start', job, ...as })
+      post(index, { type: 'start', job, ...as, limits: shares.limitsOf(index, limits) })
     },
     postAll(message) {
       for (const index of workers.keys()) post(index, message)

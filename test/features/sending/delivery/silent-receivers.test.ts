@@ -5,6 +5,7 @@ import { transmit } from '#features/sending/delivery/deliver.ts'
 import { FailedAddresses } from '#features/sending/delivery/failed-addresses.ts'
 import { toVerdict } from '#features/sending/delivery/outcome.ts'
 import type { DeliverJob, Route } from '#features/sending/delivery/protocol.ts'
+import { SessionPool } from '#features/sending/delivery/session-pool.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { startBlackHole } from '#test/support/black-hole.ts'
@@ -21,13 +22,12 @@ function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1
   const settings = {
     contentFolder: '',
     ehloName: 'out.sender.test',
-    outboundIps: [],
-    connectionsPerSite: 10,
-    messagesPerConnection: 100,
-    connectionIdleMs: seconds(5),
+    outboundSources: [],
     tracking: { keyHex: '', ownUrl: '' },
   }
   const connections = new Connections(clock, settings, (failure) => memory.record(failure))
+  const limits = { connections: 10, bulkConnections: 8, messagesPerConnection: 100, maxAgeMs: minutes(5) }
+  const sessions = new SessionPool(clock, { key: 'receiver.test', idleMs: seconds(5), ...limits }, () => undefined)
   const route: Route = {
     site: 'receiver.test',
     hosts: [{ host: 'receiver.test', addresses }],
@@ -36,11 +36,11 @@ function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1
     tls: 'opportunistic',
   }
   const run = () =>
-    transmit({ ...JOB, route: memory.apply(route) } as DeliverJob, [helloMessage], connections, {
+    transmit({ ...JOB, route: memory.apply(route) } as DeliverJob, [helloMessage], connections, sessions, {
       beforeBody: () => Promise.resolve(),
       signal: new AbortController().signal,
     })
-  return { clock, connections, run }
+  return { clock, sessions, run }
 }
 
 /** Waits until something waits for this long, then lets the time pass. */
@@ -74,14 +74,14 @@ describe('a receiver that says nothing', () => {
       tls: testCertificate,
       react: reactAt('handshake', { end: 'silence' }),
     })
-    const { clock, connections, run } = createAttempts(receiver.port)
+    const { clock, sessions, run } = createAttempts(receiver.port)
     const attempt = run()
     await pass(clock, minutes(1))
     const { result, session } = await attempt
     expect(toVerdict(result).kind).toBe('sent')
     expect(session?.tls).toBe('none: handshake failed: The TLS handshake did not end within 60 s')
     expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({ connections: 2, dots: 1 })
-    connections.closeIdle()
+    sessions.closeAllIdle()
   })
 
   test('to pipelined commands, although it offers PIPELINING, defers; nothing was sent', async () => {
@@ -97,14 +97,14 @@ describe('a receiver that says nothing', () => {
 test('an IPv6 address that never answers costs one timeout, not one for each connection', async () => {
   await using receiver = await startMisbehaving()
   await using _hole = await startBlackHole('::1', receiver.port)
-  const { clock, connections, run } = createAttempts(receiver.port, ['::1', '127.0.0.1'])
+  const { clock, sessions, run } = createAttempts(receiver.port, ['::1', '127.0.0.1'])
   const attempt = run()
   await pass(clock, seconds(30))
   const { result, session } = await attempt
   expect(toVerdict(result).kind).toBe('sent')
   expect(session?.address).toBe('127.0.0.1')
   for (let connection = 2; connection <= 5; connection++) {
-    connections.closeIdle()
+    sessions.closeAllIdle()
     // Ends although the clock stands still: nothing waits for the address.
     expect(toVerdict((await run()).result).kind).toBe('sent')
     expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({
@@ -112,11 +112,11 @@ test('an IPv6 address that never answers costs one timeout, not one for each con
       dots: connection,
     })
   }
-  connections.closeIdle()
+  sessions.closeAllIdle()
   // Then the memory ends, and the address is tried again.
   clock.advance(minutes(5))
   const later = run()
   await pass(clock, seconds(30))
   expect(toVerdict((await later).result).kind).toBe('sent')
-  connections.closeIdle()
+  sessions.closeAllIdle()
 })

@@ -1,0 +1,44 @@
+/**
+ * @module Chooses the outgoing address of an attempt among those of `TASSIS_OUTBOUND_IPS`: in turn, those that may send
+ * now first. A retry leaves from the address of its last attempt, because greylisting remembers it. Never dials.
+ */
+import { isIPv6 } from 'node:net'
+import type { OutboundSource, Route } from '../protocol.ts'
+
+export class OutboundSources {
+  readonly #all: readonly OutboundSource[]
+  #next = 0
+
+  constructor(sources: readonly OutboundSource[]) {
+    this.#all = sources
+  }
+
+  /** The sources for the first address of a route; empty when the system chooses. */
+  usableFor({ hosts, fromOutboundIps }: Route): readonly OutboundSource[] {
+    if (!fromOutboundIps) return []
+    const isV6 = isIPv6(hosts[0]?.addresses[0] ?? '')
+    return this.#all.filter(({ ip }) => isIPv6(ip) === isV6)
+  }
+
+  /**
+   * Chooses one of these sources.
+   * @param preferred address of the last attempt, if any
+   * @param msUntilAllowed when a source may send; infinite if that is not known
+   */
+  choose(
+    usable: readonly OutboundSource[],
+    preferred: string | null,
+    msUntilAllowed: (source: OutboundSource) => number,
+  ): OutboundSource | undefined {
+    const last = usable.find(({ ip }) => ip === preferred)
+    if (last && msUntilAllowed(last) === 0) return last
+    const start = this.#next++
+    const inTurn = usable
+      .map((_, index) => usable[(start + index) % usable.length])
+      .filter((source) => source !== undefined)
+    return inTurn.reduce<OutboundSource | undefined>(
+      (best, source) => (best && msUntilAllowed(best) <= msUntilAllowed(source) ? best : source),
+      undefined,
+    )
+  }
+}
