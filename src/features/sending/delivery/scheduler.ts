@@ -16,12 +16,13 @@ import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
+import { readSnapshot } from '#platform/db/open.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { parseOutboundSource } from '#platform/outbound-source.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type ClaimedRecipients, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
 import { FailedAddresses } from './failed-addresses.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
@@ -176,7 +177,7 @@ export class DeliveryScheduler {
       },
       clock,
       log,
-      onMessage: (_, message) => this.#onMessage(message),
+      onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
     await this.#releaseOverdueMail()
@@ -204,6 +205,11 @@ export class DeliveryScheduler {
     await this.#attempts.settleStopped()
     await this.#pairs.stop()
     this.#pool?.terminate()
+  }
+
+  /** Limits, rates and suspensions by provider and outgoing address. */
+  get pairs(): Pairs {
+    return this.#pairs
   }
 
   /** Messages in flight now. */
@@ -328,7 +334,7 @@ export class DeliveryScheduler {
     this.#sites.acquireSlots(destination, limit, lane.name)
     pair.take(limit, this.#pairs.instant())
     const pairGeneration = pair.generation
-    let claimed: ClaimedRecipients = []
+    let claimed: ClaimedRecipient[] = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) =>
         claimLane(this.#app, tx, lane.name, { limit, now, ...(canLeave && { canLeave }) }),
@@ -354,7 +360,10 @@ export class DeliveryScheduler {
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
     const routeOfSource = toRouteOfSource(route, pair, source)
-    for (const attempt of attempts) this.#startJob(attempt, routeOfSource)
+    // One snapshot, because each read outside of it would acquire the lock of the database again.
+    readSnapshot(this.#app.db, () => {
+      for (const attempt of attempts) this.#startJob(attempt, routeOfSource)
+    })
     this.#watchSlowAttempts()
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
@@ -373,15 +382,16 @@ export class DeliveryScheduler {
     const pairOf = ({ ip }: OutboundSource) => this.#pairs.get(provider, ip)
     const msUntilAllowed = (source: OutboundSource) =>
       pairOf(source).msUntilAllowed(this.#pairs.instant()) ?? Number.POSITIVE_INFINITY
-    const preferred = usable.length > 1 ? findLastSendingIp(this.#app.db, lane.name) : null
-    const source = this.#sources.choose(usable, preferred, msUntilAllowed)
+    // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
+    const isPreferable = (source: OutboundSource) =>
+      pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
+    const last = usable.length > 1 ? findLastSendingIp(this.#app.db, lane.name) : null
+    const preferred = usable.find((source) => source.ip === last && isPreferable(source))
+    const source = preferred ?? this.#sources.choose(usable, msUntilAllowed)
     if (!source) return { pair: this.#pairs.get(provider, ''), source }
-    // Mail that was last sent from another address waits for a turn of that one, unless that may not send now.
-    const others = new Set(
-      usable.filter((other) => other !== source && msUntilAllowed(other) === 0).map(({ ip }) => ip),
-    )
-    if (source.ip !== preferred && preferred !== null) others.delete(preferred)
-    return { pair: pairOf(source), source, canLeave: (last) => last === null || !others.has(last) }
+    // Mail that was last sent from another address that may send now waits for a turn of that one.
+    const others = new Set(usable.filter((other) => other !== source && isPreferable(other)).map(({ ip }) => ip))
+    return { pair: pairOf(source), source, canLeave: (ip) => ip === null || !others.has(ip) }
   }
 
   /** Waits for the backoff of a site. True when there is more to do now. */
@@ -432,7 +442,7 @@ export class DeliveryScheduler {
 
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
-      const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
+      const built = this.#jobs.build(attempt, attempt.mail.address, route)
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
       else this.#memoryQueue.enqueue(attempt, built)
@@ -481,15 +491,17 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }
 
-  #onMessage(message: FromWorker): void {
-    if (message.type === 'address_failed') {
-      this.#failedAddresses.record(message.failure)
-      return
+  #onMessages(messages: readonly FromWorker[]): void {
+    for (const message of messages) {
+      if (message.type === 'address_failed') {
+        this.#failedAddresses.record(message.failure)
+        continue
+      }
+      const attempt = this.#attempts.findUnsettled(message.recipientId)
+      if (!attempt) continue
+      if (message.type === 'begin') this.#attempts.begin(attempt)
+      else this.#onOutcome(attempt, message)
     }
-    const attempt = this.#attempts.findUnsettled(message.recipientId)
-    if (!attempt) return
-    if (message.type === 'begin') void this.#attempts.begin(attempt)
-    else this.#onOutcome(attempt, message)
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {

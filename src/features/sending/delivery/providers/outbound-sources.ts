@@ -1,6 +1,6 @@
 /**
  * @module Chooses the outgoing address of an attempt among those of `TASSIS_OUTBOUND_IPS`: in turn, those that may send
- * now first. A retry leaves from the address of its last attempt, because greylisting remembers it. Never dials.
+ * soonest first. Never dials.
  */
 import { isIPv6 } from 'node:net'
 import type { OutboundSource, Route } from '../protocol.ts'
@@ -21,21 +21,15 @@ export class OutboundSources {
   }
 
   /**
-   * Chooses one of these sources.
-   * @param preferred address of the last attempt, if any
+   * The next of these sources, in turn, of those that may send soonest.
    * @param msUntilAllowed when a source may send; infinite if that is not known
    */
   choose(
     usable: readonly OutboundSource[],
-    preferred: string | null,
     msUntilAllowed: (source: OutboundSource) => number,
   ): OutboundSource | undefined {
-    const last = usable.find(({ ip }) => ip === preferred)
-    if (last && msUntilAllowed(last) === 0) return last
     const start = this.#next++
-    const inTurn = usable
-      .map((_, index) => usable[(start + index) % usable.length])
-      .filter((source) => source !== undefined)
+    const inTurn = usable.map((_, index) => usable[(start + index) % usable.length] as OutboundSource)
     return inTurn.reduce<OutboundSource | undefined>(
       (best, source) => (best && msUntilAllowed(best) <= msUntilAllowed(source) ? best : source),
       undefined,

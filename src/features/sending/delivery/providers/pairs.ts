@@ -122,6 +122,11 @@ export class Pairs {
     return this.all().filter((pair) => pair.sourceIp === sourceIp)
   }
 
+  /** Resolves when every change is stored or given up. */
+  flush(): Promise<void> {
+    return this.#store.flush()
+  }
+
   /** Cancels the timers, and resolves when every change is stored or given up. */
   async stop(): Promise<void> {
     this.#isStopped = true
