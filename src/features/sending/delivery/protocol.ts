@@ -1,8 +1,8 @@
 /**
  * @module The messages between the main thread and the delivery Workers. `settings`, `key`, `start`, `go`, `cut` and
  * `drain` are sent to a Worker; `address_failed`, `begin` and `outcome` are sent by a Worker. Also the route,
- * the job and the result of an attempt, which scheduler and Workers use internally, too. Types only, of plain data: `worker-pool` and `worker`
- * send each message as JSON text, because many small parts transfer faster as one string.
+ * the job and the result of an attempt, which scheduler and Workers use internally, too. Types only, of plain data:
+ * `worker-pool` and `worker` send each message as JSON text, because many small parts transfer faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'

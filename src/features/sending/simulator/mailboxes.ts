@@ -1,6 +1,6 @@
 /**
- * @module The mailboxes of the simulator, `sim.{hostname}`: what happens to mail to each of them. Pure. A mailbox never
- * rejects a whole connection, so that the mail of an account to its other mailboxes is not affected.
+ * @module The mailboxes of the simulator, `sim.{hostname}`: what happens to mail to each of them. Pure. Without a
+ * code in its address, no mailbox makes us back off from the simulator, which would delay mail to the other mailboxes.
  */
 import { seconds } from '#platform/units.ts'
 import type { Reaction, StepContext } from './reaction.ts'

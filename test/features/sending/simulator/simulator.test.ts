@@ -199,3 +199,12 @@ describe('mail to the simulator and the account', () => {
     expect(recipient.status).toBe('sent')
   })
 })
+
+test('mailboxes without a code in their address do not delay mail to the others', async () => {
+  await using flow = await start({ clock: new ManualClock() })
+  for (const mailbox of ['bounce', 'defer', 'greylist', 'drop-after-dot', 'nobody', 'bounce+5.1.1', 'complain']) {
+    await flow.outcome(at(mailbox))
+    const { recipient } = await flow.outcome(at('deliver'))
+    expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+  }
+})
