@@ -54,6 +54,8 @@ export interface EventData {
   readonly diagnostic_code?: string | null
   readonly bounce_type?: string | null
   readonly bounce_category?: string | null
+  /** For a `bounced` or `deferred` event: id of the rule that decided what the reply, or its lack, means. */
+  readonly rule?: string | null
   readonly reason?: string | null
   /** For a `rejected` event with reason `suppressed`: why the address is on the suppression list. */
   readonly suppression?: string | null

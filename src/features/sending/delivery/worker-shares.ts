@@ -2,15 +2,11 @@
  * @module Divides the connections of each limit, such as those to a site, among the Workers, and chooses the Worker of
  * each attempt. Posts nothing.
  */
-import { minutes } from '#platform/units.ts'
 import { computeBulkLimit } from './bulk-limit.ts'
 import type { ConnectionLimits } from './protocol.ts'
 
 /** Limits of connections over all Workers. */
 export type TotalLimits = Omit<ConnectionLimits, 'bulkConnections'>
-
-/** How long a session is used at most: servers end long sessions themselves, and load balancers move hosts. */
-export const MAX_SESSION_AGE_MS = minutes(5)
 
 interface SharedKey {
   limits: TotalLimits
@@ -27,6 +23,11 @@ export class WorkerShares {
   /** @param count number of Workers */
   constructor(count: number) {
     this.#count = count
+  }
+
+  /** Whether attempts with this key are in flight. */
+  has(key: string): boolean {
+    return this.#keys.has(key)
   }
 
   /** Stores the limits of a key. Returns the new limits of each Worker that has attempts, if they changed. */
@@ -50,17 +51,19 @@ export class WorkerShares {
     const shared = this.#keys.get(key)
     if (!shared) throw new Error(`the limits of ${key} are unknown`)
     const candidates = this.#listCandidates(shared, isBulk)
+    const leastLoad = Math.min(...candidates.map(({ load }) => load))
     const chosen =
       sharedBody === undefined
-        ? candidates.reduce((best, other) => (other.load < best.load ? other : best))
+        ? candidates.find(({ load }) => load === leastLoad)
         : candidates[sharedBody % candidates.length]
+    // While a limit is 0, every Worker returns the message.
     const worker = chosen?.worker ?? this.#homeOf(key)
     shared.attempts[worker] = (shared.attempts[worker] ?? 0) + 1
     shared.inFlight++
     return worker
   }
 
-  /** The Workers that have a share of the connections; there is at least one. */
+  /** The Workers that have a share of the connections. */
   #listCandidates({ limits, attempts }: SharedKey, isBulk: boolean): { worker: number; load: number }[] {
     const home = this.#homeOf(limits.key)
     return Array.from({ length: this.#count }, (_, rank) => (home + rank) % this.#count).flatMap((worker) => {
@@ -84,7 +87,7 @@ export class WorkerShares {
     return {
       ...limits,
       connections: this.#shareOf(rank, limits.connections),
-      bulkConnections: this.#shareOf(rank, computeBulkLimit(limits.connections)),
+      bulkConnections: this.#shareOf(rank, Math.min(limits.connections, computeBulkLimit(limits.connections))),
     }
   }
 

@@ -127,7 +127,9 @@ describe('the share of a Worker', () => {
           shares.limitsOf(worker, limits('a.test', connections)),
         )
         expect(sum(parts.map((part) => part.connections))).toBe(connections)
-        expect(sum(parts.map((part) => part.bulkConnections))).toBe(Math.max(1, Math.floor(connections * 0.8)))
+        expect(sum(parts.map((part) => part.bulkConnections))).toBe(
+          Math.min(connections, Math.max(1, Math.floor(connections * 0.8))),
+        )
       }
     },
   )
@@ -160,6 +162,17 @@ describe('the share of a Worker', () => {
         expect(assigned.size).toBe(1)
         for (const worker of assigned) expect(shares.limitsOf(worker, total).connections).toBeGreaterThan(0)
       }
+    }
+  })
+
+  test('is none while the limit is 0, and attempts still get a Worker, which returns them', () => {
+    const shares = new WorkerShares(2)
+    const total = limits('a.test', 0)
+    shares.update(total)
+    for (const isBulk of [false, true]) {
+      const worker = shares.assign(total.key, isBulk)
+      expect(shares.assign(total.key, isBulk, 7)).toBe(worker)
+      expect(shares.limitsOf(worker, total)).toMatchObject({ connections: 0, bulkConnections: 0 })
     }
   })
 
