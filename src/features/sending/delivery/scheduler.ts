@@ -354,7 +354,7 @@ export class DeliveryScheduler {
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
         limits,
-        worker: this.#pool?.assign(limits, isBulkLane(lane.name)) ?? 0,
+        worker: this.#assignWorker(recipient, limits, isBulkLane(lane.name)),
         settling: undefined,
       }),
     )
@@ -431,6 +431,11 @@ export class DeliveryScheduler {
     await settleUnroutable(this.#app, lane.name, unroutable)
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
+  }
+
+  /** Recipients who share a large body share a Worker: each Worker would need memory and time for it. */
+  #assignWorker({ emailId, mail }: ClaimedRecipient, limits: TotalLimits, isBulk: boolean): number {
+    return this.#pool?.assign(limits, isBulk, mail.sharesLargeBody === 1 ? emailId : undefined) ?? 0
   }
 
   /** The limits of the connections of a pair, over all Workers. */
