@@ -529,10 +529,6 @@ export class DeliveryScheduler {
     }
     if (result.kind === 'accepted' || result.kind === 'refused')
       this.#pairs.onOutcome(pair, pair.recordSuccess(generation, at))
-    else {
-      pair.recordNothing(generation)
-      this.#pairs.onOutcome(pair, false)
-    }
     if (result.kind !== 'unreachable') return 0
     this.#sites.backOff(site, result.failure.message)
     return site.failures
@@ -593,6 +589,9 @@ export class DeliveryScheduler {
     this.#memoryQueue.release(attempt)
     this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
+    const { pair } = attempt.destination
+    pair.recordNothing(attempt.pairGeneration)
+    this.#pairs.onOutcome(pair, false)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
     this.#sites.evictIdle(attempt.destination)

@@ -150,6 +150,7 @@ test('no second and no minute sees more messages than the policy of the provider
   expect(clock.now() - START).toBeLessThan(seconds(150))
 }, 120_000)
 
+// Proves: status-17
 test('waiting mail costs one event per recipient and day, and no write per wait', async () => {
   await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
   await using provider = await startProviderFlow('connections = 2', { smtpPort: server.port })
