@@ -20,7 +20,7 @@ import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, toBounceType } from './bounce-category.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
-import { decideReply, isDeferral } from './replies.ts'
+import { decideReply, decideResult, isDeferral } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { holdWithoutContent } from './without-content.ts'
@@ -102,19 +102,15 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
           }
     }
     case 'unreachable': {
-      const { rule, category, waitMs, alert } = result.tlsDemanded
-        ? { rule: 'tls-demanded', category: 'tls_failure' as const }
-        : result.reply
-          ? decideReply(result.reply, 'session', provider)
-          : { rule: 'connection-failed', category: 'connection_failure' as const }
+      const decision = decideResult(result, provider)
       return {
         kind: 'deferred',
-        category,
-        rule,
-        alert: alert === true,
+        category: decision?.category ?? (result.tlsDemanded ? 'tls_failure' : 'connection_failure'),
+        rule: decision?.rule ?? (result.tlsDemanded ? 'tls-demanded' : 'connection-failed'),
+        alert: decision?.alert ?? false,
         reason: result.failure.message,
         reply: result.reply?.text,
-        ...(waitMs !== undefined && { waitMs }),
+        ...(decision?.waitMs !== undefined && { waitMs: decision.waitMs }),
       }
     }
     case 'lost':

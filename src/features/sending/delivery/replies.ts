@@ -6,6 +6,7 @@ import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { type BounceCategory, isRetriedUntilExpiry } from './bounce-category.ts'
 import { findRule } from './classify.ts'
 import { isPermanentlyInvalid } from './permanently-invalid.ts'
+import type { AttemptResult } from './protocol.ts'
 import type { Phase, ReplyAction, ReplyRule } from './reply-rules.ts'
 import { findNamedWait } from './reply-wait.ts'
 
@@ -37,7 +38,7 @@ export function decideReply(reply: SmtpReply, phase: Phase, provider: string | u
   const { id, category, alert } = rule
   const isDeferred = isDeferral(reply, category)
   const action = chooseAction(rule, reply, phase, provider, isDeferred)
-  const waitMs = isDeferred ? (findNamedWait(reply.text) ?? rule.waitMs) : undefined
+  const waitMs = isDeferred ? findNamedWait(reply.text) : undefined
   const isSuspended = action === 'suspend_source' || action === 'suspend_provider'
   return {
     rule: id,
@@ -47,6 +48,17 @@ export function decideReply(reply: SmtpReply, phase: Phase, provider: string | u
     ...(waitMs !== undefined && { waitMs }),
     alert,
   }
+}
+
+/**
+ * What follows from an attempt that ended with a rejection, also with one in the greeting or after EHLO; undefined when
+ * no reply ended it.
+ */
+export function decideResult(result: AttemptResult, provider: string | undefined): ReplyDecision | undefined {
+  if (result.kind === 'refused') return decideReply(result.reply, result.phase, provider)
+  return result.kind === 'unreachable' && result.reply && !result.tlsDemanded
+    ? decideReply(result.reply, 'session', provider)
+    : undefined
 }
 
 function chooseAction(

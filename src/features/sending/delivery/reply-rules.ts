@@ -21,7 +21,6 @@ export interface ReplyRule {
   /** Undefined: `retry` for what is deferred, `none` for what bounces. */
   readonly action?: ReplyAction
   readonly suspendMs?: number
-  readonly waitMs?: number
   readonly alert: boolean
   /** Whether it names enhanced status codes. */
   readonly hasCodes: boolean
@@ -45,7 +44,6 @@ export interface ReplyFacts {
 interface Effect {
   readonly action?: ReplyAction
   readonly suspend?: string
-  readonly wait?: string
   readonly alert?: boolean
 }
 
@@ -131,16 +129,12 @@ function parseCodes(text: string): (status: string | undefined) => boolean {
   }
 }
 
-function toEffect(
-  entry: Effect,
-  category: BounceCategory,
-): Pick<ReplyRule, 'action' | 'suspendMs' | 'waitMs' | 'alert'> {
-  const { action, suspend, wait, alert } = { ...RULE_TABLE.defaults[category], ...entry }
+function toEffect(entry: Effect, category: BounceCategory): Pick<ReplyRule, 'action' | 'suspendMs' | 'alert'> {
+  const { action, suspend, alert } = { ...RULE_TABLE.defaults[category], ...entry }
   return {
     alert: alert === true,
     ...(action && { action }),
     ...(suspend !== undefined && { suspendMs: parseDuration(suspend) }),
-    ...(wait !== undefined && { waitMs: parseDuration(wait) }),
   }
 }
 

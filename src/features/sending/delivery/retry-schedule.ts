@@ -4,7 +4,6 @@
  */
 import type { Millis } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
-import { MAX_REPLY_WAIT_MS } from './reply-wait.ts'
 
 /**
  * Delay after attempt 1, 2, …; the last delay repeats. RFC 5321 §4.5.4.1 recommends at least 30 minutes in general, but
@@ -55,11 +54,11 @@ export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, exp
   now - firstDueAt >= hours(expiryHours) && isRetryScheduleExhausted(attempts, expiryHours)
 
 /**
- * Whether a recipient waits longer after `attempts` attempts than the schedule, any backoff and the wait that a reply
- * may ask for allow, because its time was stored while the clock was fast.
+ * Whether a recipient waits longer after `attempts` attempts than the schedule and any backoff allow, because its time
+ * was stored while the clock was fast.
  */
 export const isBeyondRetrySchedule = (nextAt: Millis, now: Millis, attempts: number): boolean =>
-  nextAt - now > (attempts > 0 ? Math.max(computeRetryDelayMs(attempts, 1), MAX_REPLY_WAIT_MS) : MAX_SITE_BACKOFF_MS)
+  nextAt - now > Math.max(attempts > 0 ? computeRetryDelayMs(attempts, 1) : 0, MAX_SITE_BACKOFF_MS)
 
 /** Maximum backoff of a site. */
 export const MAX_SITE_BACKOFF_MS = minutes(15)

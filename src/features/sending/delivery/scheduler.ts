@@ -16,12 +16,13 @@ import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
+import { readSnapshot } from '#platform/db/open.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { parseOutboundSource } from '#platform/outbound-source.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type ClaimedRecipients, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -173,7 +174,7 @@ export class DeliveryScheduler {
       },
       clock,
       log,
-      onMessage: (_, message) => this.#onMessage(message),
+      onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
     await this.#releaseOverdueMail()
@@ -330,7 +331,7 @@ export class DeliveryScheduler {
     this.#sites.acquireSlots(destination, limit, lane.name)
     pair.take(limit, this.#pairs.instant())
     const pairGeneration = pair.generation
-    let claimed: ClaimedRecipients = []
+    let claimed: ClaimedRecipient[] = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) =>
         claimLane(this.#app, tx, lane.name, { limit, now, ...(canLeave && { canLeave }) }),
@@ -356,7 +357,10 @@ export class DeliveryScheduler {
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
     const routeOfSource = toRouteOfSource(route, pair, source)
-    for (const attempt of attempts) this.#startJob(attempt, routeOfSource)
+    // One snapshot, because each read outside of it would acquire the lock of the database again.
+    readSnapshot(this.#app.db, () => {
+      for (const attempt of attempts) this.#startJob(attempt, routeOfSource)
+    })
     this.#watchSlowAttempts()
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
@@ -435,7 +439,7 @@ export class DeliveryScheduler {
 
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
-      const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
+      const built = this.#jobs.build(attempt, attempt.mail.address, route)
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
       else this.#memoryQueue.enqueue(attempt, built)
@@ -484,11 +488,13 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }
 
-  #onMessage(message: FromWorker): void {
-    const attempt = this.#attempts.findUnsettled(message.recipientId)
-    if (!attempt) return
-    if (message.type === 'begin') void this.#attempts.begin(attempt)
-    else this.#onOutcome(attempt, message)
+  #onMessages(messages: readonly FromWorker[]): void {
+    for (const message of messages) {
+      const attempt = this.#attempts.findUnsettled(message.recipientId)
+      if (!attempt) continue
+      if (message.type === 'begin') this.#attempts.begin(attempt)
+      else this.#onOutcome(attempt, message)
+    }
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {

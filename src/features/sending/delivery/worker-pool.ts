@@ -8,6 +8,7 @@ import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import type { PreparedJob } from './job.ts'
+import { Outbox } from './outbox.ts'
 import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 import { type TotalLimits, WorkerShares } from './worker-shares.ts'
 
@@ -36,7 +37,8 @@ export interface WorkerPoolOptions {
   readonly settings: WorkerSettings
   readonly clock: Clock
   readonly log: Log
-  readonly onMessage: (worker: number, message: FromWorker) => void
+  /** Called with the messages that a Worker sent in one tick. */
+  readonly onMessages: (messages: readonly FromWorker[]) => void
   /** All attempts of this Worker are lost. Messages posted to it from now on go to its replacement. */
   readonly onDeath: (worker: number) => void
 }
@@ -46,29 +48,35 @@ const RESTART_DELAY_MS = seconds(1)
 export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   let isTerminated = false
   const shares = new WorkerShares(options.count)
-  const workers: (Worker | undefined)[] = []
+  /** Messages to each living Worker. */
+  const outboxes: (Outbox<ToWorker> | undefined)[] = []
+  const workers: Worker[] = []
   /** Domains whose key each Worker has. */
   const keysSent: Set<number>[] = []
   /** Messages to a dead Worker, for its replacement. */
   const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
-    const worker = workers[index]
-    if (worker) worker.postMessage(JSON.stringify(message))
+    const outbox = outboxes[index]
+    if (outbox) outbox.push(message)
     else unsent[index]?.push(message)
   }
 
   const launchWorker = (index: number) => {
     const worker = startWorker('delivery')
-    workers[index] = worker
     let isDead = false
+    workers[index] = worker
+    outboxes[index] = new Outbox((text) => {
+      // The attempts of a dead Worker are lost, also those that it was to get.
+      if (!isDead && !isTerminated) worker.postMessage(text)
+    })
     worker.onmessage = ({ data }: MessageEvent<string>) => {
-      if (!isDead) options.onMessage(index, JSON.parse(data) as FromWorker)
+      if (!isDead) options.onMessages(JSON.parse(data) as FromWorker[])
     }
     const handleDeath = (reason: string) => {
       if (isDead || isTerminated) return
       isDead = true
       options.log.error({ worker: index, reason }, 'delivery worker died')
-      workers[index] = undefined
+      outboxes[index] = undefined
       keysSent[index] = new Set()
       unsent[index] = []
       worker.terminate()
@@ -110,7 +118,7 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
     },
     terminate() {
       isTerminated = true
-      for (const worker of workers) worker?.terminate()
+      for (const worker of workers) worker.terminate()
     },
   }
 }

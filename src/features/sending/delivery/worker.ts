@@ -11,6 +11,7 @@ import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import type { SharedBody } from './compose.ts'
 import { Connections } from './connections.ts'
 import { prepareMessage, transmit } from './deliver.ts'
+import { Outbox } from './outbox.ts'
 import type {
   AttemptResult,
   AttemptSession,
@@ -200,14 +201,14 @@ class DeliveryWorker {
     if (this.#isDraining) return Promise.reject(new Error('the service is stopping'))
     return new Promise((resolve, reject) => {
       this.#awaitingGo.set(recipientId, { resolve, reject })
-      post({ type: 'begin', recipientId })
+      outbox.push({ type: 'begin', recipientId })
     })
   }
 
   #end(job: DeliverJob, result: AttemptResult, session?: AttemptSession): void {
     const body = this.#bodies.get(job.emailId)
     if (body && --body.jobs === 0) this.#bodies.delete(job.emailId)
-    post({ type: 'outcome', recipientId: job.recipientId, result, session })
+    outbox.push({ type: 'outcome', recipientId: job.recipientId, result, session })
   }
 
   /**
@@ -233,7 +234,7 @@ class DeliveryWorker {
   }
 }
 
-const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))
+const outbox = new Outbox<FromWorker>((text) => self.postMessage(text))
 
 function toFailureResult(error: unknown): AttemptResult {
   if (error instanceof MissingBlobError) return { kind: 'content_missing' }
@@ -260,9 +261,10 @@ const takeNext = ({ waiting, waitingBulk, sessions }: MessageQueue): ComposedMes
 function listen(): void {
   let worker: DeliveryWorker | undefined
   self.onmessage = ({ data }: MessageEvent<string>) => {
-    const message = JSON.parse(data) as ToWorker
-    if (message.type === 'settings') worker = new DeliveryWorker(message.settings)
-    else worker?.handle(message)
+    for (const message of JSON.parse(data) as ToWorker[]) {
+      if (message.type === 'settings') worker = new DeliveryWorker(message.settings)
+      else worker?.handle(message)
+    }
   }
 }
 

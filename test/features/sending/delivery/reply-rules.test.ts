@@ -38,14 +38,14 @@ describe('replies.toml', () => {
   test('has rules with an id of their own, known fields and values, and a source', () => {
     const ids = rules.map(({ id }) => id)
     expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([])
-    const fields = 'id category provider action suspend wait alert source patterns codes replies phases'.split(' ')
+    const fields = 'id category provider action suspend alert source patterns codes replies phases'.split(' ')
     for (const rule of rules) {
       expect([rule.id, Object.keys(rule).filter((field) => !fields.includes(field))]).toEqual([rule.id, []])
       expect(rule.id).toMatch(/^[a-z0-9.-]{1,50}$/)
       expect([rule.id, CATEGORIES.includes(rule.category)]).toEqual([rule.id, true])
       expect([rule.id, rule.action === undefined || ACTIONS.includes(rule.action)]).toEqual([rule.id, true])
       expect([rule.id, RULE_TABLE.sources[rule.source]]).toEqual([rule.id, expect.stringMatching(/^https?:\/\//)])
-      for (const time of [rule.suspend, rule.wait]) if (time !== undefined) expect(time).toMatch(/^\d{1,3}[mh]$/)
+      if (rule.suspend !== undefined) expect(rule.suspend).toMatch(/^\d{1,3}[mh]$/)
     }
   })
 

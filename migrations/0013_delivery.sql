@@ -12,4 +12,5 @@ CREATE TABLE `provider_pairs` (
 	PRIMARY KEY(`provider`, `source`)
 ) STRICT;
 --> statement-breakpoint
+ALTER TABLE `accounts` ADD `events_read_at` integer;--> statement-breakpoint
 ALTER TABLE `recipients` ADD `wait_noted_at` integer;
