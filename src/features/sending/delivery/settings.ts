@@ -12,7 +12,7 @@ export const deliveryModeSettings = {
     ...checked(
       '',
       'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
-      'Smarthost of delivery mode relay.',
+      'Smarthost of delivery mode relay, and of providers whose route is "smarthost".',
       (v) => v === '' || isRelayUrl(v),
     ),
     secret: true,

@@ -258,3 +258,24 @@ test("at a provider with a limited rate another account's single message is next
   expect(place).toBeLessThanOrEqual(2)
   expect(countOpen(flow)).toBeGreaterThan(300)
 }, 60_000)
+
+test('mail to a provider whose route is the smarthost goes there, and other mail to its own hosts', async () => {
+  await using smarthost = await startScriptedSmtp({})
+  await using server = await startScriptedSmtp({})
+  await using provider = await startProviderFlow('route = "smarthost"', {
+    smtpPort: server.port,
+    zone: {
+      ...ZONE,
+      'other.test': { MX: [{ preference: 1, exchange: 'mx.other.test' }] },
+      'mx.other.test': { A: ['127.0.0.1'] },
+    },
+    settings: { TASSIS_RELAY_URL: `smtp://127.0.0.1:${smarthost.port}`, TASSIS_RELAY_TLS: 'opportunistic' },
+  })
+  for (const to of ['a@one.test', 'b@two.test', 'c@other.test'])
+    expect((await provider.flow.outcome(to)).recipient.status).toBe('sent')
+  const rcptOf = ({ sessions }: typeof server) =>
+    sessions.flatMap(({ commands }) =>
+      commands.filter((line) => line.startsWith('RCPT')).map((line) => line.slice(8).split(/[<>]/)[1]),
+    )
+  expect([rcptOf(smarthost).sort(), rcptOf(server)]).toEqual([['a@one.test', 'b@two.test'], ['c@other.test']])
+})
