@@ -61,7 +61,7 @@ const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => (
 })
 
 /** The operator chose the smarthost, so any address is allowed. */
-async function resolveRelayRoute(app: App): Promise<RouteResult> {
+export async function resolveRelayRoute(app: App): Promise<RouteResult> {
   const url = new URL(app.config.relayUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isImplicit = url.protocol === 'smtps:'
@@ -78,6 +78,7 @@ async function resolveRelayRoute(app: App): Promise<RouteResult> {
     kind: 'route',
     route: {
       site: 'relay',
+      isSmarthost: true,
       hosts: [{ host, addresses: resolved.addresses }],
       port: url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port),
       fromOutboundIps: true,

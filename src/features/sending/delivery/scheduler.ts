@@ -40,7 +40,7 @@ import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
-import { type LocalServers, routeLane } from './route.ts'
+import { type LocalServers, type RouteResult, resolveRelayRoute, routeLane } from './route.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -270,7 +270,7 @@ export class DeliveryScheduler {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routeResult = await routeLane(this.#app, lane.name, this.#localServers)
+        const routeResult = await this.#findRoute(lane)
         if (stopping.aborted) return
         if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
@@ -288,6 +288,13 @@ export class DeliveryScheduler {
       log.error({ err: error, lane: lane.name }, 'queue processing failed; retrying')
       this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
     }
+  }
+
+  /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
+  async #findRoute(lane: Lane): Promise<RouteResult> {
+    const found = await routeLane(this.#app, lane.name, this.#localServers)
+    if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
+    return found.route.isSmarthost || !found.route.fromOutboundIps ? found : resolveRelayRoute(this.#app)
   }
 
   #waitForSlot(lane: Lane): void {
@@ -548,10 +555,6 @@ export class DeliveryScheduler {
     }
     if (result.kind === 'accepted' || result.kind === 'refused')
       this.#pairs.onOutcome(pair, pair.recordSuccess(generation, at))
-    else {
-      pair.recordNothing(generation)
-      this.#pairs.onOutcome(pair, false)
-    }
     if (result.kind !== 'unreachable') return 0
     this.#sites.backOff(site, result.failure.message)
     return site.failures
@@ -612,6 +615,9 @@ export class DeliveryScheduler {
     this.#memoryQueue.release(attempt)
     this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
+    const { pair } = attempt.destination
+    pair.recordNothing(attempt.pairGeneration)
+    this.#pairs.onOutcome(pair, false)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
     this.#sites.evictIdle(attempt.destination)
