@@ -22,7 +22,8 @@ test('broadcast mail waits in a separate lane that names the domain', async () =
       )
     app.db.run("UPDATE recipients SET lane = 'bulk:1:receiver.test' WHERE address LIKE 'bob%'")
   }
-  const { stdout } = await runTassis(['queue'], data.settings)
+  expect((await runTassis(['queue'], data.settings)).stdout).toMatch(/\nreceiver\.test \(2 lanes\) +2 +/)
+  const { stdout } = await runTassis(['queue', '--all'], data.settings)
   expect(stdout).toContain('2 messages to 1 domain;')
   expect(stdout).toMatch(/\nreceiver\.test \(Test\) +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
   expect(await runTassisJson(['queue'], data.settings)).toMatchObject({

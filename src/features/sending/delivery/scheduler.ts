@@ -11,9 +11,18 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
-import { countDue, findFirstDue, readOpenLanes } from '#features/sending/queue/queue.ts'
+import {
+  countDue,
+  countOpen,
+  findFirstDue,
+  joinLanes,
+  listLanesAfter,
+  type OpenLane,
+  QUEUE_START,
+  type QueuePosition,
+} from '#features/sending/queue/queue.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
-import type { Millis, Timer } from '#platform/clock.ts'
+import { type Millis, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
@@ -47,6 +56,8 @@ export interface LaneState {
   readonly reason: string
 }
 
+/** Lanes woken in one tick of the event loop at the start; this takes some 5 ms. */
+const WOKEN_LANES = 250
 /** A lane is held without an event if the backoff of its site lasts at most this long. */
 const MAX_SILENT_HOLD_MS = minutes(1)
 /**
@@ -155,7 +166,17 @@ export class DeliveryScheduler {
       stopDue()
       stopSetBack()
     }
-    for (const { lane, firstAt } of readOpenLanes(this.#app.db)) this.#lanes.setDue(lane, firstAt)
+    await this.#wakeOpenLanes()
+  }
+
+  /** Wakes every lane, in batches. */
+  async #wakeOpenLanes(): Promise<void> {
+    let lanes = listLanesAfter(this.#app.db, '', WOKEN_LANES)
+    for (let last = lanes.at(-1); last && !this.#stopping.signal.aborted; last = lanes.at(-1)) {
+      for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
+      await yieldToEventLoop()
+      lanes = listLanesAfter(this.#app.db, last.lane, WOKEN_LANES)
+    }
   }
 
   /** Begins nothing more, waits at most 60 s for begun transactions, and settles the rest. */
@@ -179,19 +200,26 @@ export class DeliveryScheduler {
     return this.#sites.inFlight
   }
 
-  /** Every lane with open mail, and why its due mail waits. */
+  /** Every lane with open mail, and why its due mail waits. Reads all at once, so only for a short queue. */
   states(): LaneState[] {
-    const now = this.#app.clock.now()
-    return readOpenLanes(this.#app.db).map(({ lane, firstAt, waiting }) => ({
+    const open: OpenLane[] = []
+    for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
+      const counted = countOpen(this.#app.db, place)
+      joinLanes(open, counted.lanes)
+      place = counted.place
+    }
+    return open.map(({ lane, firstAt, waiting }) => ({
       lane,
       waiting,
       firstDue: firstAt,
-      reason: this.#describeWait(lane, firstAt, now),
+      reason: this.describeWait(lane, firstAt),
     }))
   }
 
-  #describeWait(lane: string, firstDue: Millis, now: Millis): string {
-    const attempts = this.#attempts.all().filter((attempt) => attempt.lane === lane)
+  /** Why the mail of a lane waits. @param firstDue when its earliest recipient is due */
+  describeWait(lane: string, firstDue: Millis): string {
+    const now = this.#app.clock.now()
+    const attempts = this.#attempts.ofLane(lane)
     if (attempts[0]) {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
       return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`

@@ -80,6 +80,8 @@ export class Sites {
   /** Sites and addresses with waiting lanes. */
   readonly #crowdedSites = new Set<Site>()
   readonly #crowdedAddresses = new Set<SlotPool>()
+  /** The name of the site that has a queue. */
+  readonly #siteNames = new WeakMap<WaitQueue, string>()
   /** The queues in which each lane waits or was woken. */
   readonly #queuesOf = new Map<string, Set<WaitQueue>>()
   #nextSweepAt: Millis = 0
@@ -158,6 +160,7 @@ export class Sites {
       const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
       site = { backoffUntil: 0, backoffReason: '', failures: 0, sessions: 0, slots }
       this.#sites.set(name, site)
+      this.#siteNames.set(slots.waiting, name)
     }
     return site
   }
@@ -233,7 +236,11 @@ export class Sites {
 
   /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
   findWaitingSite(lane: string): [name: string, site: Site] | undefined {
-    return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      const name = queue.has(lane) ? this.#siteNames.get(queue) : undefined
+      if (name !== undefined) return [name, this.getSite(name)]
+    }
+    return undefined
   }
 
   /**
