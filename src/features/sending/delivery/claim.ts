@@ -7,6 +7,7 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
+import { holdRecipient } from '#features/sending/queue/account-transitions.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
@@ -19,6 +20,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
+import { findEmailHold, findHold } from './queue-rules.ts'
 import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
@@ -51,12 +53,18 @@ export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
 )
 /** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
+/**
+ * Why a recipient whose email an operator holds waits, and how long it is held until the hold is looked up again; its
+ * release ends it earlier.
+ */
+const HELD_BY_OPERATOR = 'Held by the operator of the service.'
+const OPERATOR_HOLD_MS = hours(24)
 const HELD_BATCH_SIZE = 200
 /** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
 
 /**
- * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those that were first due at or before
+ * Claims up to `limit` recipients that are due at `now`, unless an operator holds the lane; with `dueSince`, only those that were first due at or before
  * that time. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
  * more are due.
  */
@@ -66,6 +74,7 @@ export function claimLane(
   lane: string,
   { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
 ): ClaimedRecipients {
+  if (findHold(tx.db, lane)) return []
   const sendingBlocks = new Map<number, string | undefined>()
   return claimDue(tx, lane, {
     now,
@@ -92,6 +101,7 @@ function holdOrReject(
   if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
   if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
+  if (findEmailHold(tx.db, at.emailId) && holdForOperator(app, tx, at)) return true
   if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + BROADCAST_HOLD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
@@ -136,6 +146,15 @@ function holdForAccountBlock(
     holdBlockedRecipient(app, tx, { ...at, accountId }, sendingBlock)
   )
 }
+
+/** Holds a recipient because an operator holds its email. False when the recipient is not waiting. */
+const holdForOperator = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
+  holdRecipient(
+    tx,
+    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
+    HELD_BY_OPERATOR,
+    HELD_BY_OPERATOR,
+  )
 
 /** Settles a batch of due recipients of an unroutable lane: they bounce or are deferred without a session. */
 export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {

@@ -36,6 +36,7 @@ import { MemoryQueue } from './memory-queue.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
 import { releaseOverdueMail } from './overdue.ts'
 import type { AttemptResult, AttemptSession, FromWorker, Route } from './protocol.ts'
+import { describeHold, findHold } from './queue-rules.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
@@ -57,7 +58,7 @@ export interface LaneState {
 }
 
 /** Lanes woken in one tick of the event loop at the start; this takes some 5 ms. */
-const WOKEN_LANES = 250
+const WOKEN_LANES = 100
 /** A lane is held without an event if the backoff of its site lasts at most this long. */
 const MAX_SILENT_HOLD_MS = minutes(1)
 /**
@@ -224,6 +225,8 @@ export class DeliveryScheduler {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
       return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
+    const hold = findHold(this.#app.db, lane)
+    if (hold) return describeHold(hold)
     if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const waiting = this.#sites.findWaitingSite(lane)
@@ -246,6 +249,7 @@ export class DeliveryScheduler {
     try {
       while (!stopping.aborted && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
+        if (findHold(this.#app.db, lane.name)) return this.#sleepHeld(lane)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         const routeResult = await routeLane(this.#app, lane.name, this.#capture)
@@ -266,6 +270,12 @@ export class DeliveryScheduler {
       log.error({ err: error, lane: lane.name }, 'queue processing failed; retrying')
       this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
     }
+  }
+
+  /** Waits until an operator releases the lane: it then gets the signal `mailDue`. */
+  #sleepHeld(lane: Lane): void {
+    this.#sites.leaveQueues(lane.name)
+    this.#lanes.sleepInQueue(lane)
   }
 
   #waitForSlot(lane: Lane): void {

@@ -90,7 +90,7 @@ export interface OpenLane {
 /** The place before the first open recipient. */
 export const QUEUE_START: QueuePosition = { lane: '', nextAt: 0, id: 0 }
 /** Index entries that are counted in one tick of the event loop; this takes some 5 ms. */
-export const COUNTED_ENTRIES = 10_000
+export const COUNTED_ENTRIES = 5000
 
 /**
  * Counts up to `limit` open recipients after a place, by lane and in the order of the lanes' names. Returns where to
