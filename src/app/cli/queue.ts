@@ -3,7 +3,6 @@ import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
-import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -18,11 +17,13 @@ import {
   readLanes,
   type WaitingRecipient,
 } from '../operator/queue.ts'
+import { type RuleView, readRules } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, truncate } from './output.ts'
+import { addQueueControlCommands, formatRule, queueControlAdminCommands } from './queue-control.ts'
 
 interface WaitingLane {
   readonly lane: string
@@ -65,6 +66,8 @@ interface QueueView {
   }
   /** Received messages that are not processed yet. */
   readonly received: number
+  /** Holds and redirects by operators. */
+  readonly rules: readonly RuleView[]
 }
 
 const MAX_PER_LANE = 10
@@ -94,6 +97,7 @@ const queue = defineAdminCommand(
       recipients: listRecipients(app.db, shownLanes, limit),
       webhooks: countWebhooks(app.db),
       received: countQueueEntries(app.db),
+      rules: readRules(app),
     }
   },
 )
@@ -165,11 +169,7 @@ async function readAllLanes(call: Call): Promise<WaitingLane[]> {
   return lanes.sort((a, b) => (a.first_due_at < b.first_due_at ? -1 : a.first_due_at > b.first_due_at ? 1 : 0))
 }
 
-const release = defineAdminCommand('queue.release', async ({ opened: { app } }, _: null) => ({
-  released: await releaseWithoutContent(app),
-}))
-
-export const queueAdminCommands = [queue, lanePage, release]
+export const queueAdminCommands = [queue, lanePage, ...queueControlAdminCommands]
 
 export function addQueueCommand(program: Command): void {
   const queueCommand = withLimit(
@@ -185,25 +185,27 @@ export function addQueueCommand(program: Command): void {
       })
       printResult(options, found, (queued) => formatQueue(queued, systemClock.now(), all))
     })
-  withJson(
-    queueCommand
-      .command('release')
-      .description('release mail that was held for missing content, after that content has been restored'),
-  ).action(async (_, command: Command) => {
-    // The parent command `queue` has `--json` too and parses it first.
-    const options = command.optsWithGlobals<JsonOption>()
-    const done = await withData(loadConfig().config, (call) => call(release, null))
-    printResult(
-      options,
-      done,
-      ({ released }) =>
-        `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
-    )
-  })
+  addQueueControlCommands(queueCommand)
 }
 
 const formatQueue = (found: QueueView, now: number, isAll: boolean): string =>
-  [formatMail(found, now, isAll), ...formatWebhooks(found.webhooks), ...formatReceived(found.received)].join('\n')
+  [
+    formatMail(found, now, isAll),
+    ...formatRules(found.rules),
+    ...formatWebhooks(found.webhooks),
+    ...formatReceived(found.received),
+  ].join('\n')
+
+const MAX_SHOWN_RULES = 20
+
+const formatRules = (rules: readonly RuleView[]): string[] =>
+  rules.length === 0
+    ? []
+    : [
+        '',
+        ...rules.slice(0, MAX_SHOWN_RULES).map(formatRule),
+        ...(rules.length > MAX_SHOWN_RULES ? [`… and ${rules.length - MAX_SHOWN_RULES} more (--json)`] : []),
+      ]
 
 /** Formats at most one line; `tassis webhooks` shows the details. */
 function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']): string[] {

@@ -18,7 +18,7 @@ import { bounceWaiting, cancelRecipient } from '#features/sending/queue/waiting-
 import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { findEmailHold, findHold, type QueueRule, removeRules } from './queue-rules.ts'
+import { findEmailHold, findHold, type QueueRule, type QueueRuleKind, removeRules } from './queue-rules.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
 export const CHANGED_BATCH_SIZE = 50
@@ -139,16 +139,17 @@ export function dropSelected(app: App, selector: MailSelector, after = QUEUE_STA
 }
 
 /**
- * Ends the holds and redirects that name at least what the selector names, and wakes their mail; returns them.
+ * Ends the holds and redirects (or one kind) that name at least what the selector names, and wakes their mail; returns them.
  * @param alsoWrite called in the transaction with the rules
  */
 export async function releaseSelected(
   app: App,
   selector: MailSelector,
+  kind: QueueRuleKind | undefined,
   alsoWrite: (tx: Tx, rules: readonly QueueRule[]) => void,
 ): Promise<readonly QueueRule[]> {
   const rules = await app.commit.writeFromReserve((tx) => {
-    const removed = removeRules(tx, selector)
+    const removed = removeRules(tx, selector, kind)
     for (const { emailId } of removed) if (emailId !== null) releaseEmail(app, tx, emailId)
     alsoWrite(tx, removed)
     return removed

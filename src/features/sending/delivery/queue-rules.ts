@@ -41,9 +41,10 @@ const sql = prepareStatements((db) => ({
   ),
   ofEmail: db.prepare<QueueRule, [number]>(`SELECT ${COLUMNS} FROM queue_rules WHERE email_id = ? AND kind = 'hold'`),
   // A rule is ended by what it names, so `release --account` also ends a rule for one domain of the account.
-  matching: db.prepare<QueueRule, [number | null, string | null, number | null]>(
+  matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null]>(
     `SELECT ${COLUMNS} FROM queue_rules WHERE (?1 IS NULL OR account_id = ?1) AND (?2 IS NULL OR domain = ?2)
-     AND CASE WHEN ?3 IS NULL THEN email_id IS NULL ELSE email_id = ?3 END ORDER BY id`,
+     AND CASE WHEN ?3 IS NULL THEN email_id IS NULL ELSE email_id = ?3 END
+     AND (?4 IS NULL OR kind = ?4) ORDER BY id`,
   ),
   same: db.prepare<{ id: number }, [string, number | null, string | null, number | null]>(
     'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND email_id IS ?',
@@ -110,9 +111,13 @@ export function addRule(
   sql(tx.db).insert.get(kind, ...key, target, reason, createdBy, createdAt)
 }
 
-/** Deletes the rules that name at least what the selector names; returns them. */
-export function removeRules(tx: Tx, { accountId, domain, emailId }: MailSelector): QueueRule[] {
-  const rules = sql(tx.db).matching.all(accountId ?? null, domain ?? null, emailId ?? null)
+/** Deletes the rules, of one kind or of both, that name at least what the selector names; returns them. */
+export function removeRules(
+  tx: Tx,
+  { accountId, domain, emailId }: MailSelector,
+  kind: QueueRuleKind | undefined,
+): QueueRule[] {
+  const rules = sql(tx.db).matching.all(accountId ?? null, domain ?? null, emailId ?? null, kind ?? null)
   for (const { id } of rules) sql(tx.db).delete.run(id)
   return rules
 }
