@@ -35,9 +35,10 @@ const COLUMNS = `id, kind, account_id AS accountId, domain, email_id AS emailId,
 const sql = prepareStatements((db) => ({
   // The most specific rule first: account and domain, then domain, then account.
   ofLane: db.prepare<QueueRule, [string, string, number]>(
-    `SELECT ${COLUMNS}, 1 AS hasDomain FROM queue_rules WHERE kind = ?1 AND domain = ?2 AND (account_id IS NULL OR account_id = ?3) AND email_id IS NULL
-     UNION ALL SELECT ${COLUMNS}, 0 FROM queue_rules WHERE kind = ?1 AND account_id = ?3 AND domain IS NULL AND email_id IS NULL
-     ORDER BY hasDomain DESC, accountId IS NULL LIMIT 1`,
+    `SELECT ${COLUMNS}, account_id IS NULL AS rank FROM queue_rules
+     WHERE kind = ?1 AND domain = ?2 AND (account_id IS NULL OR account_id = ?3) AND email_id IS NULL
+     UNION ALL SELECT ${COLUMNS}, 2 FROM queue_rules WHERE kind = ?1 AND account_id = ?3 AND domain IS NULL AND email_id IS NULL
+     ORDER BY rank LIMIT 1`,
   ),
   ofEmail: db.prepare<QueueRule, [number]>(`SELECT ${COLUMNS} FROM queue_rules WHERE email_id = ? AND kind = 'hold'`),
   // A rule is ended by what it names, so `release --account` also ends a rule for one domain of the account.
