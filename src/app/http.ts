@@ -89,6 +89,7 @@ import { dashboardRoutes } from './dashboard/routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
+import { operatorQueueRoutes } from './operator/queue-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
 
 const API_INFO = {
@@ -232,6 +233,7 @@ export function createRoutes(
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     operatorStatusRoutes(operator),
+    operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),
     healthRoutes(app, { isStopping }),

@@ -26,8 +26,7 @@ import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
-
-export const MAX_QUEUE_REASON_LENGTH = 300
+import { MAX_QUEUE_REASON_LENGTH } from './model.ts'
 
 const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; accountId: number }, [Uint8Array]>(

@@ -10,7 +10,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 
-export type QueueRuleKind = 'hold' | 'redirect'
+export const QUEUE_RULE_KINDS = ['hold', 'redirect'] as const
+export type QueueRuleKind = (typeof QUEUE_RULE_KINDS)[number]
 
 export interface QueueRule {
   readonly id: number

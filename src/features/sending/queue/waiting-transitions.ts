@@ -30,8 +30,8 @@ const sql = prepareStatements((db) => ({
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = ?, bounce_type = 'soft', bounce_category = ?
      WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
   ),
-  cancelOne: db.prepare<ChangedRecipient, [number, string, number]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = ?
+  cancelOne: db.prepare<ChangedRecipient, [number, string | null, number]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = coalesce(?, last_error)
      WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
   ),
   waiting: db.prepare<{ id: number }, [number]>(
@@ -107,7 +107,7 @@ export function bounceWaiting(
 export function cancelRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },
-  why: { readonly lastError: string; readonly data: EventData },
+  why: { readonly lastError: string; readonly data: EventData; readonly isErasure?: true },
 ): boolean {
   const email = requireEmail(tx, at.emailId)
   if (!sql(tx.db).waiting.get(at.recipientId)) return false
@@ -115,7 +115,9 @@ export function cancelRecipient(
     rejectRecipient(tx, at, why)
     return true
   }
-  const changed = sql(tx.db).cancelOne.get(statusCode('cancelled'), why.lastError, at.recipientId)
+  // An erasure would have to delete the reason again.
+  const reason = why.isErasure ? undefined : why
+  const changed = sql(tx.db).cancelOne.get(statusCode('cancelled'), reason?.lastError ?? null, at.recipientId)
   if (!changed) return false
   record(tx, {
     accountId: email.accountId,
@@ -123,7 +125,7 @@ export function cancelRecipient(
     at: at.now,
     emailId: email.id,
     recipientId: at.recipientId,
-    data: why.data,
+    ...(reason && { data: reason.data }),
   })
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'cancelled', at.now)
