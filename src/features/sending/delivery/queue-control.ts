@@ -24,6 +24,8 @@ import { findEmailHold, findHold, type QueueRule, type QueueRuleKind, removeRule
 export const CHANGED_BATCH_SIZE = 50
 /** Recipients counted in one tick of the event loop; this takes some 5 ms. */
 const COUNTED_BATCH_SIZE = 1000
+/** Lanes woken in one tick of the event loop; this takes some 5 ms. */
+const WOKEN_LANES = 25
 /** Recipients examined by one call. */
 const MAX_EXAMINED_PER_CALL = 10_000
 
@@ -180,7 +182,10 @@ export async function wakeSelected(app: App, selector: MailSelector): Promise<vo
   if (selector.emailId !== undefined) return
   for (let after: string | undefined = ''; after !== undefined; await yieldToEventLoop()) {
     const { lanes, next } = listSelectedLanes(app.db, selector, after)
-    for (const { lane, firstAt } of lanes) app.mailDue.emit({ lane, at: firstAt })
+    for (const [index, { lane, firstAt }] of lanes.entries()) {
+      if (index % WOKEN_LANES === WOKEN_LANES - 1) await yieldToEventLoop()
+      app.mailDue.emit({ lane, at: firstAt })
+    }
     after = next
   }
 }

@@ -58,7 +58,7 @@ export interface LaneState {
 }
 
 /** Lanes woken in one tick of the event loop at the start; this takes some 5 ms. */
-const WOKEN_LANES = 100
+const WOKEN_LANES = 25
 /** A lane is held without an event if the backoff of its site lasts at most this long. */
 const MAX_SILENT_HOLD_MS = minutes(1)
 /**
