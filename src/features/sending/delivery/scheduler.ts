@@ -167,16 +167,22 @@ export class DeliveryScheduler {
       stopDue()
       stopSetBack()
     }
-    await this.#wakeOpenLanes()
+    void this.#wakeOpenLanes()
   }
 
-  /** Wakes every lane, in batches. */
+  /** Wakes every lane, in batches; the first before it returns. */
   async #wakeOpenLanes(): Promise<void> {
-    let lanes = listLanesAfter(this.#app.db, '', WOKEN_LANES)
-    for (let last = lanes.at(-1); last && !this.#stopping.signal.aborted; last = lanes.at(-1)) {
-      for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
-      await yieldToEventLoop()
-      lanes = listLanesAfter(this.#app.db, last.lane, WOKEN_LANES)
+    const { db, log, clock } = this.#app
+    for (let after: string | undefined = ''; after !== undefined && !this.#stopping.signal.aborted; ) {
+      try {
+        const lanes = listLanesAfter(db, after, WOKEN_LANES)
+        for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
+        after = lanes.at(-1)?.lane
+        await yieldToEventLoop()
+      } catch (error) {
+        log.error({ err: error }, 'lanes not read; retrying')
+        await clock.sleep(STORAGE_RETRY_MS)
+      }
     }
   }
 
