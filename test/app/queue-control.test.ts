@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describeLanes, readLanes } from '#app/operator/queue.ts'
 import {
   changeMail,
   holdMail,
@@ -284,6 +285,8 @@ test('a held email waits, with one event, while other mail of its lane is delive
   await eventually(() => last()?.type === 'deferred')
   expect(last()?.data.reason).toBe('Held by the operator of the service.')
   expect(sink.messages).toHaveLength(1)
+  const describe = async () => describeLanes(app, flow.service.delivery, await readLanes(app))
+  await eventually(async () => (await describe())[0]?.includes('until you release it (tassis queue release)'))
   expect(await releaseMail(app, OPERATOR, selector)).toMatchObject([{ email_id: held.id }])
   expect((await flow.settled(held)).recipients).toMatchObject([{ status: 'sent' }])
   expectBalanced(flow.service)

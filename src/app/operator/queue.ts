@@ -1,6 +1,7 @@
 /** @module What waits for delivery, why and until when: for `tassis queue` and the operator's routes. Reads only. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { describeHold, findEmailHold } from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/scheduler.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
@@ -24,6 +25,7 @@ export interface WaitingRecipient {
 }
 
 interface RecipientRow {
+  emailId: number
   uuid: Uint8Array
   account: string
   lane: string
@@ -37,7 +39,7 @@ interface RecipientRow {
 const sql = prepareStatements((db) => ({
   // Reads one lane, so that the queue's index returns the earliest recipients without a sort.
   ofLane: db.prepare<RecipientRow, [string, number]>(
-    `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
+    `SELECT emails.id AS emailId, emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
   ),
@@ -97,6 +99,8 @@ function describeWait(
   if (reason !== NOT_DUE_REASON) return reason
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
+  const hold = findEmailHold(db, first.emailId)
+  if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
   return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
