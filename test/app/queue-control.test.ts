@@ -24,7 +24,9 @@ import { STATUSES } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { hours } from '#platform/units.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -402,3 +404,36 @@ describe('input', () => {
     expect(readRules(service.app)).toMatchObject([{ reason: 'two' }])
   })
 })
+
+test.each(['bounce', 'drop'] as const)(
+  'broadcast mail can be ended by a %s; the data stays consistent',
+  async (action) => {
+    // No receiver answers, so the mail waits.
+    await using service = await createEmailApi({
+      delivers: true,
+      runsTasks: true,
+      settings: { TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: 'smtp://127.0.0.1:9', TASSIS_RELAY_TLS: 'opportunistic' },
+    })
+    const { app, api } = service
+    const list_id = await newList(service, 'News')
+    await addContacts(app, list_id, createContacts(12))
+    const begun = await api('POST', '/v1/emails/broadcast', {
+      contact_list_id: list_id,
+      from_address: 'Ada <ada@sender.test>',
+      subject: 'News',
+      text_body: 'Hello.',
+    })
+    expect(begun.status).toBe(202)
+    await eventually(() => Object.keys(listStatuses(app)).length === 12)
+    let changed = 0
+    await eventually(async () => {
+      const options = { reason: 'a mistake', after: undefined }
+      changed += (await changeMail(app, OPERATOR, action, { domain: 'receiver.test' }, options)).changed
+      return changed === 12
+    })
+    const statuses = new Set(Object.values(listStatuses(app)))
+    expect([...statuses]).toEqual([action === 'bounce' ? 'bounced' : 'rejected'])
+    await eventually(() => service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(service)
+  },
+)
