@@ -20,16 +20,24 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
-import { findEmailHold, findHold } from './queue-rules.ts'
+import { findEmailHold, findHold, hasEmailHolds } from './queue-rules.ts'
 import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
 /** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
 
-export type ClaimedRecipients = ReturnType<typeof claimDue>
+/** A recipient that was claimed for an attempt. */
+export interface ClaimedRecipient {
+  readonly recipientId: number
+  readonly emailId: number
+  /** Number of the attempt, from 1. */
+  readonly attempt: number
+  readonly mail: ClaimedMail
+}
 
-interface Recipient {
+/** What decides whether a recipient may get the email. */
+export interface ClaimedMail {
   readonly accountId: number
   readonly address: string
   readonly transactional: number
@@ -40,7 +48,7 @@ interface Recipient {
 }
 
 const sql = prepareStatements((db) => ({
-  recipient: db.prepare<Recipient, [number]>(
+  recipient: db.prepare<ClaimedMail, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
      quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
@@ -73,16 +81,28 @@ export function claimLane(
   tx: Tx,
   lane: string,
   { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
-): ClaimedRecipients {
+): ClaimedRecipient[] {
   if (findHold(tx.db, lane)) return []
+  const hasHeldEmails = hasEmailHolds(tx.db)
   const sendingBlocks = new Map<number, string | undefined>()
-  return claimDue(tx, lane, {
+  const mailOf = new Map<number, ClaimedMail>()
+  const claimed = claimDue(tx, lane, {
     now,
     eventTime: app.eventTime(),
     limit,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
-    tryEnd: (recipient) => holdOrReject(app, tx, recipient, sendingBlocks),
+    tryEnd: (recipient) => {
+      if (hasHeldEmails && findEmailHold(tx.db, recipient.emailId) && holdForOperator(app, tx, recipient)) return true
+      const mail = sql(tx.db).recipient.get(recipient.recipientId)
+      if (!mail) return false
+      mailOf.set(recipient.recipientId, mail)
+      return holdOrReject(app, tx, recipient, mail, sendingBlocks)
+    },
     ...(dueSince !== undefined && { dueSince }),
+  })
+  return claimed.flatMap((recipient) => {
+    const mail = mailOf.get(recipient.recipientId)
+    return mail ? [{ ...recipient, mail }] : []
   })
 }
 
@@ -95,13 +115,11 @@ function holdOrReject(
   app: App,
   tx: Tx,
   at: { recipientId: number; emailId: number },
+  recipient: ClaimedMail,
   sendingBlocks: Map<number, string | undefined>,
 ): boolean {
-  const recipient = sql(tx.db).recipient.get(at.recipientId)
-  if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
   if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
-  if (findEmailHold(tx.db, at.emailId) && holdForOperator(app, tx, at)) return true
   if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + BROADCAST_HOLD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
@@ -114,12 +132,9 @@ function holdOrReject(
 }
 
 /** Whether a recipient was suppressed since it was claimed. */
-export function isSuppressed(db: Database, recipientId: number): boolean {
-  const recipient = sql(db).recipient.get(recipientId)
-  return recipient !== null && findSuppression(db, recipient) !== undefined
-}
+export const isSuppressed = (db: Database, mail: ClaimedMail): boolean => findSuppression(db, mail) !== undefined
 
-const findSuppression = (db: Database, recipient: Recipient): { reason: string } | undefined =>
+const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string } | undefined =>
   suppressionOf(db, {
     ...recipient,
     transactional: recipient.transactional === 1,
@@ -164,12 +179,13 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           kind: 'bounced',
           bounceType: 'hard',
           category: unroutable.category,
+          rule: 'no-route',
           reply: unroutable.text,
           // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
           // exist now may exist tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
-      : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
+      : { kind: 'deferred', category: unroutable.category, rule: 'no-route', reason: unroutable.text, reply: undefined }
   // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
   // would stay in delivery until the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
@@ -220,7 +236,14 @@ function expireHeld(
   // schedule has attempts.
   if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
-  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
+  const verdict: Verdict = {
+    kind: 'deferred',
+    category: 'connection_failure',
+    rule: 'site-backoff',
+    reason,
+    reply: undefined,
+    siteFailures,
+  }
   for (const claimed of claimLane(app, tx, lane, { limit: HELD_BATCH_SIZE, now, dueSince }))
     writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

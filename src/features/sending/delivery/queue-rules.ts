@@ -42,6 +42,7 @@ const sql = prepareStatements((db) => ({
      ORDER BY rank LIMIT 1`,
   ),
   ofEmail: db.prepare<QueueRule, [number]>(`SELECT ${COLUMNS} FROM queue_rules WHERE email_id = ? AND kind = 'hold'`),
+  anyEmail: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE email_id IS NOT NULL LIMIT 1'),
   // A rule is ended by what it names, so `release --account` also ends a rule for one domain of the account.
   matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null]>(
     `SELECT ${COLUMNS} FROM queue_rules WHERE (?1 IS NULL OR account_id = ?1) AND (?2 IS NULL OR domain = ?2)
@@ -77,6 +78,9 @@ export const describeHold = ({ createdAt, reason }: QueueRule): string =>
 /** The rule by which an operator holds an email; undefined if there is none. */
 export const findEmailHold = (db: Database, emailId: number): QueueRule | undefined =>
   sql(db).ofEmail.get(emailId) ?? undefined
+
+/** Whether an operator holds any single email, so that claims must look. */
+export const hasEmailHolds = (db: Database): boolean => sql(db).anyEmail.get() !== null
 
 /** Where an operator redirects the mail of a lane; undefined if it goes to its MX. */
 export const findRedirect = (db: Database, lane: string): string | undefined =>
