@@ -180,14 +180,14 @@ test('a bounce by the operator leaves an event and a dead letter; a drop leaves 
     ['ann@one.test', 'expired'],
   ])
   const reasons = app.db
-    .query<{ reason: string }, []>(
-      "SELECT data ->> 'reason' AS reason FROM events WHERE data ->> 'reason' IS NOT NULL ORDER BY seq",
+    .query<{ reason: string; rule: string | null }, []>(
+      "SELECT data ->> 'reason' AS reason, data ->> 'rule' AS rule FROM events WHERE data ->> 'reason' IS NOT NULL ORDER BY seq",
     )
     .all()
-  expect(reasons.map(({ reason }) => reason)).toEqual([
-    'Ended by the operator of the service: a mistake',
-    'dropped_by_operator',
-    'dropped_by_operator',
+  expect(reasons.map(({ reason, rule }) => [reason, rule])).toEqual([
+    ['Ended by the operator of the service: a mistake', 'operator'],
+    ['dropped_by_operator', null],
+    ['dropped_by_operator', null],
   ])
   expectBalanced(service)
 })

@@ -119,7 +119,7 @@ export function bounceSelected(
   const lastError = `Ended by the operator of the service: ${reason}`
   return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     const at = { recipientId, emailId, now: app.eventTime() }
-    if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired' })) return 'inDelivery'
+    if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired', rule: 'operator' })) return 'inDelivery'
     addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
     return 'changed'
   })

@@ -78,7 +78,7 @@ export function rejectRecipient(
 export function bounceWaiting(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },
-  { reason, category }: { readonly reason: string; readonly category: string },
+  { reason, category, rule }: { readonly reason: string; readonly category: string; readonly rule: string },
 ): boolean {
   const email = requireEmail(tx, at.emailId)
   const isNeverAttempted = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
@@ -91,7 +91,7 @@ export function bounceWaiting(
     at: at.now,
     emailId: email.id,
     recipientId: at.recipientId,
-    data: { reason, bounce_type: 'soft', bounce_category: category },
+    data: { reason, rule, bounce_type: 'soft', bounce_category: category },
   })
   countBounced(tx, email, changed, at.now, false)
   settleEmail(tx, email, 'bounced', at.now)
