@@ -89,6 +89,7 @@ import { dashboardRoutes } from './dashboard/routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
+import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
 
@@ -236,6 +237,7 @@ export function createRoutes(
     operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),
+    operatorProviderRoutes(operator),
     healthRoutes(app, { isStopping }),
   ]
   const { httpAddr } = app.config
