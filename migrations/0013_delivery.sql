@@ -12,5 +12,20 @@ CREATE TABLE `provider_pairs` (
 	PRIMARY KEY(`provider`, `source`)
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `queue_rules` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`kind` text NOT NULL,
+	`account_id` integer,
+	`domain` text,
+	`email_id` integer,
+	`target` text,
+	`reason` text NOT NULL,
+	`created_by` text NOT NULL,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `queue_rules_domain` ON `queue_rules` (`domain`);--> statement-breakpoint
+CREATE INDEX `queue_rules_account` ON `queue_rules` (`account_id`);--> statement-breakpoint
+CREATE INDEX `queue_rules_email` ON `queue_rules` (`email_id`);--> statement-breakpoint
 ALTER TABLE `accounts` ADD `events_read_at` integer;--> statement-breakpoint
 ALTER TABLE `recipients` ADD `wait_noted_at` integer;

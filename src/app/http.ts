@@ -90,6 +90,7 @@ import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
 import { operatorProviderRoutes } from './operator/provider-routes.ts'
+import { operatorQueueRoutes } from './operator/queue-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
 
 const API_INFO = {
@@ -233,6 +234,7 @@ export function createRoutes(
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     operatorStatusRoutes(operator),
+    operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),
     operatorProviderRoutes(operator),

@@ -29,7 +29,20 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]())
 
 const ID = '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24'
-const BODIES: Readonly<Record<string, unknown>> = { '/v1/operator/accounts/:id/pause': { reason: 'Spam.' } }
+const BODIES: Readonly<Record<string, unknown>> = {
+  '/v1/operator/accounts/:id/pause': { reason: 'Spam.' },
+  '/v1/operator/queue/hold': { domain: 'one.test' },
+  '/v1/operator/queue/redirect': { domain: 'one.test', to: 'two.test' },
+  '/v1/operator/queue/release': { domain: 'one.test' },
+  '/v1/operator/queue/retry': { domain: 'one.test' },
+  '/v1/operator/queue/bounce': { domain: 'one.test', reason: 'A mistake.' },
+  '/v1/operator/queue/drop': { domain: 'one.test' },
+}
+/** The query that a path requires. */
+const QUERIES: Readonly<Record<string, string>> = {
+  '/v1/operator/queue/recipients': '?lane=1:example.com',
+  '/v1/operator/queue/selection': '?domain=one.test',
+}
 
 /** Every route of the operator, with a path that can be requested and a valid body. */
 const listRoutes = () =>
@@ -38,7 +51,7 @@ const listRoutes = () =>
     .filter(({ path }) => path.startsWith('/v1/operator/'))
     .map(({ method, path }) => ({
       method,
-      path: `${path.replace(':id', ID)}${path.endsWith('/recipients') ? '?lane=1:example.com' : ''}`,
+      path: `${path.replace(':id', ID)}${QUERIES[path] ?? ''}`,
       body: BODIES[path],
     }))
 

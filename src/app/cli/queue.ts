@@ -1,25 +1,29 @@
 /** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
-import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
+import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { systemClock } from '#platform/clock.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import type { RunningDelivery } from '../create.ts'
 import {
   countWebhooks,
-  describeWait,
+  describeLanes,
   findLaneAccount,
   listLaneRecipients,
   MAX_ERROR_LENGTH,
   readLanes,
   type WaitingRecipient,
 } from '../operator/queue.ts'
+import { type RuleView, readRules } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, truncate } from './output.ts'
+import { addQueueControlCommands, formatRule, queueControlAdminCommands } from './queue-control.ts'
 
 interface WaitingLane {
   readonly lane: string
@@ -28,6 +32,15 @@ interface WaitingLane {
   readonly waiting: number
   readonly first_due_at: string
   readonly reason: string
+}
+
+/** The lanes of a domain. */
+interface WaitingDomain {
+  readonly domain: string
+  readonly lane_count: number
+  readonly waiting: number
+  /** The earliest lane, whose due time and reason are those of the domain. */
+  readonly first: WaitingLane
 }
 
 interface QueueView {
@@ -40,6 +53,8 @@ interface QueueView {
    */
   readonly lane_count: number
   readonly domain_count: number
+  /** The domains with the earliest mail. */
+  readonly domains: readonly WaitingDomain[]
   readonly lanes: readonly WaitingLane[]
   /** The earliest recipients of each lane in `lanes`. */
   readonly recipients: readonly WaitingRecipient[]
@@ -51,34 +66,74 @@ interface QueueView {
   }
   /** Received messages that are not processed yet. */
   readonly received: number
+  /** Holds and redirects by operators. */
+  readonly rules: readonly RuleView[]
 }
 
 const MAX_PER_LANE = 10
 
 const queue = defineAdminCommand(
   'queue',
-  ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): QueueView => {
-    const now = app.clock.now()
-    const states = readLanes(app, delivery)
-    const shown = states.slice(0, limit)
+  async ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): Promise<QueueView> => {
+    const lanes = await readLanes(app)
+    const domains = groupByDomain(lanes)
+    const shownDomains = domains.slice(0, limit)
+    const shownLanes = lanes.slice(0, limit)
+    const firstLanes = await toLaneViews(
+      app,
+      delivery,
+      shownDomains.map(({ first }) => first),
+    )
     return {
       delivering: delivery !== undefined,
-      waiting: states.reduce((sum, { waiting }) => sum + waiting, 0),
-      lane_count: states.length,
-      domain_count: new Set(states.map(({ lane }) => domainOfLane(lane))).size,
-      lanes: shown.map((state) => ({
-        lane: state.lane,
-        account: findLaneAccount(app.db, state.lane)?.name ?? null,
-        waiting: state.waiting,
-        first_due_at: isoTime(state.firstDue),
-        reason: describeWait(app, state, now),
-      })),
-      recipients: listRecipients(app.db, shown, limit),
+      waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
+      lane_count: lanes.length,
+      domain_count: domains.length,
+      domains: shownDomains.flatMap(({ domain, laneCount, waiting }, i) => {
+        const first = firstLanes[i]
+        return first ? [{ domain, lane_count: laneCount, waiting, first }] : []
+      }),
+      lanes: await toLaneViews(app, delivery, shownLanes),
+      recipients: listRecipients(app.db, shownLanes, limit),
       webhooks: countWebhooks(app.db),
       received: countQueueEntries(app.db),
+      rules: readRules(app),
     }
   },
 )
+
+/** @param lanes the earliest first; so are the domains */
+function groupByDomain(
+  lanes: readonly OpenLane[],
+): { readonly domain: string; laneCount: number; waiting: number; readonly first: OpenLane }[] {
+  const domains = new Map<string, { domain: string; laneCount: number; waiting: number; first: OpenLane }>()
+  for (const lane of lanes) {
+    const domain = domainOfLane(lane.lane)
+    const group = domains.get(domain)
+    if (!group) {
+      domains.set(domain, { domain, laneCount: 1, waiting: lane.waiting, first: lane })
+      continue
+    }
+    group.laneCount++
+    group.waiting += lane.waiting
+  }
+  return [...domains.values()]
+}
+
+async function toLaneViews(
+  app: App,
+  delivery: RunningDelivery | undefined,
+  lanes: readonly OpenLane[],
+): Promise<WaitingLane[]> {
+  const reasons = await describeLanes(app, delivery, lanes)
+  return lanes.map(({ lane, waiting, firstAt }, i) => ({
+    lane,
+    account: findLaneAccount(app.db, lane)?.name ?? null,
+    waiting,
+    first_due_at: isoTime(firstAt),
+    reason: reasons[i] ?? '',
+  }))
+}
 
 function listRecipients(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
   const found: WaitingRecipient[] = []
@@ -90,40 +145,67 @@ function listRecipients(db: Database, lanes: readonly { readonly lane: string }[
   return found
 }
 
-const release = defineAdminCommand('queue.release', async ({ opened: { app } }, _: null) => ({
-  released: await releaseWithoutContent(app),
-}))
+/** Open recipients counted for a page of lanes. */
+const RECIPIENTS_PER_PAGE = 2000
 
-export const queueAdminCommands = [queue, release]
+/** A page of all lanes, in the order of their names. The last lane may continue on the next page. */
+const lanePage = defineAdminCommand('queue.lanes', async ({ opened: { app }, delivery }, after: QueuePosition) => {
+  const { lanes, place } = countOpen(app.db, after, RECIPIENTS_PER_PAGE)
+  return { lanes: await toLaneViews(app, delivery, lanes), next: place ?? null }
+})
+
+/** Every lane, the earliest first. */
+async function readAllLanes(call: Call): Promise<WaitingLane[]> {
+  const lanes: WaitingLane[] = []
+  for (let after: QueuePosition | null = QUEUE_START; after; ) {
+    const page: Awaited<ReturnType<typeof lanePage.run>> = await call(lanePage, after)
+    const [first, ...others] = page.lanes
+    const last = lanes.at(-1)
+    if (first && last?.lane === first.lane) lanes[lanes.length - 1] = { ...last, waiting: last.waiting + first.waiting }
+    else if (first) lanes.push(first)
+    lanes.push(...others)
+    after = page.next
+  }
+  return lanes.sort((a, b) => (a.first_due_at < b.first_due_at ? -1 : a.first_due_at > b.first_due_at ? 1 : 0))
+}
+
+export const queueAdminCommands = [queue, lanePage, ...queueControlAdminCommands]
 
 export function addQueueCommand(program: Command): void {
   const queueCommand = withLimit(
     withJson(program.command('queue').description('show what waits for delivery, why and until when')),
     'maximum number of domains and of recipients',
     30,
-  ).action(async (options: JsonOption & { limit: number }) => {
-    const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
-    printResult(options, found, (queued) => formatQueue(queued, systemClock.now()))
-  })
-  withJson(
-    queueCommand
-      .command('release')
-      .description('release mail that was held for missing content, after that content has been restored'),
-  ).action(async (_, command: Command) => {
-    // The parent command `queue` has `--json` too and parses it first.
-    const options = command.optsWithGlobals<JsonOption>()
-    const done = await withData(loadConfig().config, (call) => call(release, null))
-    printResult(
-      options,
-      done,
-      ({ released }) =>
-        `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
-    )
-  })
+  )
+    .option('--all', 'every lane (account and domain), not only the domains with the earliest mail')
+    .action(async ({ limit, all = false, ...options }: JsonOption & { limit: number; all?: boolean }) => {
+      const found = await withData(loadConfig().config, async (call) => {
+        const view = await call(queue, { limit })
+        return all ? { ...view, lanes: await readAllLanes(call) } : view
+      })
+      printResult(options, found, (queued) => formatQueue(queued, systemClock.now(), all))
+    })
+  addQueueControlCommands(queueCommand)
 }
 
-const formatQueue = (found: QueueView, now: number): string =>
-  [formatMail(found, now), ...formatWebhooks(found.webhooks), ...formatReceived(found.received)].join('\n')
+const formatQueue = (found: QueueView, now: number, isAll: boolean): string =>
+  [
+    formatMail(found, now, isAll),
+    ...formatRules(found.rules),
+    ...formatWebhooks(found.webhooks),
+    ...formatReceived(found.received),
+  ].join('\n')
+
+const MAX_SHOWN_RULES = 20
+
+const formatRules = (rules: readonly RuleView[]): string[] =>
+  rules.length === 0
+    ? []
+    : [
+        '',
+        ...rules.slice(0, MAX_SHOWN_RULES).map(formatRule),
+        ...(rules.length > MAX_SHOWN_RULES ? [`… and ${rules.length - MAX_SHOWN_RULES} more (--json)`] : []),
+      ]
 
 /** Formats at most one line; `tassis webhooks` shows the details. */
 function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']): string[] {
@@ -145,23 +227,27 @@ function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']
 const formatReceived = (received: number): string[] =>
   received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
 
-function formatMail(found: QueueView, now: number): string {
+function formatMail(found: QueueView, now: number, isAll: boolean): string {
   if (found.waiting === 0) return 'The queue is empty.'
   const formatDue = (iso: string) => `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
-  const { lanes, recipients } = found
+  const { domains, recipients } = found
+  const rows = isAll
+    ? found.lanes.map((lane) => ({ ...lane, label: laneLabel(lane.lane, lane.account) }))
+    : domains.map(({ domain, lane_count: count, waiting, first }) => ({
+        ...first,
+        waiting,
+        label: count === 1 ? laneLabel(first.lane, first.account) : `${domain} (${count} lanes)`,
+      }))
   return [
     `${formatCount(found.waiting, 'message')} to ${formatCount(found.domain_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
     '',
     formatTable(
       ['DOMAIN', 'WAITING', 'FIRST DUE', 'WHY'],
-      lanes.map((lane) => [
-        laneLabel(lane.lane, lane.account),
-        String(lane.waiting),
-        formatDue(lane.first_due_at),
-        lane.reason,
-      ]),
+      rows.map(({ label, waiting, first_due_at, reason }) => [label, String(waiting), formatDue(first_due_at), reason]),
     ),
-    ...(lanes.length < found.lane_count ? [`… and ${found.lane_count - lanes.length} more`] : []),
+    ...(!isAll && domains.length < found.domain_count
+      ? [`… and ${formatCount(found.domain_count - domains.length, 'domain')} more (--limit, --all)`]
+      : []),
     '',
     formatTable(
       ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT ATTEMPT', 'EMAIL', 'LAST ERROR'],

@@ -1,6 +1,5 @@
 /** @module The state of the whole service for its operator. */
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
-import type { LaneState } from '#features/sending/delivery/scheduler.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -8,6 +7,7 @@ import { findSettingWarnings } from '../cli/setting-warnings.ts'
 import { formatVersion } from '../version.ts'
 import type { OperatorContext } from './context.ts'
 import { readFileSystem } from './disk.ts'
+import type { LaneReader } from './lane-reader.ts'
 import type { ServerHealth } from './model.ts'
 import { countWebhooks } from './queue.ts'
 
@@ -19,7 +19,7 @@ const sql = prepareStatements((db) => ({
 
 export function createHealthReader(
   { opened: { app }, delivery, isStopping }: OperatorContext,
-  readLanes: () => { readonly lanes: readonly LaneState[] },
+  readLanes: LaneReader,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
   const startedAt = app.clock.now()
@@ -27,7 +27,7 @@ export function createHealthReader(
   return async () => {
     const problems = await readiness()
     const { config, db } = app
-    const { lanes } = readLanes()
+    const lanes = await readLanes()
     const webhooks = countWebhooks(db)
     return {
       read_at: isoTime(app.clock.now()),
@@ -46,7 +46,7 @@ export function createHealthReader(
         waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
         lanes: lanes.length,
         in_flight: delivery()?.scheduler.inFlight ?? 0,
-        first_due_at: lanes[0] ? isoTime(lanes[0].firstDue) : null,
+        first_due_at: lanes[0] ? isoTime(lanes[0].firstAt) : null,
       },
       received: countQueueEntries(db),
       webhooks: { waiting: webhooks.waiting, deactivated: webhooks.off_by_failures },

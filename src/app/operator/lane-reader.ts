@@ -1,31 +1,35 @@
 /** @module The open lanes of the queue, read at most as often as their number allows. */
 import type { App } from '#features/core/app/app.ts'
-import type { LaneState } from '#features/sending/delivery/scheduler.ts'
+import type { OpenLane } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
-import type { RunningDelivery } from '../create.ts'
 import { readLanes } from './queue.ts'
 
-/** Reading takes at most this fraction of the time of the main thread. */
+/** Reading takes at most this fraction of the time. */
 const MAX_READ_FRACTION = 0.02
 const MIN_INTERVAL_MS = seconds(1)
 
-/** Creates a function that returns every lane with open mail, the earliest first; it may be some seconds old. */
-export function createLaneReader(
-  app: App,
-  delivery: () => RunningDelivery | undefined,
-): () => { readonly lanes: readonly LaneState[]; readonly readAt: Millis } {
-  let lanes: readonly LaneState[] = []
-  let readAt: Millis = 0
+/** Resolves with every lane with open mail, the earliest first; it may be some seconds old. */
+export type LaneReader = () => Promise<readonly OpenLane[]>
+
+/** Creates a reader; callers share one reading. */
+export function createLaneReader(app: App): LaneReader {
+  let reading: Promise<readonly OpenLane[]> | undefined
   let nextAtMs: Millis = Number.NEGATIVE_INFINITY
-  return () => {
+  const read = async (): Promise<readonly OpenLane[]> => {
     const startedAtMs = app.clock.monotonicMs()
-    if (startedAtMs >= nextAtMs) {
-      lanes = readLanes(app, delivery())
-      readAt = app.clock.now()
+    try {
+      return await readLanes(app)
+    } finally {
       const now = app.clock.monotonicMs()
       nextAtMs = now + Math.max(MIN_INTERVAL_MS, (now - startedAtMs) / MAX_READ_FRACTION)
     }
-    return { lanes, readAt }
+  }
+  return () => {
+    if (!reading || app.clock.monotonicMs() >= nextAtMs) {
+      nextAtMs = Number.POSITIVE_INFINITY
+      reading = read()
+    }
+    return reading
   }
 }

@@ -1,9 +1,11 @@
 /** @module Wire shapes of /v1/operator: what operators see of the whole service. */
 import { type Static, Type } from '@sinclair/typebox'
+import { QUEUE_RULE_KINDS } from '#features/sending/delivery/queue-rules.ts'
 import { Nullable, PAGE_FIELDS, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 
 const MAX_FILTER_LENGTH = 320
 export const MAX_PAUSE_REASON_LENGTH = 300
+export const MAX_QUEUE_REASON_LENGTH = 300
 
 const text = (description: string) => Type.String({ description })
 const count = (description: string) => Type.Integer({ description })
@@ -72,6 +74,61 @@ export const QueueLane = Type.Object({
   reason: text('Why it waits.'),
 })
 export type QueueLane = Static<typeof QueueLane>
+
+const SELECTOR_FIELDS = {
+  domain: filter('Mail to this domain; `sandbox` for mail that is only captured.'),
+  account_id: filter('Mail of the account with this id.'),
+  email_id: filter('This email; without `domain` and `account_id`.'),
+}
+const REASON_FIELD = { reason: filter(`Why, at most ${MAX_QUEUE_REASON_LENGTH} characters.`) }
+const CURSOR_FIELD = { cursor: Type.Optional(text('`next_cursor` of the response before, to continue.')) }
+export const QueueSelector = StrictObject(SELECTOR_FIELDS)
+export const QueueHoldRequest = StrictObject({ ...SELECTOR_FIELDS, ...REASON_FIELD })
+export const QueueRedirectRequest = StrictObject({
+  ...SELECTOR_FIELDS,
+  ...REASON_FIELD,
+  to: Type.String({
+    maxLength: MAX_FILTER_LENGTH,
+    description: '`example.com` (its MX hosts), `[mx.example.com]` or an IP address, each with `:PORT` or without.',
+  }),
+})
+export const QueueReleaseRequest = StrictObject({
+  ...SELECTOR_FIELDS,
+  kind: Type.Optional(StringEnum(QUEUE_RULE_KINDS, { description: 'Only holds or only redirects; default: both.' })),
+})
+export const QueueChangeRequest = StrictObject({ ...SELECTOR_FIELDS, ...CURSOR_FIELD })
+export const QueueBounceRequest = StrictObject({
+  ...SELECTOR_FIELDS,
+  ...CURSOR_FIELD,
+  reason: Type.String({
+    maxLength: MAX_FILTER_LENGTH,
+    description: `Why, 1 to ${MAX_QUEUE_REASON_LENGTH} characters; the senders read it.`,
+  }),
+})
+export const QueueSelection = Type.Object({
+  waiting: count('Recipients that wait for an attempt.'),
+  in_delivery: count('Recipients in delivery, which no action changes.'),
+})
+export const QueueChange = Type.Object({
+  changed: count('Recipients that were changed.'),
+  in_delivery: count('Recipients that were left alone, because they were in delivery.'),
+  held: count('Recipients that were left alone, because an operator holds them.'),
+  next_cursor: Nullable(Type.String(), {
+    description: 'There is more: repeat the request with this `cursor`. Null: all was examined.',
+  }),
+})
+export const QueueRuleRecord = Type.Object({
+  id: text('Id of the hold or redirect.'),
+  kind: StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
+  domain: Nullable(Type.String(), { description: 'Domain of the recipients; null: any.' }),
+  account_id: Nullable(Uuid(), { description: 'Id of the account; null: any, or it is deleted.' }),
+  account: Nullable(Type.String(), { description: 'Name of the account; null: any, or it is deleted.' }),
+  email_id: Nullable(Uuid(), { description: 'Id of the email; null: not one email.' }),
+  to: Nullable(Type.String(), { description: 'Where redirected mail goes; null: it is held.' }),
+  reason: text('Why, in the words of the operator; may be empty.'),
+  created_by: text('`cli`, or the id of the user.'),
+  created_at: Timestamp({ description: 'Since when.' }),
+})
 
 export const QueueRecipientQuery = Type.Object({
   lane: Type.String({ maxLength: MAX_FILTER_LENGTH, description: 'Name of a lane, as in the queue.' }),

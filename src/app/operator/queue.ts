@@ -1,11 +1,12 @@
 /** @module What waits for delivery, why and until when: for `tassis queue` and the operator's routes. Reads only. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { type LaneState, NOT_DUE_REASON } from '#features/sending/delivery/scheduler.ts'
+import { describeHold, findEmailHold } from '#features/sending/delivery/queue-rules.ts'
+import { NOT_DUE_REASON } from '#features/sending/delivery/scheduler.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
-import { readOpenLanes } from '#features/sending/queue/queue.ts'
+import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
-import type { Millis } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -24,6 +25,7 @@ export interface WaitingRecipient {
 }
 
 interface RecipientRow {
+  emailId: number
   uuid: Uint8Array
   account: string
   lane: string
@@ -37,7 +39,7 @@ interface RecipientRow {
 const sql = prepareStatements((db) => ({
   // Reads one lane, so that the queue's index returns the earliest recipients without a sort.
   ofLane: db.prepare<RecipientRow, [string, number]>(
-    `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
+    `SELECT emails.id AS emailId, emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
   ),
@@ -50,30 +52,55 @@ const sql = prepareStatements((db) => ({
 
 export const MAX_ERROR_LENGTH = 120
 
-/**
- * Every lane with open mail, the earliest first. Reads the whole index of open mail.
- * @param delivery undefined when this process delivers no mail
- */
-export function readLanes(app: App, delivery: RunningDelivery | undefined): LaneState[] {
-  const now = app.clock.now()
-  const states =
-    delivery?.scheduler.states() ??
-    readOpenLanes(app.db).map(({ lane, firstAt, waiting }) => ({
-      lane,
-      waiting,
-      firstDue: firstAt,
-      reason: firstAt > now ? NOT_DUE_REASON : 'no service is running',
-    }))
-  return states.toSorted((a, b) => a.firstDue - b.firstDue)
+/** Every lane with open mail, the earliest first. Reads the whole index of open mail, in batches. */
+export async function readLanes({ db }: Pick<App, 'db'>): Promise<OpenLane[]> {
+  const lanes: OpenLane[] = []
+  for (let place: QueuePosition | undefined = QUEUE_START; place; await yieldToEventLoop()) {
+    const counted = countOpen(db, place)
+    joinLanes(lanes, counted.lanes)
+    place = counted.place
+  }
+  return lanes.sort(compareLanes)
 }
 
+/** The order of lanes for display: the earliest first. */
+export const compareLanes = (a: Pick<OpenLane, 'firstAt' | 'lane'>, b: Pick<OpenLane, 'firstAt' | 'lane'>): number =>
+  a.firstAt - b.firstAt || (a.lane < b.lane ? -1 : a.lane > b.lane ? 1 : 0)
+
+/** Lanes described in one tick of the event loop; this takes some 5 ms. */
+const DESCRIBED_LANES = 100
+
 /**
- * Why the mail of a lane waits. If the lane is not due yet, the reason is that of its earliest recipient.
+ * Why the mail of each lane waits.
+ * @param delivery undefined when this process delivers no mail
  */
-export function describeWait({ db }: Pick<App, 'db'>, { lane, reason }: LaneState, now: Millis): string {
+export async function describeLanes(
+  app: Pick<App, 'db' | 'clock'>,
+  delivery: RunningDelivery | undefined,
+  lanes: readonly OpenLane[],
+): Promise<string[]> {
+  const reasons: string[] = []
+  for (const lane of lanes) {
+    if (reasons.length > 0 && reasons.length % DESCRIBED_LANES === 0) await yieldToEventLoop()
+    reasons.push(describeWait(app, delivery, lane))
+  }
+  return reasons
+}
+
+/** If the lane is not due yet, the reason is that of its earliest recipient. */
+function describeWait(
+  { db, clock }: Pick<App, 'db' | 'clock'>,
+  delivery: RunningDelivery | undefined,
+  { lane, firstAt }: OpenLane,
+): string {
+  const now = clock.now()
+  const reason =
+    delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : 'no service is running')
   if (reason !== NOT_DUE_REASON) return reason
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
+  const hold = findEmailHold(db, first.emailId)
+  if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
   return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`

@@ -7,9 +7,10 @@ import { authenticated } from '#features/core/app/http.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { countQueueEntries, listQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
-import type { LaneState } from '#features/sending/delivery/scheduler.ts'
 import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import type { OpenLane } from '#features/sending/queue/queue.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import type { RowKey } from '#platform/db/row-window.ts'
 import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -34,7 +35,7 @@ import {
   UnparsedMessage,
   UnparsedQuery,
 } from './model.ts'
-import { describeWait, findLaneAccount, listLaneRecipients } from './queue.ts'
+import { compareLanes, describeLanes, findLaneAccount, listLaneRecipients } from './queue.ts'
 import { START_POSITION, toReceivedEntry, toUnparsedView } from './received.ts'
 import { toServiceActor } from './view-log.ts'
 
@@ -45,7 +46,7 @@ const MAX_UNPARSED = 25
 export const operatorStatusRoutes = (context: OperatorContext) => {
   const { app, parser } = context.opened
   const { recordView } = context
-  const readLanes = createLaneReader(app, context.delivery)
+  const readLanes = createLaneReader(app)
   const readHealth = createHealthReader(context, readLanes)
   const readDisk = createDiskMeter(app)
   return new Elysia({ prefix: '/v1/operator' })
@@ -66,11 +67,15 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       async ({ actor, query }) => {
         await recordView(actor, { name: 'queue' })
         const page = parsePage(query)
-        const found = filterLanes(app, readLanes().lanes, query)
-        const shown = found.slice(page.offset, page.offset + page.limit)
+        const found = filterLanes(app, await readLanes(), query)
+        const first = page.after ? findPlaceAfter(found, page.after) : page.offset
+        const shown = found.slice(first, first + page.limit)
+        const reasons = await describeLanes(app, context.delivery(), shown)
+        const last = shown.at(-1)
         return pageBody(
-          shown.map((lane) => toLaneWire(app, lane)),
+          shown.map((lane, i) => toLaneWire(app, lane, reasons[i] ?? '')),
           { ...page, total: found.length },
+          last && [last.firstAt, last.lane],
         )
       },
       {
@@ -216,9 +221,9 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
 
 function filterLanes(
   { config, db }: App,
-  lanes: readonly LaneState[],
+  lanes: readonly OpenLane[],
   { account_id: accountId, domain }: Static<typeof QueueQuery>,
-): readonly LaneState[] {
+): readonly OpenLane[] {
   const wanted = domain?.trim().toLowerCase()
   const uuid = accountId === undefined ? undefined : parseUuid(accountId)
   const account = uuid && findAccountByUuid(config, db, uuid)
@@ -229,17 +234,24 @@ function filterLanes(
   )
 }
 
-function toLaneWire(app: App, state: LaneState): QueueLane {
-  const account = findLaneAccount(app.db, state.lane)
+/** Index of the first lane after a key: due time and name. */
+function findPlaceAfter(lanes: readonly OpenLane[], [firstAt, lane]: RowKey): number {
+  const key = { firstAt: Number(firstAt), lane: String(lane) }
+  const index = lanes.findIndex((other) => compareLanes(other, key) > 0)
+  return index === -1 ? lanes.length : index
+}
+
+function toLaneWire(app: App, { lane, waiting, firstAt }: OpenLane, reason: string): QueueLane {
+  const account = findLaneAccount(app.db, lane)
   return {
-    lane: state.lane,
+    lane,
     account_id: account ? formatUuid(account.uuid) : null,
     account: account?.name ?? null,
-    domain: domainOfLane(state.lane),
-    is_broadcast: isBulkLane(state.lane),
-    waiting: state.waiting,
-    first_due_at: isoTime(state.firstDue),
-    reason: describeWait(app, state, app.clock.now()),
+    domain: domainOfLane(lane),
+    is_broadcast: isBulkLane(lane),
+    waiting,
+    first_due_at: isoTime(firstAt),
+    reason,
   }
 }
 

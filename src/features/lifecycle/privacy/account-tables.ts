@@ -60,6 +60,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'stored_amounts', where: OF_ACCOUNT },
   { table: 'content_watch', where: OF_ACCOUNT },
   { table: 'held_accounts', where: OF_ACCOUNT },
+  { table: 'queue_rules', where: OF_ACCOUNT },
   { table: 'erasure_emails', where: 'erasure_id IN (SELECT id FROM erasures WHERE account_id = ?1)' },
   { table: 'erasures', where: OF_ACCOUNT },
   { table: 'api_keys', where: OF_ACCOUNT },

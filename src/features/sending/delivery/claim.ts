@@ -7,6 +7,7 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
+import { holdRecipient } from '#features/sending/queue/account-transitions.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
@@ -15,10 +16,11 @@ import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { minutes } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { SMALL_MESSAGE_BYTES } from './memory-queue.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
+import { findEmailHold, findHold, hasEmailHolds } from './queue-rules.ts'
 import { computeRetryDelayMs } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
@@ -62,12 +64,19 @@ export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
 )
 /** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
+/**
+ * Why a recipient whose email an operator holds waits, and how long it is held until the hold is looked up again; its
+ * release ends it earlier.
+ */
+const HELD_BY_OPERATOR = 'Held by the operator of the service.'
+const OPERATOR_HOLD_MS = hours(24)
 /** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
 
 /**
- * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those that were first due at or before
- * that time; with `canLeave`, only those for whose last sending address it returns true. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
+ * Claims up to `limit` recipients that are due at `now`, unless an operator holds the lane; with `dueSince`, only those
+ * that were first due at or before that time; with `canLeave`, only those for whose last sending address it returns
+ * true. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
  * more are due.
  */
 export function claimLane(
@@ -76,6 +85,8 @@ export function claimLane(
   lane: string,
   { limit, now, dueSince, canLeave }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave'>,
 ): ClaimedRecipient[] {
+  if (findHold(tx.db, lane)) return []
+  const hasHeldEmails = hasEmailHolds(tx.db)
   const sendingBlocks = new Map<number, string | undefined>()
   const mailOf = new Map<number, ClaimedMail>()
   const claimed = claimDue(tx, lane, {
@@ -84,6 +95,7 @@ export function claimLane(
     limit,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
     tryEnd: (recipient) => {
+      if (hasHeldEmails && findEmailHold(tx.db, recipient.emailId) && holdForOperator(app, tx, recipient)) return true
       const mail = sql(tx.db).recipient.get(recipient.recipientId)
       if (!mail) return false
       mailOf.set(recipient.recipientId, mail)
@@ -164,6 +176,15 @@ function holdForAccountBlock(
     holdBlockedRecipient(app, tx, { ...at, accountId }, sendingBlock)
   )
 }
+
+/** Holds a recipient because an operator holds its email. False when the recipient is not waiting. */
+const holdForOperator = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
+  holdRecipient(
+    tx,
+    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
+    HELD_BY_OPERATOR,
+    HELD_BY_OPERATOR,
+  )
 
 /** Settles a batch of due recipients of an unroutable lane: they bounce or are deferred without a session. */
 export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {

@@ -108,6 +108,13 @@ export class InFlightAttempts {
     return attempt?.settling ? undefined : attempt
   }
 
+  /** The attempts of a lane whose outcome is not stored yet. */
+  ofLane(lane: string): InFlightAttempt[] {
+    const found: InFlightAttempt[] = []
+    for (const attempt of this.#attempts.values()) if (attempt.lane === lane) found.push(attempt)
+    return found
+  }
+
   /** All attempts whose outcome is not stored yet. */
   all(): InFlightAttempt[] {
     return [...this.#attempts.values()]

@@ -4,7 +4,8 @@
  * delivery.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findInterruptedRecipients } from '#features/sending/queue/queue.ts'
+import { findInterruptedRecipients, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { writeOutcome } from './outcome.ts'
 
 export interface RecoveryResult {
@@ -12,25 +13,31 @@ export interface RecoveryResult {
   readonly uncertain: number
 }
 
-/** Recipients settled in one transaction. */
-const BATCH_SIZE = 500
+/** Open recipients examined at once; the interrupted ones are settled in one transaction. */
+const BATCH_SIZE = 1000
 
 export async function recoverInterrupted(app: App): Promise<RecoveryResult> {
-  const interrupted = findInterruptedRecipients(app.db)
+  let requeued = 0
   let uncertain = 0
-  for (let from = 0; from < interrupted.length; from += BATCH_SIZE) {
-    const batch = interrupted.slice(from, from + BATCH_SIZE)
-    await app.commit.writeFromReserve((tx) => {
-      for (const { id, emailId, deliveryStartedAt } of batch) {
-        const attempt = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
-        if (deliveryStartedAt === null) writeOutcome(app, tx, attempt, { kind: 'released' }, undefined)
-        else {
-          const reason = 'The service ended while the message was being sent, so the receiver may have it'
-          writeOutcome(app, tx, attempt, { kind: 'uncertain', reason }, undefined)
-          uncertain++
+  let after: QueuePosition | undefined = QUEUE_START
+  while (after) {
+    const { interrupted, place } = findInterruptedRecipients(app.db, after, BATCH_SIZE)
+    if (interrupted.length === 0) await yieldToEventLoop()
+    else
+      await app.commit.writeFromReserve((tx) => {
+        for (const { id, emailId, deliveryStartedAt } of interrupted) {
+          const attempt = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
+          if (deliveryStartedAt === null) writeOutcome(app, tx, attempt, { kind: 'released' }, undefined)
+          else {
+            const reason = 'The service ended while the message was being sent, so the receiver may have it'
+            writeOutcome(app, tx, attempt, { kind: 'uncertain', reason }, undefined)
+          }
         }
-      }
-    })
+      })
+    const begun = interrupted.filter(({ deliveryStartedAt }) => deliveryStartedAt !== null).length
+    uncertain += begun
+    requeued += interrupted.length - begun
+    after = place
   }
-  return { requeued: interrupted.length - uncertain, uncertain }
+  return { requeued, uncertain }
 }

@@ -1,6 +1,6 @@
 /**
- * @module Resolves the route of a lane: the simulator, the capture server, the smarthost, or the MX hosts of the domain with
- * their addresses. Never dials.
+ * @module Resolves the route of a lane: the simulator, the capture server, where an operator redirects it, the smarthost,
+ * or the MX hosts of the domain with their addresses. Never dials.
  */
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
@@ -15,6 +15,8 @@ import {
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import type { Route } from './protocol.ts'
+import { findRedirect } from './queue-rules.ts'
+import { formatTarget, parseTarget, type RedirectTarget } from './redirect-target.ts'
 
 export type RouteResult =
   | { readonly kind: 'route'; readonly route: Route }
@@ -39,6 +41,8 @@ export async function routeLane(app: App, lane: string, { capture, simulator }: 
   if (domain === SIMULATOR_LANE) return { kind: 'route', route: buildSimulatorRoute(simulator, accountOfLane(lane)) }
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
     return { kind: 'route', route: buildCaptureRoute(capture) }
+  const redirect = parseTarget(findRedirect(app.db, lane) ?? '')
+  if (redirect) return resolveRedirectRoute(app, redirect)
   if (app.config.delivery === 'relay') return resolveRelayRoute(app)
   return resolveDirectRoute(app, domain)
 }
@@ -60,14 +64,49 @@ const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => (
   tls: 'never',
 })
 
+/**
+ * The route of redirected mail. A host that the operator names may have any address, like a smarthost; the MX hosts of
+ * a domain may not. A target that does not resolve bounces nothing.
+ */
+async function resolveRedirectRoute(app: App, target: RedirectTarget): Promise<RouteResult> {
+  const { host, isHost, port = app.config.smtpPort } = target
+  const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host)
+  if (found.kind !== 'route')
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `451 4.4.4 The operator redirects this mail to ${formatTarget(target)}: ${found.text}`,
+    }
+  const { site } = found.route
+  return {
+    kind: 'route',
+    route: { ...found.route, port, site: port === app.config.smtpPort ? site : `${site}:${port}` },
+  }
+}
+
+async function resolveNamedHost(app: App, host: string): Promise<RouteResult> {
+  const resolved = await resolveOwnHost(app, host)
+  if (resolved.kind !== 'ok')
+    return { kind: 'temporary', category: 'dns_failure', text: `${host} does not resolve to an address` }
+  const hosts = [{ host, addresses: resolved.addresses }]
+  return {
+    kind: 'route',
+    route: { site: host, hosts, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+  }
+}
+
+/** The addresses of a host that the operator names. */
+const resolveOwnHost = async (app: App, host: string) =>
+  isIP(host)
+    ? ({ kind: 'ok', addresses: [host] } as const)
+    : resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+
 /** The operator chose the smarthost, so any address is allowed. */
 export async function resolveRelayRoute(app: App): Promise<RouteResult> {
   const url = new URL(app.config.relayUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isImplicit = url.protocol === 'smtps:'
-  const resolved = isIP(host)
-    ? ({ kind: 'ok', addresses: [host] } as const)
-    : await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+  const resolved = await resolveOwnHost(app, host)
   if (resolved.kind !== 'ok')
     return {
       kind: 'temporary',

@@ -11,9 +11,19 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
-import { countDue, findFirstDue, findLastSendingIp, readOpenLanes } from '#features/sending/queue/queue.ts'
+import {
+  countDue,
+  countOpen,
+  findFirstDue,
+  findLastSendingIp,
+  joinLanes,
+  listLanesAfter,
+  type OpenLane,
+  QUEUE_START,
+  type QueuePosition,
+} from '#features/sending/queue/queue.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
-import type { Millis, Timer } from '#platform/clock.ts'
+import { type Millis, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { readSnapshot } from '#platform/db/open.ts'
@@ -36,6 +46,7 @@ import type { Pair } from './providers/pair.ts'
 import { Pairs } from './providers/pairs.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
+import { describeHold, findHold } from './queue-rules.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
@@ -58,6 +69,8 @@ export interface LaneState {
   readonly reason: string
 }
 
+/** Lanes woken in one tick of the event loop at the start; this takes some 5 ms. */
+const WOKEN_LANES = 25
 /**
  * How long an attempt may take while others wait for its slot or memory: the first limit applies until the message
  * begins, the second from then on. RFC 5321 §4.5.3.2 allows a server about 20 minutes before the message begins, and 10
@@ -187,7 +200,23 @@ export class DeliveryScheduler {
       stopDue()
       stopSetBack()
     }
-    for (const { lane, firstAt } of readOpenLanes(this.#app.db)) this.#lanes.setDue(lane, firstAt)
+    void this.#wakeOpenLanes()
+  }
+
+  /** Wakes every lane, in batches; the first before it returns. */
+  async #wakeOpenLanes(): Promise<void> {
+    const { db, log, clock } = this.#app
+    for (let after: string | undefined = ''; after !== undefined && !this.#stopping.signal.aborted; ) {
+      try {
+        const lanes = listLanesAfter(db, after, WOKEN_LANES)
+        for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
+        after = lanes.at(-1)?.lane
+        await yieldToEventLoop()
+      } catch (error) {
+        log.error({ err: error }, 'lanes not read; retrying')
+        await clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
   }
 
   /** Begins nothing more, waits at most 60 s for begun transactions, and settles the rest. */
@@ -217,23 +246,32 @@ export class DeliveryScheduler {
     return this.#sites.inFlight
   }
 
-  /** Every lane with open mail, and why its due mail waits. */
+  /** Every lane with open mail, and why its due mail waits. Reads all at once, so only for a short queue. */
   states(): LaneState[] {
-    const now = this.#app.clock.now()
-    return readOpenLanes(this.#app.db).map(({ lane, firstAt, waiting }) => ({
+    const open: OpenLane[] = []
+    for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
+      const counted = countOpen(this.#app.db, place)
+      joinLanes(open, counted.lanes)
+      place = counted.place
+    }
+    return open.map(({ lane, firstAt, waiting }) => ({
       lane,
       waiting,
       firstDue: firstAt,
-      reason: this.#describeWait(lane, firstAt, now),
+      reason: this.describeWait(lane, firstAt),
     }))
   }
 
-  #describeWait(lane: string, firstDue: Millis, now: Millis): string {
-    const attempts = this.#attempts.all().filter((attempt) => attempt.lane === lane)
+  /** Why the mail of a lane waits. @param firstDue when its earliest recipient is due */
+  describeWait(lane: string, firstDue: Millis): string {
+    const now = this.#app.clock.now()
+    const attempts = this.#attempts.ofLane(lane)
     if (attempts[0]) {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
       return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
+    const hold = findHold(this.#app.db, lane)
+    if (hold) return describeHold(hold)
     if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const pair = this.#sites.findWaitingPair(lane)
@@ -268,6 +306,7 @@ export class DeliveryScheduler {
     try {
       while (!stopping.aborted && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
+        if (findHold(this.#app.db, lane.name)) return this.#sleepHeld(lane)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         const routeResult = await this.#findRoute(lane)
@@ -295,6 +334,12 @@ export class DeliveryScheduler {
     const found = await routeLane(this.#app, lane.name, this.#localServers)
     if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
     return found.route.isSmarthost || !found.route.fromOutboundIps ? found : resolveRelayRoute(this.#app)
+  }
+
+  /** Waits until an operator releases the lane: it then gets the signal `mailDue`. */
+  #sleepHeld(lane: Lane): void {
+    this.#sites.leaveQueues(lane.name)
+    this.#lanes.sleepInQueue(lane)
   }
 
   #waitForSlot(lane: Lane): void {

@@ -87,6 +87,8 @@ export class Sites {
   /** Sites, addresses and pairs with waiting lanes. */
   readonly #crowdedSites = new Set<Site>()
   readonly #crowdedAddresses = new Set<SlotPool>()
+  /** The name of the site that has a queue. */
+  readonly #siteNames = new WeakMap<WaitQueue, string>()
   /** Only those over which a message may begin. */
   readonly #crowdedPairs = new Set<Pair>()
   readonly #pairOf = new WeakMap<WaitQueue, Pair>()
@@ -187,6 +189,7 @@ export class Sites {
         slots,
       }
       this.#sites.set(name, site)
+      this.#siteNames.set(slots.waiting, name)
     }
     return site
   }
@@ -285,7 +288,11 @@ export class Sites {
 
   /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
   findWaitingSite(lane: string): [name: string, site: Site] | undefined {
-    return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      const name = queue.has(lane) ? this.#siteNames.get(queue) : undefined
+      if (name !== undefined) return [name, this.getSite(name)]
+    }
+    return undefined
   }
 
   /**

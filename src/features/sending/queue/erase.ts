@@ -7,17 +7,15 @@ import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { record } from '#features/core/events/record.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hashIdempotencyKey } from './idempotency-key.ts'
 import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
-import { requireEmail, settleEmail, uncountSent } from './settle.ts'
-import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
-import { rejectRecipient } from './waiting-transitions.ts'
+import { requireEmail } from './settle.ts'
+import { isOpen, OPEN_CODES, statusName } from './status.ts'
+import { cancelRecipient } from './waiting-transitions.ts'
 
 interface RecipientRow {
   readonly id: number
@@ -47,10 +45,6 @@ const sql = prepareStatements((db) => ({
     'SELECT id, address, status FROM recipients WHERE email_id = ? ORDER BY id',
   ),
   quota: db.prepare<{ month: number | null }, [number]>('SELECT quota_month AS month FROM emails WHERE id = ?'),
-  waiting: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
-  ),
-  cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE id = ?'),
   anonymise: db.prepare(
     `UPDATE recipients SET address = '${ERASED_ADDRESS}', mailbox = NULL, smtp_response = NULL, last_error = NULL, sending_ip = NULL
      WHERE id = ? AND status NOT IN ${OPEN_CODES}`,
@@ -66,6 +60,8 @@ const sql = prepareStatements((db) => ({
     'UPDATE idempotency_keys SET body_hash = zeroblob(16) WHERE account_id = ? AND key_hash = ? AND email_id = ?',
   ),
 }))
+
+const ERASED = { lastError: 'The recipient was erased.', data: { reason: 'erased' }, isErasure: true } as const
 
 /** Rows of `recipients` examined per tick; this takes some 4 ms. */
 const ROW_ID_WINDOW = 5000
@@ -127,40 +123,12 @@ export function cancelRecipients(
   let isInFlight = false
   for (const { id, address, status } of sql(tx.db).recipients.all(emailId)) {
     if (!isOpen(statusName(status)) || !isMatch(address)) continue
-    if (endWaitingRecipient(tx, { recipientId: id, emailId, address, now: app.eventTime() })) cancelled++
+    if (cancelRecipient(tx, { recipientId: id, emailId, now: app.eventTime() }, ERASED)) cancelled++
     else isInFlight = true
   }
   const month = cancelled === 0 ? null : (sql(tx.db).quota.get(emailId)?.month ?? null)
   if (month !== null) giveQuotaBack(tx, requireEmail(tx, emailId).accountId, month, cancelled)
   return { cancelled, isInFlight }
-}
-
-/**
- * Cancels a waiting recipient; returns false if it is not waiting. If the email has other recipients, this one is
- * rejected instead, so that the email's status depends only on the others. A broadcast recipient is also rejected,
- * because a broadcast counts its cancelled recipients and may already have ended.
- */
-function endWaitingRecipient(
-  tx: Tx,
-  at: { recipientId: number; emailId: number; address: string; now: Millis },
-): boolean {
-  const email = requireEmail(tx, at.emailId)
-  if (!sql(tx.db).waiting.get(at.recipientId)) return false
-  if (email.recipientCount > 1 || email.broadcastId !== null) {
-    rejectRecipient(tx, at, { lastError: 'The recipient was erased.', data: { reason: 'erased' } })
-    return true
-  }
-  sql(tx.db).cancel.run(statusCode('cancelled'), at.recipientId)
-  record(tx, {
-    accountId: email.accountId,
-    type: 'cancelled',
-    at: at.now,
-    emailId: email.id,
-    recipientId: at.recipientId,
-  })
-  uncountSent(tx, email, at)
-  settleEmail(tx, email, 'cancelled', at.now)
-  return true
 }
 
 /**

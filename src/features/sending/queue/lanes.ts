@@ -45,6 +45,12 @@ export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexO
 export const accountOfLane = (lane: string): number =>
   Number(lane.slice(isBulkLane(lane) ? BULK_PREFIX.length : 0, lane.lastIndexOf(':')))
 
+/** What the names of an account's lanes begin with, in the order of the names. */
+export const toLanePrefixes = (accountId: number): readonly [string, string] => [
+  `${accountId}:`,
+  `${BULK_PREFIX}${accountId}:`,
+]
+
 /** A lane for display: `example.com (Acme)`, `example.com (broadcast of Acme)`. */
 export const laneLabel = (lane: string, account: string | null): string =>
   `${domainOfLane(lane)} (${isBulkLane(lane) ? 'broadcast of ' : ''}${account ?? 'a deleted account'})`

@@ -48,12 +48,23 @@ const sql = prepareStatements((db) => ({
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
     `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
   ),
-  interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(
-    `SELECT id, email_id AS emailId, lane, delivery_started_at AS deliveryStartedAt FROM recipients
-     WHERE next_at IS NOT NULL AND status = ?`,
+  interrupted: db.prepare<InterruptedRecipient, [string, number, number, string, number, number]>(
+    `SELECT id, email_id AS emailId, delivery_started_at AS deliveryStartedAt FROM recipients INDEXED BY recipients_due
+     WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?, ?, ?) AND (lane, next_at, id) <= (?, ?, ?) AND status = ${PROCESSING}`,
   ),
-  lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
-    'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
+  // Reads only the index.
+  openLanes: db.prepare<OpenLane, [string, number, number, number]>(
+    `SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM (
+       SELECT lane, next_at FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?, ?, ?)
+       ORDER BY lane, next_at, id LIMIT ?) GROUP BY lane`,
+  ),
+  placeAfter: db.prepare<QueuePosition, [string, number, number, number]>(
+    `SELECT lane, next_at AS nextAt, id FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?, ?, ?)
+     ORDER BY lane, next_at, id LIMIT 1 OFFSET ?`,
+  ),
+  laneAfter: db.prepare<{ lane: string; firstAt: number }, [string]>(
+    `SELECT lane, next_at AS firstAt FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND lane > ?
+     ORDER BY lane, next_at LIMIT 1`,
   ),
   // Selects the columns of the table row, which the index lacks, only for recipients due after `limitAt`.
   openAfter: db.prepare<
@@ -79,11 +90,58 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** A lane with open mail. */
+export interface OpenLane {
+  readonly lane: string
+  /** The earliest due time of its recipients. */
+  readonly firstAt: Millis
+  readonly waiting: number
+}
+
+/** The place before the first open recipient. */
+export const QUEUE_START: QueuePosition = { lane: '', nextAt: 0, id: 0 }
+/** Index entries that are counted in one tick of the event loop; this takes some 5 ms. */
+export const COUNTED_ENTRIES = 5000
+
 /**
- * The earliest due time and the number of open recipients of each lane. Reads the whole index, so use it only at the
- * start and for displays such as `tassis queue`.
+ * Counts up to `limit` open recipients after a place, by lane and in the order of the lanes' names. Returns where to
+ * continue, which may be within the last lane; `place` is undefined at the end.
  */
-export const readOpenLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
+export function countOpen(
+  db: Tx['db'],
+  after: QueuePosition,
+  limit = COUNTED_ENTRIES,
+): { lanes: OpenLane[]; place: QueuePosition | undefined } {
+  const at = [after.lane, after.nextAt, after.id] as const
+  return {
+    lanes: sql(db).openLanes.all(...at, limit),
+    place: sql(db).placeAfter.get(...at, limit - 1) ?? undefined,
+  }
+}
+
+/** Adds counted lanes to those counted before; a lane that is in both batches is joined. */
+export function joinLanes(found: OpenLane[], lanes: readonly OpenLane[]): void {
+  const [first, ...others] = lanes
+  const last = found.at(-1)
+  if (first && last?.lane === first.lane) found[found.length - 1] = { ...last, waiting: last.waiting + first.waiting }
+  else if (first) found.push(first)
+  for (const lane of others) found.push(lane)
+}
+
+/** Up to `limit` lanes with open mail after a lane, in the order of their names. Reads one index entry of each. */
+export function listLanesAfter(
+  db: Tx['db'],
+  after: string,
+  limit: number,
+): { readonly lane: string; readonly firstAt: Millis }[] {
+  const found: { lane: string; firstAt: Millis }[] = []
+  while (found.length < limit) {
+    const next = sql(db).laneAfter.get(found.at(-1)?.lane ?? after)
+    if (!next) break
+    found.push(next)
+  }
+  return found
+}
 
 /** Whether a stream has an open email. */
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
@@ -101,11 +159,30 @@ export const findLastSendingIp = (db: Tx['db'], lane: string): string | null =>
 export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number): number =>
   sql(db).dueCount.get(lane, now, limit)?.n ?? 0
 
-/** Recipients that were claimed when the process ended. Valid only before delivery starts. */
-export const findInterruptedRecipients = (
+/** A recipient that was claimed when the process ended. */
+export interface InterruptedRecipient {
+  readonly id: number
+  readonly emailId: number
+  readonly deliveryStartedAt: Millis | null
+}
+
+/**
+ * Examines up to `limit` open recipients after a place for those that were claimed when the process ended. Valid only
+ * before delivery starts. `place` is undefined at the end.
+ */
+export function findInterruptedRecipients(
   db: Tx['db'],
-): { id: number; emailId: number; lane: string; deliveryStartedAt: Millis | null }[] =>
-  sql(db).interrupted.all(statusCode('processing'))
+  after: QueuePosition,
+  limit: number,
+): { interrupted: InterruptedRecipient[]; place: QueuePosition | undefined } {
+  const at = [after.lane, after.nextAt, after.id] as const
+  const place = sql(db).placeAfter.get(...at, limit - 1) ?? undefined
+  const end = place ?? QUEUE_END
+  return { interrupted: sql(db).interrupted.all(...at, end.lane, end.nextAt, end.id), place }
+}
+
+/** After every lane: names of lanes are ASCII, or begin with such a character. */
+const QUEUE_END: QueuePosition = { lane: '\u{10ffff}', nextAt: 0, id: 0 }
 
 /**
  * Claims up to `limit` due recipients of a lane. For each, counts the attempt and stores when the recipient is due

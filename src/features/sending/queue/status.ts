@@ -8,7 +8,9 @@
  *            processing → sent | bounced | failed | uncertain | queued (defer, release)
  *            scheduled|queued → queued (hold; no server accepts the connection)
  *            scheduled|queued → rejected (suppressed, also at acceptance; erased)
- *            scheduled → cancelled; scheduled|queued → cancelled (erased, account deleted, broadcast never attempted)
+ *            scheduled → cancelled; scheduled|queued → cancelled (erased, account deleted, broadcast never attempted,
+ *            dropped by an operator)
+ *            scheduled|queued → bounced (by an operator)
  *            bounced|failed|uncertain → queued (retry from the dead letters)
  *            sent|uncertain → bounced, uncertain → sent (after a later DSN)
  * email:     that of its recipient. With several: the worst once all are final; before that `processing`, or

@@ -11,19 +11,31 @@ import { prepareStatements } from '#platform/db/open.ts'
 import {
   type ChangedRecipient,
   countBegun,
+  countBounced,
   type EmailRow,
   IS_NEVER_ATTEMPTED,
   requireEmail,
   settleEmail,
   uncountSent,
 } from './settle.ts'
-import { statusCode, statusName } from './status.ts'
+import { statusCode, statusName, WAITING_CODES } from './status.ts'
 
 const sql = prepareStatements((db) => ({
   neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${IS_NEVER_ATTEMPTED}`),
   reject: db.prepare<ChangedRecipient, [number, string, number, number, number]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, smtp_response = NULL, last_error = ?, sending_ip = NULL
      WHERE id = ? AND status IN (?, ?) RETURNING address`,
+  ),
+  bounce: db.prepare<ChangedRecipient, [number, string, string, number]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = ?, bounce_type = 'soft', bounce_category = ?
+     WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
+  ),
+  cancelOne: db.prepare<ChangedRecipient, [number, string | null, number]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = coalesce(?, last_error)
+     WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
+  ),
+  waiting: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
   ),
   cancel: db.prepare<ChangedRecipient, [number, number, number]>(
     'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
@@ -60,6 +72,64 @@ export function rejectRecipient(
   })
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'rejected', at.now)
+}
+
+/** Ends a waiting recipient as a soft bounce without an attempt: one `bounced` event. False if it is not waiting. */
+export function bounceWaiting(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  { reason, category, rule }: { readonly reason: string; readonly category: string; readonly rule: string },
+): boolean {
+  const email = requireEmail(tx, at.emailId)
+  const isNeverAttempted = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
+  const changed = sql(tx.db).bounce.get(statusCode('bounced'), reason, category, at.recipientId)
+  if (!changed) return false
+  if (isNeverAttempted) countBegun(tx, email, 1)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'bounced',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    data: { reason, rule, bounce_type: 'soft', bounce_category: category },
+  })
+  countBounced(tx, email, changed, at.now, false)
+  settleEmail(tx, email, 'bounced', at.now)
+  return true
+}
+
+/**
+ * Cancels a waiting recipient, whether or not it was attempted; false if it is not waiting. If the email has other
+ * recipients, this one is rejected instead, so that the email's status depends only on the others. A broadcast
+ * recipient is also rejected, because a broadcast counts its cancelled recipients and may already have ended. The
+ * caller refunds the quota.
+ */
+export function cancelRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  why: { readonly lastError: string; readonly data: EventData; readonly isErasure?: true },
+): boolean {
+  const email = requireEmail(tx, at.emailId)
+  if (!sql(tx.db).waiting.get(at.recipientId)) return false
+  if (email.recipientCount > 1 || email.broadcastId !== null) {
+    rejectRecipient(tx, at, why)
+    return true
+  }
+  // An erasure would have to delete the reason again.
+  const reason = why.isErasure ? undefined : why
+  const changed = sql(tx.db).cancelOne.get(statusCode('cancelled'), reason?.lastError ?? null, at.recipientId)
+  if (!changed) return false
+  record(tx, {
+    accountId: email.accountId,
+    type: 'cancelled',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    ...(reason && { data: reason.data }),
+  })
+  uncountSent(tx, email, changed)
+  settleEmail(tx, email, 'cancelled', at.now)
+  return true
 }
 
 /**

@@ -1,0 +1,285 @@
+/**
+ * @module `tassis queue hold`, `release`, `retry`, `redirect`, `bounce` and `drop`: what the operator does with mail in
+ * the queue. Each counts first and asks.
+ */
+import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
+import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
+import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import type { MailSelector } from '#features/sending/queue/selection.ts'
+import {
+  changeMail,
+  holdMail,
+  parseReason,
+  parseSelector,
+  type QueueAction,
+  type RuleView,
+  readSelection,
+  redirectMail,
+  releaseMail,
+  type SelectionView,
+} from '../operator/queue-control.ts'
+import { loadConfig } from '../settings.ts'
+import { resolveOperator } from './accounts.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { type Call, withData } from './call.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { formatCount, formatUtc, print, printResult, toPrintable } from './output.ts'
+
+/** The operator in the audit log. */
+const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
+
+interface Selected {
+  readonly domain?: string
+  /** ID or name. */
+  readonly account?: string
+  readonly email?: string
+}
+
+function resolveSelector(app: App, { domain, account, email }: Selected): MailSelector {
+  const account_id = account === undefined ? undefined : resolveOperator(app, account).accountUuid
+  return parseSelector(app, { domain, account_id, email_id: email })
+}
+
+const select = defineAdminCommand('queue.select', ({ opened: { app } }, selected: Selected) =>
+  readSelection(app, resolveSelector(app, selected)),
+)
+
+const hold = defineAdminCommand(
+  'queue.hold',
+  ({ opened: { app } }, { reason, ...selected }: Selected & { reason: string }) =>
+    holdMail(app, ACTOR, resolveSelector(app, selected), parseReason(reason, false)),
+)
+
+const redirect = defineAdminCommand(
+  'queue.redirect',
+  ({ opened: { app } }, { reason, to, ...selected }: Selected & { reason: string; to: string }) =>
+    redirectMail(app, ACTOR, resolveSelector(app, selected), to, parseReason(reason, false)),
+)
+
+const release = defineAdminCommand(
+  'queue.release-held',
+  ({ opened: { app } }, { kind, ...selected }: Selected & { kind?: 'redirect' }) =>
+    releaseMail(app, ACTOR, resolveSelector(app, selected), kind),
+)
+
+interface ChangeInput extends Selected {
+  readonly action: QueueAction
+  readonly reason: string
+  readonly after: QueuePosition | null
+}
+
+const change = defineAdminCommand(
+  'queue.change',
+  async ({ opened: { app } }, { action, reason, after, ...selected }: ChangeInput) => {
+    const selector = resolveSelector(app, selected)
+    const options = { reason: parseReason(reason, action === 'bounce'), after: after ?? undefined }
+    const { changed, inDelivery, held, next } = await changeMail(app, ACTOR, action, selector, options)
+    return { changed, in_delivery: inDelivery, held, next: next ?? null }
+  },
+)
+
+const releaseContent = defineAdminCommand('queue.release', async ({ opened: { app } }, _: null) => ({
+  released: await releaseWithoutContent(app),
+}))
+
+export const queueControlAdminCommands = [select, hold, redirect, release, change, releaseContent]
+
+interface ControlOptions extends JsonOption, Selected {
+  readonly yes?: boolean
+  readonly reason?: string
+}
+
+const withSelector = (command: Command): Command =>
+  withJson(command)
+    .option('--domain <domain>', 'mail to this domain')
+    .option('--account <id|name>', 'mail of this account')
+    .option('--email <id>', 'this email')
+    .option('--yes', 'do not ask')
+
+/** The parent command has `--json` too and parses it first. */
+const readOptions = <T extends ControlOptions>(command: Command): T => command.optsWithGlobals<T>()
+
+const toSelected = ({ domain, account, email }: ControlOptions): Selected => ({
+  ...(domain !== undefined && { domain }),
+  ...(account !== undefined && { account }),
+  ...(email !== undefined && { email }),
+})
+
+const describeSelected = ({ domain, account, email }: Selected): string =>
+  [
+    ...(domain === undefined ? [] : [`--domain ${toPrintable(domain)}`]),
+    ...(account === undefined ? [] : [`--account ${toPrintable(account)}`]),
+    ...(email === undefined ? [] : [`--email ${toPrintable(email)}`]),
+  ].join(' ')
+
+const formatInDelivery = (count: number): string => (count === 0 ? '' : `, ${count} in delivery left alone`)
+
+/** Counts what matches and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
+async function confirmSelected(call: Call, options: ControlOptions, question: string): Promise<SelectionView> {
+  const found = await call(select, toSelected(options))
+  if (options.yes) return found
+  const matches = `${formatCount(found.waiting, 'waiting message')} match, and ${found.in_delivery} in delivery`
+  if (!process.stdin.isTTY) throw new CommandError(`${matches}; nothing was changed. Add --yes to ${question}.`)
+  if (!globalThis.confirm(`${matches}. Do you want to ${question}?`)) throw new CommandError('Nothing was changed.')
+  return found
+}
+
+export function addQueueControlCommands(queue: Command): void {
+  addHold(queue)
+  addRelease(queue)
+  addRedirect(queue)
+  addChange(queue, 'retry', 'make mail due now that waits for another attempt, except held and scheduled mail')
+  addChange(queue, 'bounce', 'end mail as bounced (soft, expired), with dead letters; its senders are notified')
+  addChange(
+    queue,
+    'drop',
+    'cancel mail without a bounce: an event says that you dropped it, and its quota is given back',
+  )
+}
+
+const addHold = (queue: Command): Command =>
+  withSelector(
+    queue.command('hold').description('hold mail, now and in future, until it is released; it does not expire'),
+  )
+    .option('--reason <sentence>', 'why; `tassis queue` shows it')
+    .action(async (_, command: Command) => {
+      const options = readOptions<ControlOptions>(command)
+      const selected = toSelected(options)
+      const done = await withData(loadConfig().config, async (call) => {
+        await confirmSelected(call, options, 'hold them and what comes later')
+        return call(hold, { ...selected, reason: options.reason ?? '' })
+      })
+      printResult(
+        options,
+        done,
+        ({ waiting, in_delivery }) =>
+          `${waiting} held${formatInDelivery(in_delivery)}. Mail that comes later is held too, until \`tassis queue release ${describeSelected(selected)}\`.`,
+      )
+    })
+
+const addRelease = (queue: Command): Command =>
+  withSelector(
+    queue
+      .command('release')
+      .description(
+        'end holds and redirects; without options, release mail that was held for missing content, after that content has been restored',
+      ),
+  ).action(async (_, command: Command) => {
+    const options = readOptions<ControlOptions>(command)
+    if (describeSelected(toSelected(options)) === '') return releaseRestored(options)
+    const ended = await withData(loadConfig().config, async (call) => {
+      await confirmSelected(call, options, 'release them')
+      return call(release, toSelected(options))
+    })
+    printResult(options, ended, formatEnded)
+  })
+
+async function releaseRestored(options: JsonOption): Promise<void> {
+  const done = await withData(loadConfig().config, (call) => call(releaseContent, null))
+  printResult(
+    options,
+    done,
+    ({ released }) =>
+      `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
+  )
+}
+
+const addRedirect = (queue: Command): Command =>
+  withSelector(
+    queue
+      .command('redirect')
+      .description('send mail, now and in future, to another host than its MX, until it is released'),
+  )
+    .option(
+      '--to <destination>',
+      'example.com (its MX hosts), [mx.example.com] or an IP address, each with :PORT or without',
+    )
+    .option('--off', 'end redirects')
+    .option('--reason <sentence>', 'why; `tassis queue` shows it')
+    .action(async (_, command: Command) => {
+      const options = readOptions<ControlOptions & { to?: string; off?: boolean }>(command)
+      const { to, off = false } = options
+      if ((to === undefined) !== off) throw new CommandError('Give either --to with a destination, or --off.')
+      const selected = toSelected(options)
+      await withData(loadConfig().config, async (call) => {
+        if (to === undefined) {
+          await confirmSelected(call, options, 'end their redirects')
+          return printResult(options, await call(release, { ...selected, kind: 'redirect' }), formatEnded)
+        }
+        await confirmSelected(call, options, `redirect them and what comes later to ${to}`)
+        const done = await call(redirect, { ...selected, to, reason: options.reason ?? '' })
+        printResult(
+          options,
+          done,
+          ({ waiting, in_delivery }) =>
+            `${waiting} redirected to ${toPrintable(to)}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeSelected(selected)}\` sends what waits for another attempt.`,
+        )
+      })
+    })
+
+const formatEnded = (ended: readonly RuleView[]): string =>
+  ended.length === 0
+    ? 'No hold or redirect matches; `tassis queue` shows them.'
+    : ended.map((rule) => `Ended: ${formatRule(rule)}`).join('\n')
+
+const QUESTIONS: Readonly<Record<QueueAction, string>> = {
+  retry: 'try them now',
+  bounce: 'bounce them',
+  drop: 'drop them',
+}
+const PARTICIPLES: Readonly<Record<QueueAction, string>> = { retry: 'due now', bounce: 'bounced', drop: 'dropped' }
+
+function addChange(queue: Command, action: QueueAction, description: string): void {
+  const command = withSelector(queue.command(action).description(description))
+  if (action === 'bounce') command.requiredOption('--reason <sentence>', 'why; the senders read it')
+  command.action(async (_, invoked: Command) => {
+    const options = readOptions<ControlOptions>(invoked)
+    const done = await withData(loadConfig().config, async (call) => {
+      await confirmSelected(call, options, QUESTIONS[action])
+      return changeAll(call, action, options)
+    })
+    printResult(
+      options,
+      done,
+      ({ changed, in_delivery, held }) =>
+        `${changed} ${PARTICIPLES[action]}${held === 0 ? '' : `, ${held} held left alone`}${formatInDelivery(in_delivery)}.`,
+    )
+  })
+}
+
+/** Calls the service until all selected mail was examined, because each call changes a limited number. */
+async function changeAll(
+  call: Call,
+  action: QueueAction,
+  options: ControlOptions,
+): Promise<{ changed: number; in_delivery: number; held: number }> {
+  const sum = { changed: 0, in_delivery: 0, held: 0 }
+  let after: QueuePosition | null = null
+  do {
+    const input: ChangeInput = { ...toSelected(options), action, reason: options.reason ?? '', after }
+    const done: Awaited<ReturnType<typeof change.run>> = await call(change, input)
+    sum.changed += done.changed
+    sum.in_delivery += done.in_delivery
+    sum.held += done.held
+    after = done.next
+    if (after && !options.json) print(`${sum.changed} ${PARTICIPLES[action]} so far …`)
+  } while (after)
+  return sum
+}
+
+/** One line about a hold or redirect. */
+export function formatRule(rule: RuleView): string {
+  const { kind, domain, account, account_id, email_id, to, reason, created_by, created_at } = rule
+  const mail =
+    email_id === null
+      ? [
+          'mail',
+          ...(domain === null ? [] : [`to ${domain}`]),
+          ...(account_id === null ? [] : [`of ${account ?? 'a deleted account'}`]),
+        ].join(' ')
+      : `email ${email_id}`
+  const what = kind === 'hold' ? `${mail} is held` : `${mail} goes to ${to}`
+  return toPrintable(`${what} since ${formatUtc(created_at)} by ${created_by}${reason === '' ? '' : `: ${reason}`}`)
+}

@@ -1,0 +1,242 @@
+/**
+ * @module What operators do with mail in the queue, for `tassis queue` and the operator's routes: reads the input, writes
+ * the audit entry, and counts what was done. Knows neither commands nor routes.
+ */
+import { findAccount, findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import {
+  bounceSelected,
+  type ControlResult,
+  countSelected,
+  dropSelected,
+  releaseSelected,
+  retrySelected,
+  wakeSelected,
+} from '#features/sending/delivery/queue-control.ts'
+import { addRule, listRules, type QueueRule, type QueueRuleKind } from '#features/sending/delivery/queue-rules.ts'
+import { formatTarget, parseTarget } from '#features/sending/delivery/redirect-target.ts'
+import { SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
+import { findLogId } from '#features/sending/queue/names.ts'
+import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import type { MailSelector } from '#features/sending/queue/selection.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { invalid, notFound } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { parseDomain } from '#protocols/address/domain.ts'
+import { MAX_QUEUE_REASON_LENGTH } from './model.ts'
+
+const sql = prepareStatements((db) => ({
+  email: db.prepare<{ id: number; accountId: number }, [Uint8Array]>(
+    'SELECT id, account_id AS accountId FROM emails WHERE uuid = ?',
+  ),
+}))
+
+/** What an operator names: mail that matches every field. */
+export interface SelectorInput {
+  readonly domain?: string | undefined
+  /** Public id of the account. */
+  readonly account_id?: string | undefined
+  /** Public id of the email. */
+  readonly email_id?: string | undefined
+}
+
+/** Throws 422 for an invalid domain or an empty selector; 404 for an unknown account or email. */
+export function parseSelector(
+  app: App,
+  { domain, account_id: accountId, email_id: emailId }: SelectorInput,
+): MailSelector {
+  if (domain === undefined && accountId === undefined && emailId === undefined)
+    throw invalid('domain', 'Name the mail: a domain, an account or an email.')
+  if (emailId !== undefined && (domain !== undefined || accountId !== undefined))
+    throw invalid('email_id', 'An email is named alone, without a domain or an account.')
+  if (emailId !== undefined) {
+    const email = sql(app.db).email.get(parseUuid(emailId) ?? new Uint8Array())
+    if (!email) throw notFound('email_not_found', 'No email has this id.')
+    return { emailId: email.id, accountId: email.accountId }
+  }
+  return {
+    ...(domain !== undefined && { domain: parseSelectedDomain(domain) }),
+    ...(accountId !== undefined && { accountId: requireAccountId(app, accountId) }),
+  }
+}
+
+function parseSelectedDomain(text: string): string {
+  const wanted = text.trim()
+  if (wanted === SANDBOX_LANE) return wanted
+  const parsed = parseDomain(wanted)
+  if (parsed.kind === 'invalid') throw invalid('domain', `"${wanted}" is not a domain name; write it as example.com.`)
+  return parsed.domain
+}
+
+function requireAccountId({ config, db }: App, id: string): number {
+  const uuid = parseUuid(id)
+  const account = uuid && findAccountByUuid(config, db, uuid)
+  if (!account) throw notFound('account_not_found', 'No account has this id.')
+  return account.id
+}
+
+/** Throws 422 for a text that is too long, or empty although a reason is required. */
+export function parseReason(text: string | undefined, isRequired: boolean): string {
+  const reason = (text ?? '')
+    .trim()
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .toWellFormed()
+  if (reason.length > MAX_QUEUE_REASON_LENGTH || (isRequired && reason === ''))
+    throw invalid('reason', `The reason must have 1 to ${MAX_QUEUE_REASON_LENGTH} characters.`)
+  return reason
+}
+
+/** The selector in wire form; for the audit log and for views. */
+export interface SelectorView {
+  readonly domain: string | null
+  readonly account_id: string | null
+  /** Name of the account; null if none is named, or it is deleted. */
+  readonly account: string | null
+  readonly email_id: string | null
+}
+
+function toSelectorView(app: App, { domain, accountId, emailId }: Partial<QueueRule> | MailSelector): SelectorView {
+  const account = accountId == null ? undefined : findAccount(app.config, app.db, accountId)
+  return {
+    domain: domain ?? null,
+    account_id: account ? formatUuid(account.uuid) : null,
+    account: account?.name ?? null,
+    email_id: emailId == null ? null : findLogId(app.db, emailId),
+  }
+}
+
+export interface RuleView extends SelectorView {
+  readonly id: string
+  readonly kind: QueueRuleKind
+  /** Where redirected mail goes; null for a hold. */
+  readonly to: string | null
+  readonly reason: string
+  readonly created_by: string
+  readonly created_at: string
+}
+
+const toRuleView = (app: App, rule: QueueRule): RuleView => ({
+  id: String(rule.id),
+  kind: rule.kind,
+  ...toSelectorView(app, rule),
+  to: rule.target,
+  reason: rule.reason,
+  created_by: rule.createdBy,
+  created_at: isoTime(rule.createdAt),
+})
+
+/** The operator's holds and redirects, oldest first. */
+export const readRules = (app: App): RuleView[] => listRules(app.db).map((rule) => toRuleView(app, rule))
+
+export interface SelectionView {
+  /** Recipients that wait for an attempt. */
+  readonly waiting: number
+  /** Recipients in delivery, which no action changes. */
+  readonly in_delivery: number
+}
+
+export async function readSelection(app: App, selector: MailSelector): Promise<SelectionView> {
+  const { waiting, inDelivery } = await countSelected(app, selector)
+  return { waiting, in_delivery: inDelivery }
+}
+
+/** Writes the entry of an action, which names what it selected. */
+function auditAction(
+  app: App,
+  tx: Tx,
+  actor: AuditActor,
+  action: string,
+  selector: MailSelector,
+  details: Readonly<Record<string, unknown>> = {},
+): void {
+  const { account: _, ...named } = toSelectorView(app, selector)
+  const metadata = Object.fromEntries(Object.entries({ ...named, ...details }).filter(([, value]) => value != null))
+  audit(app, tx, actor, { action, resourceType: 'queue', metadata })
+}
+
+/** Holds what matches now and what comes later; resolves with what matches now. */
+export async function holdMail(
+  app: App,
+  actor: AuditActor,
+  selector: MailSelector,
+  reason: string,
+): Promise<SelectionView> {
+  await app.commit.writeFromReserve((tx) => {
+    addRule(tx, { kind: 'hold', selector, reason, createdBy: actor.id, createdAt: app.eventTime() })
+    auditAction(app, tx, actor, 'queue.held', selector, { reason })
+  })
+  return readSelection(app, selector)
+}
+
+/**
+ * Redirects what matches now and what comes later; resolves with what matches now. Throws 422 for an invalid target, and
+ * for one email, which travels with the other mail of its lane.
+ */
+export async function redirectMail(
+  app: App,
+  actor: AuditActor,
+  selector: MailSelector,
+  to: string,
+  reason: string,
+): Promise<SelectionView> {
+  if (selector.emailId !== undefined)
+    throw invalid('email_id', 'One email cannot be redirected; name a domain or an account.')
+  const target = parseTarget(to)
+  if (!target)
+    throw invalid(
+      'to',
+      `"${to}" is not a destination; write example.com (its MX hosts), [mx.example.com] or an IP address (this host), each with :2525 for another port.`,
+    )
+  const written = formatTarget(target)
+  await app.commit.writeFromReserve((tx) => {
+    const rule = { selector, target: written, reason, createdBy: actor.id, createdAt: app.eventTime() }
+    addRule(tx, { kind: 'redirect', ...rule })
+    auditAction(app, tx, actor, 'queue.redirected', selector, { to: written, reason })
+  })
+  await wakeSelected(app, selector)
+  return readSelection(app, selector)
+}
+
+/** Ends the rules that match, of one kind or of both; resolves with them. */
+export async function releaseMail(
+  app: App,
+  actor: AuditActor,
+  selector: MailSelector,
+  kind?: QueueRuleKind,
+): Promise<RuleView[]> {
+  const ended = await releaseSelected(app, selector, kind, (tx, rules) =>
+    auditAction(app, tx, actor, 'queue.released', selector, { kind, rules: rules.length }),
+  )
+  return ended.map((rule) => toRuleView(app, rule))
+}
+
+export type QueueAction = 'retry' | 'bounce' | 'drop'
+
+const AUDITED: Readonly<Record<QueueAction, string>> = {
+  retry: 'queue.retried',
+  bounce: 'queue.bounced',
+  drop: 'queue.dropped',
+}
+
+/**
+ * Retries, bounces or drops a limited number of selected recipients after a place.
+ * @param reason of a bounce; its sender reads it
+ */
+export async function changeMail(
+  app: App,
+  actor: AuditActor,
+  action: QueueAction,
+  selector: MailSelector,
+  { reason, after }: { readonly reason: string; readonly after: QueuePosition | undefined },
+): Promise<ControlResult> {
+  // Before the first change, so that a crash leaves no change without its entry.
+  await app.commit.writeFromReserve((tx) =>
+    auditAction(app, tx, actor, AUDITED[action], selector, { ...(action === 'bounce' && { reason }) }),
+  )
+  if (action === 'retry') return retrySelected(app, selector, after)
+  if (action === 'bounce') return bounceSelected(app, selector, reason, after)
+  return dropSelected(app, selector, after)
+}

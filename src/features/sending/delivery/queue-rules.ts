@@ -1,0 +1,129 @@
+/**
+ * @module The operator's rules for the queue: mail that is held until it is released, and mail that goes to another host
+ * than its MX. The only writer of `queue_rules`. Never decides who may set a rule.
+ */
+import type { Database } from 'bun:sqlite'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
+import type { MailSelector } from '#features/sending/queue/selection.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { conflict } from '#platform/errors.ts'
+
+export const QUEUE_RULE_KINDS = ['hold', 'redirect'] as const
+export type QueueRuleKind = (typeof QUEUE_RULE_KINDS)[number]
+
+export interface QueueRule {
+  readonly id: number
+  readonly kind: QueueRuleKind
+  /** Row id of the account; null: of any account. So with the other fields. */
+  readonly accountId: number | null
+  readonly domain: string | null
+  readonly emailId: number | null
+  /** Where redirected mail goes, as `parseTarget` reads it; null for a hold. */
+  readonly target: string | null
+  readonly reason: string
+  readonly createdBy: string
+  readonly createdAt: Millis
+}
+
+/** Limits what every claim has to look at; an operator needs a few. */
+const MAX_RULES = 1000
+
+const COLUMNS = `id, kind, account_id AS accountId, domain, email_id AS emailId, target, reason, created_by AS createdBy,
+  created_at AS createdAt`
+
+const sql = prepareStatements((db) => ({
+  // The most specific rule first: account and domain, then domain, then account.
+  ofLane: db.prepare<QueueRule, [string, string, number]>(
+    `SELECT ${COLUMNS}, account_id IS NULL AS rank FROM queue_rules
+     WHERE kind = ?1 AND domain = ?2 AND (account_id IS NULL OR account_id = ?3) AND email_id IS NULL
+     UNION ALL SELECT ${COLUMNS}, 2 FROM queue_rules WHERE kind = ?1 AND account_id = ?3 AND domain IS NULL AND email_id IS NULL
+     ORDER BY rank LIMIT 1`,
+  ),
+  ofEmail: db.prepare<QueueRule, [number]>(`SELECT ${COLUMNS} FROM queue_rules WHERE email_id = ? AND kind = 'hold'`),
+  anyEmail: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE email_id IS NOT NULL LIMIT 1'),
+  // A rule is ended by what it names, so `release --account` also ends a rule for one domain of the account.
+  matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null]>(
+    `SELECT ${COLUMNS} FROM queue_rules WHERE (?1 IS NULL OR account_id = ?1) AND (?2 IS NULL OR domain = ?2)
+     AND CASE WHEN ?3 IS NULL THEN email_id IS NULL ELSE email_id = ?3 END
+     AND (?4 IS NULL OR kind = ?4) ORDER BY id`,
+  ),
+  same: db.prepare<{ id: number }, [string, number | null, string | null, number | null]>(
+    'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND email_id IS ?',
+  ),
+  all: db.prepare<QueueRule, []>(`SELECT ${COLUMNS} FROM queue_rules ORDER BY id`),
+  count: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM queue_rules'),
+  insert: db.prepare<{ id: number }, (string | number | null)[]>(
+    `INSERT INTO queue_rules (kind, account_id, domain, email_id, target, reason, created_by, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  delete: db.prepare('DELETE FROM queue_rules WHERE id = ?'),
+  deleteEnded: db.prepare(
+    `DELETE FROM queue_rules WHERE email_id IS NOT NULL
+     AND NOT EXISTS (SELECT 1 FROM recipients WHERE recipients.email_id = queue_rules.email_id AND next_at IS NOT NULL)`,
+  ),
+}))
+
+const findRule = (db: Database, kind: QueueRuleKind, lane: string): QueueRule | undefined =>
+  sql(db).ofLane.get(kind, domainOfLane(lane), accountOfLane(lane)) ?? undefined
+
+/** The rule by which an operator holds all mail of a lane; undefined if there is none. */
+export const findHold = (db: Database, lane: string): QueueRule | undefined => findRule(db, 'hold', lane)
+
+/** Why the mail of a held lane waits. */
+export const describeHold = ({ createdAt, reason }: QueueRule): string =>
+  `held since ${new Date(createdAt).toISOString()} until you release it (tassis queue release)${reason === '' ? '' : `: ${reason}`}`
+
+/** The rule by which an operator holds an email; undefined if there is none. */
+export const findEmailHold = (db: Database, emailId: number): QueueRule | undefined =>
+  sql(db).ofEmail.get(emailId) ?? undefined
+
+/** Whether an operator holds any single email, so that claims must look. */
+export const hasEmailHolds = (db: Database): boolean => sql(db).anyEmail.get() !== null
+
+/** Where an operator redirects the mail of a lane; undefined if it goes to its MX. */
+export const findRedirect = (db: Database, lane: string): string | undefined =>
+  findRule(db, 'redirect', lane)?.target ?? undefined
+
+/** All rules, oldest first. */
+export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
+
+/**
+ * Adds a rule; one of the same kind for the same mail is replaced. Throws 409 when there are too many. Rules for emails
+ * that have ended are deleted.
+ */
+export function addRule(
+  tx: Tx,
+  rule: {
+    readonly kind: QueueRuleKind
+    readonly selector: MailSelector
+    readonly target?: string
+    readonly reason: string
+    readonly createdBy: string
+    readonly createdAt: Millis
+  },
+): void {
+  const { kind, selector, target = null, reason, createdBy, createdAt } = rule
+  const key = [selector.accountId ?? null, selector.domain ?? null, selector.emailId ?? null] as const
+  sql(tx.db).deleteEnded.run()
+  const same = sql(tx.db).same.get(kind, ...key)
+  if (same) sql(tx.db).delete.run(same.id)
+  if ((sql(tx.db).count.get()?.n ?? 0) >= MAX_RULES)
+    throw conflict(
+      'too_many_queue_rules',
+      `There are ${MAX_RULES} holds and redirects; release some, or hold whole domains or accounts.`,
+    )
+  sql(tx.db).insert.get(kind, ...key, target, reason, createdBy, createdAt)
+}
+
+/** Deletes the rules, of one kind or of both, that name at least what the selector names; returns them. */
+export function removeRules(
+  tx: Tx,
+  { accountId, domain, emailId }: MailSelector,
+  kind: QueueRuleKind | undefined,
+): QueueRule[] {
+  const rules = sql(tx.db).matching.all(accountId ?? null, domain ?? null, emailId ?? null, kind ?? null)
+  for (const { id } of rules) sql(tx.db).delete.run(id)
+  return rules
+}

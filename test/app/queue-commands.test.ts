@@ -1,0 +1,144 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { join } from 'node:path'
+import { hideDeletedAccounts } from '#app/cli/deleted-accounts.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
+import { eventually } from '#test/support/app.ts'
+import {
+  createDataFolder,
+  type DataFolder,
+  runTassis,
+  runTassisJson,
+  runTassisProcess,
+  setUpAccount,
+  startServing,
+} from './process.ts'
+
+setDefaultTimeout(120_000)
+
+let data: DataFolder
+let key: string
+let accountId: string
+beforeAll(async () => {
+  data = createDataFolder()
+  ;({ key, accountId } = await setUpAccount(data.settings, { verified: true }))
+})
+afterAll(() => data[Symbol.dispose]())
+
+const openData = () => new Database(join(data.path, 'tassis.db'), { readonly: true })
+const countWaiting = (domain: string): number => {
+  using db = openData()
+  return (
+    db
+      .query<{ n: number }, [string]>(
+        "SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL AND lane LIKE '%:' || ?",
+      )
+      .get(domain)?.n ?? 0
+  )
+}
+/** Differences between counters and rows. */
+function findDifferences(): unknown[] {
+  using db = openData()
+  hideDeletedAccounts(db)
+  return checkConsistency(db).filter(({ differences }) => differences.length > 0)
+}
+
+/** Sends to many addresses of a domain, an hour from now. */
+async function fill(url: string, domain: string, count: number): Promise<void> {
+  const send_at = new Date(Date.now() + 3_600_000).toISOString()
+  for (let from = 0; from < count; from += 500) {
+    const emails = Array.from({ length: Math.min(500, count - from) }, (_, i) => ({
+      from: 'ada@sender.test',
+      to: `r${from + i}@${domain}`,
+      subject: 'Hi',
+      text_body: 'Hi',
+      send_at,
+    }))
+    const answer = await fetch(`${url}/v1/emails/batch`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ emails }),
+    })
+    expect(answer.status).toBe(202)
+  }
+}
+
+test('the commands ask first, act in the running service, and say what they did', async () => {
+  await using service = await startServing(data.settings)
+  await fill(service.url, 'one.test', 12)
+  const run = (...args: string[]) => runTassis(['queue', ...args], data.settings)
+  const refused = await runTassisProcess(['queue', 'drop', '--domain', 'one.test'], data.settings)
+  expect(refused).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr: 'tassis: 12 waiting messages match, and 0 in delivery; nothing was changed. Add --yes to drop them.\n',
+  })
+  expect((await run('hold', '--domain', 'one.test', '--reason', 'They asked', '--yes')).stdout).toBe(
+    '12 held. Mail that comes later is held too, until `tassis queue release --domain one.test`.\n',
+  )
+  const shown = (await run()).stdout
+  expect(shown).toMatch(/\none\.test \(Acme\) +12 +.* held since .* until you release it .*: They asked\n/)
+  expect(shown).toMatch(/\nmail to one\.test is held since .* by cli: They asked\n/)
+  expect((await run('retry', '--account', 'acme', '--yes')).stdout).toBe('0 due now, 12 held left alone.\n')
+  expect((await run('redirect', '--account', 'Acme', '--to', '[192.0.2.7]', '--yes')).stdout).toBe(
+    '12 redirected to [192.0.2.7]. `tassis queue retry --account Acme` sends what waits for another attempt.\n',
+  )
+  expect((await run('redirect', '--account', 'Acme', '--off', '--yes')).stdout).toMatch(
+    /^Ended: mail of Acme goes to \[192\.0\.2\.7\] since .* by cli\n$/,
+  )
+  expect((await run('release', '--domain', 'one.test', '--yes')).stdout).toMatch(
+    /^Ended: mail to one\.test is held since .* by cli: They asked\n$/,
+  )
+  expect((await run('release', '--domain', 'one.test', '--yes')).stdout).toBe(
+    'No hold or redirect matches; `tassis queue` shows them.\n',
+  )
+  expect((await run('bounce', '--domain', 'one.test', '--reason', 'A mistake', '--yes')).stdout).toBe('12 bounced.\n')
+  expect(await runTassisJson(['queue', 'drop', '--domain', 'one.test', '--yes'], data.settings)).toEqual({
+    changed: 0,
+    in_delivery: 0,
+    held: 0,
+  })
+  expect(findDifferences()).toEqual([])
+  const { stdout } = await runTassis(['audit', 'list'], data.settings)
+  for (const action of ['held', 'retried', 'redirected', 'released', 'bounced', 'dropped'])
+    expect(stdout).toContain(`queue.${action}`)
+})
+
+test.each([
+  [['hold', '--yes'], 'Name the mail: a domain, an account or an email.'],
+  [['hold', '--domain', 'one', '--yes'], '"one" is not a domain name; write it as example.com.'],
+  [['bounce', '--domain', 'one.test', '--yes'], "required option '--reason <sentence>' not specified"],
+  [['redirect', '--domain', 'one.test', '--yes'], 'Give either --to with a destination, or --off.'],
+  [['drop', '--email', 'x', '--yes'], 'No email has this id.'],
+  [['drop', '--account', 'nobody', '--yes'], 'Account "nobody" not found; `tassis accounts list` shows all.'],
+])('tassis queue %j fails with what to write', async (args, message) => {
+  const { exitCode, stderr } = await runTassis(['queue', ...args], data.settings)
+  expect([exitCode === 0, stderr]).toEqual([false, expect.stringContaining(message)])
+})
+
+test('a kill in the middle leaves whole batches; the same command finishes the rest; a hold survives', async () => {
+  const count = 3000
+  let left: number
+  {
+    await using service = await startServing(data.settings)
+    await fill(service.url, 'two.test', count)
+    await runTassis(['queue', 'hold', '--account', accountId, '--yes'], data.settings)
+    const dropping = runTassisProcess(['queue', 'drop', '--domain', 'two.test', '--yes'], data.settings)
+    await eventually(() => countWaiting('two.test') < count - 200)
+    process.kill(service.pid, 'SIGKILL')
+    await service.exited
+    expect((await dropping).exitCode).not.toBe(0)
+    left = countWaiting('two.test')
+  }
+  expect(left).toBeGreaterThan(0)
+  expect(left % 50).toBe(0)
+  expect(findDifferences()).toEqual([])
+  await using _ = await startServing(data.settings)
+  const again = await runTassis(['queue', 'drop', '--domain', 'two.test', '--yes'], data.settings)
+  expect(again.stdout).toBe(`${left} dropped.\n`)
+  expect(countWaiting('two.test')).toBe(0)
+  expect(findDifferences()).toEqual([])
+  const { rules } = await runTassisJson<{ rules: unknown[] }>(['queue'], data.settings)
+  expect(rules).toMatchObject([{ kind: 'hold', account_id: accountId }])
+  await runTassis(['queue', 'release', '--account', accountId, '--yes'], data.settings)
+})

@@ -1,0 +1,439 @@
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describeLanes, readLanes } from '#app/operator/queue.ts'
+import {
+  changeMail,
+  holdMail,
+  parseReason,
+  parseSelector,
+  type QueueAction,
+  readRules,
+  readSelection,
+  redirectMail,
+  releaseMail,
+  type SelectorInput,
+} from '#app/operator/queue-control.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
+import { CHANGED_BATCH_SIZE } from '#features/sending/delivery/queue-control.ts'
+import { findInterruptedRecipients, QUEUE_START } from '#features/sending/queue/queue.ts'
+import { STATUSES } from '#features/sending/queue/status.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { hours } from '#platform/units.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { startSink } from '#test/support/sink.ts'
+
+setDefaultTimeout(60_000)
+
+const OPERATOR = { accountId: null, type: 'operator', id: 'cli' } as const
+const MX = (domain: string, address = '127.0.0.1') => ({
+  [domain]: { MX: [{ preference: 1, exchange: `mx.${domain}` }] },
+  [`mx.${domain}`]: { A: [address] },
+})
+
+interface Row {
+  address: string
+  status: number
+  next_at: number | null
+  last_error: string | null
+  bounce_category: string | null
+}
+/** Recipients by address. */
+const readRecipients = ({ db }: App) =>
+  Object.fromEntries(
+    db
+      .query<Row, []>('SELECT address, status, next_at, last_error, bounce_category FROM recipients')
+      .all()
+      .map((row) => [row.address, { ...row, status: STATUSES[row.status] }]),
+  )
+const listStatuses = (app: App) =>
+  Object.fromEntries(Object.values(readRecipients(app)).map(({ address, status }) => [address, status]))
+
+const send = async (app: App, actor: Actor, to: string | string[], from = 'ada@sender.test') => {
+  const draft = createDraft(app, { from, to, subject: 'Hi', text_body: 'Hi' }, undefined)
+  return (await acceptEmail(app, actor, draft)).response.id
+}
+
+/** Two accounts with deferred mail to two domains: ann and bob of the first account, cem of the second. */
+async function createQueue() {
+  const service = await createTestApp()
+  const { app } = service
+  const first = await createTestAccount(app)
+  const second = toOperatorActor(await createAccount(app, { name: 'Other', email: 'o@other.test', plan: 'free' }))
+  await createDomain(app, first, 'sender.test')
+  await createDomain(app, second, 'other.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const email = await send(app, first, 'ann@one.test')
+  await send(app, first, 'bob@two.test')
+  await send(app, second, 'cem@one.test', 'o@other.test')
+  app.db.run("UPDATE recipients SET next_at = ?, attempts = 1, last_error = '450 busy'", [app.clock.now() + hours(1)])
+  const selectors: Record<string, SelectorInput> = {
+    domain: { domain: 'ONE.test' },
+    account: { account_id: first.accountUuid },
+    'account and domain': { account_id: first.accountUuid, domain: 'one.test' },
+    email: { email_id: email },
+  }
+  return { service, app, selectors }
+}
+
+const SELECTED: Readonly<Record<string, readonly string[]>> = {
+  domain: ['ann@one.test', 'cem@one.test'],
+  account: ['ann@one.test', 'bob@two.test'],
+  'account and domain': ['ann@one.test'],
+  email: ['ann@one.test'],
+}
+
+const listAudited = ({ db }: App) =>
+  listNewestAuditEntries(db, undefined, {}, 100)
+    .filter(({ resourceType }) => resourceType === 'queue')
+    .map(({ action, actorType, actorId, accountId, metadata }) => ({
+      action,
+      by: `${actorType} ${actorId}`,
+      accountId,
+      metadata: JSON.parse(metadata ?? 'null'),
+    }))
+
+describe.each(Object.keys(SELECTED))('mail selected by %s', (name) => {
+  const selected = SELECTED[name] ?? []
+  const run = async (action: QueueAction) => {
+    const { service, app, selectors } = await createQueue()
+    const input = selectors[name] ?? {}
+    const selector = parseSelector(app, input)
+    expect(await readSelection(app, selector)).toEqual({ waiting: selected.length, in_delivery: 0 })
+    const done = await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
+    expect(done).toEqual({ changed: selected.length, inDelivery: 0, held: 0, next: undefined })
+    expect(listAudited(app)[0]).toMatchObject({ by: 'operator cli', accountId: null })
+    expect(listAudited(app)[0]?.metadata).toMatchObject({
+      ...input,
+      ...(input.domain && { domain: 'one.test' }),
+    })
+    const rows = readRecipients(app)
+    expectBalanced(service)
+    await service[Symbol.asyncDispose]()
+    return {
+      changed: selected.map((address) => rows[address]),
+      others: Object.values(rows).filter(({ address }) => !selected.includes(address)),
+      app,
+    }
+  }
+
+  test('is due now after a retry; the rest waits on', async () => {
+    const { changed, others } = await run('retry')
+    for (const row of changed) expect(row).toMatchObject({ status: 'queued', last_error: '450 busy' })
+    for (const row of changed) expect(Number(row?.next_at)).toBeLessThanOrEqual(Date.now())
+    for (const row of others) expect(Number(row.next_at)).toBeGreaterThan(Date.now())
+  })
+
+  test('bounces with the reason; the rest waits on', async () => {
+    const { changed, others } = await run('bounce')
+    for (const row of changed)
+      expect(row).toMatchObject({
+        status: 'bounced',
+        next_at: null,
+        bounce_category: 'expired',
+        last_error: 'Ended by the operator of the service: a mistake',
+      })
+    for (const row of others) expect(row).toMatchObject({ status: 'queued' })
+  })
+
+  test('is cancelled by a drop; the rest waits on', async () => {
+    const { changed, others } = await run('drop')
+    for (const row of changed)
+      expect(row).toMatchObject({ status: 'cancelled', last_error: 'Dropped by the operator of the service.' })
+    for (const row of others) expect(row).toMatchObject({ status: 'queued' })
+  })
+})
+
+test('a bounce by the operator leaves an event and a dead letter; a drop leaves an event, and gives the quota back', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const actor = await createTestAccount(app, 'free')
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const used = () => app.db.query<{ n: number }, []>('SELECT sum(recipients) AS n FROM usage').get()?.n
+  await send(app, actor, 'ann@one.test')
+  await send(app, actor, 'bob@two.test')
+  await send(app, actor, ['cem@two.test', 'dan@three.test'])
+  const before = used()
+  const options = { reason: 'a mistake', after: undefined }
+  await changeMail(app, OPERATOR, 'bounce', { domain: 'one.test' }, options)
+  expect(used()).toBe(before)
+  await changeMail(app, OPERATOR, 'drop', { domain: 'two.test' }, options)
+  expect(used()).toBe(Number(before) - 2)
+  // Of an email with other recipients, one is rejected, so that the status follows from the others.
+  expect(listStatuses(app)).toEqual({
+    'ann@one.test': 'bounced',
+    'bob@two.test': 'cancelled',
+    'cem@two.test': 'rejected',
+    'dan@three.test': 'queued',
+  })
+  expect(listDeadLetters(app.db, actor.accountId, 10).letters.map(({ to, reason }) => [to, reason])).toEqual([
+    ['ann@one.test', 'expired'],
+  ])
+  const reasons = app.db
+    .query<{ reason: string; rule: string | null }, []>(
+      "SELECT data ->> 'reason' AS reason, data ->> 'rule' AS rule FROM events WHERE data ->> 'reason' IS NOT NULL ORDER BY seq",
+    )
+    .all()
+  expect(reasons.map(({ reason, rule }) => [reason, rule])).toEqual([
+    ['Ended by the operator of the service: a mistake', 'operator'],
+    ['dropped_by_operator', null],
+    ['dropped_by_operator', null],
+  ])
+  expectBalanced(service)
+})
+
+test('10,000 lanes are changed a batch in a transaction, and counted in a call after the other', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const lanes = 10_000
+  await send(app, actor, 'ann@d0.test')
+  // The rows of one email; no counter counts them, so the data is not consistent.
+  app.db.run(
+    `INSERT INTO recipients (email_id, kind, address, status, lane, next_at)
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${lanes})
+     SELECT 1, 0, 'x@d' || i || '.test', 0, '${actor.accountId}:d' || i || '.test', ${app.clock.now() + hours(1)} FROM n`,
+  )
+  const selector = parseSelector(app, { account_id: actor.accountUuid })
+  expect(await readSelection(app, selector)).toEqual({ waiting: lanes + 1, in_delivery: 0 })
+  const due = () =>
+    app.db
+      .query<{ n: number }, [number]>('SELECT count(*) AS n FROM recipients WHERE next_at <= ?')
+      .get(app.clock.now())?.n ?? 0
+  const { commit } = app
+  const changedBy: number[] = []
+  const spied = new Proxy(commit, {
+    get: (target, name) =>
+      name === 'writeFromReserve'
+        ? async (run: Parameters<typeof commit.write>[0]) => {
+            const before = due()
+            const value = await target.writeFromReserve(run)
+            changedBy.push(due() - before)
+            return value
+          }
+        : Reflect.get(target, name, target),
+  })
+  const first = await changeMail({ ...app, commit: spied }, OPERATOR, 'retry', selector, {
+    reason: '',
+    after: undefined,
+  })
+  expect(first.changed).toBe(lanes - 1)
+  const rest = await changeMail({ ...app, commit: spied }, OPERATOR, 'retry', selector, {
+    reason: '',
+    after: first.next,
+  })
+  expect(rest).toMatchObject({ changed: 1, next: undefined })
+  expect(Math.max(...changedBy)).toBe(CHANGED_BATCH_SIZE)
+  expect(due()).toBe(lanes + 1)
+  // Nobody was interrupted; all are examined.
+  expect(findInterruptedRecipients(app.db, QUEUE_START, 20_000)).toEqual({ interrupted: [], place: undefined })
+})
+
+test('held mail and mail that comes later wait until they are released, other mail does not', async () => {
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ smtpPort: sink.port, zone: { ...MX('one.test'), ...MX('two.test') } })
+  const { app, actor } = flow
+  for (const input of [{ domain: 'one.test' }, { account_id: actor.accountUuid, domain: 'one.test' }]) {
+    sink.messages.length = 0
+    const selector = parseSelector(app, input)
+    expect(await holdMail(app, OPERATOR, selector, 'They asked for a pause')).toEqual({ waiting: 0, in_delivery: 0 })
+    const held = await flow.send({ to: 'ann@one.test' })
+    await flow.outcome('bob@two.test')
+    expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['bob@two.test']])
+    expect(flow.service.delivery?.scheduler.states()).toMatchObject([
+      {
+        lane: `${actor.accountId}:one.test`,
+        reason: expect.stringMatching(
+          /^held since \S+ until you release it \(tassis queue release\): They asked for a pause$/,
+        ),
+      },
+    ])
+    // A retry does not override a hold.
+    expect(await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: undefined })).toMatchObject({
+      changed: 0,
+      held: 1,
+    })
+    expect(readRules(app)).toMatchObject([{ kind: 'hold', domain: 'one.test', created_by: 'cli', to: null }])
+    expect(await releaseMail(app, OPERATOR, { domain: 'one.test' })).toHaveLength(1)
+    expect((await flow.settled(held)).recipients).toMatchObject([{ status: 'sent' }])
+    expect(readRules(app)).toEqual([])
+  }
+  expectBalanced(flow.service)
+})
+
+test('a held email waits, with one event, while other mail of its lane is delivered', async () => {
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ smtpPort: sink.port, zone: MX('one.test') })
+  const { app } = flow
+  const held = await flow.send({ to: 'ann@one.test', send_at: new Date(app.clock.now() + hours(1)).toISOString() })
+  const selector = parseSelector(app, { email_id: held.id })
+  await holdMail(app, OPERATOR, selector, '')
+  // Its time comes.
+  app.db.run('UPDATE recipients SET next_at = 1')
+  await flow.outcome('bob@one.test')
+  const last = () => flow.events(held).at(-1)
+  await eventually(() => last()?.type === 'deferred')
+  expect(last()?.data.reason).toBe('Held by the operator of the service.')
+  expect(sink.messages).toHaveLength(1)
+  const describe = async () => describeLanes(app, flow.service.delivery, await readLanes(app))
+  await eventually(async () => (await describe())[0]?.includes('until you release it (tassis queue release)'))
+  expect(await releaseMail(app, OPERATOR, selector)).toMatchObject([{ email_id: held.id }])
+  expect((await flow.settled(held)).recipients).toMatchObject([{ status: 'sent' }])
+  expectBalanced(flow.service)
+})
+
+test('held mail does not expire', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ clock, smtpPort: sink.port, zone: MX('one.test') })
+  const { app } = flow
+  await holdMail(app, OPERATOR, { domain: 'one.test' }, '')
+  const held = await flow.send({ to: 'ann@one.test' })
+  for (let day = 0; day < 30; day++) {
+    clock.advance(hours(24))
+    await app.commit.barrier()
+  }
+  expect(listStatuses(app)).toEqual({ 'ann@one.test': 'queued' })
+  expect(sink.messages).toEqual([])
+  await releaseMail(app, OPERATOR, { domain: 'one.test' })
+  expect((await flow.settled(held)).recipients).toMatchObject([{ status: 'sent' }])
+})
+
+test('redirected mail goes to the host that the operator names, until the redirect is ended', async () => {
+  await using own = await startSink()
+  await using other = await startSink()
+  await using flow = await startMailFlow({ smtpPort: own.port, zone: { ...MX('one.test'), ...MX('two.test') } })
+  const { app, actor } = flow
+  const receivedBy = async (to: string) => {
+    const before = [own.messages.length, other.messages.length]
+    expect((await flow.outcome(to)).recipient.status).toBe('sent')
+    return own.messages.length > Number(before[0])
+      ? 'its MX'
+      : other.messages.length > Number(before[1])
+        ? 'other'
+        : 'none'
+  }
+  expect(await receivedBy('ann@one.test')).toBe('its MX')
+  for (const input of [{ domain: 'one.test' }, { account_id: actor.accountUuid }]) {
+    await redirectMail(app, OPERATOR, parseSelector(app, input), `[127.0.0.1]:${other.port}`, 'They move')
+    expect(await receivedBy('ann@one.test')).toBe('other')
+    expect(await receivedBy('bob@two.test')).toBe('domain' in input ? 'its MX' : 'other')
+    expect(await releaseMail(app, OPERATOR, parseSelector(app, input), 'hold')).toEqual([])
+    expect(await releaseMail(app, OPERATOR, parseSelector(app, input), 'redirect')).toMatchObject([
+      { kind: 'redirect', to: `[127.0.0.1]:${other.port}`, reason: 'They move' },
+    ])
+    expect(await receivedBy('ann@one.test')).toBe('its MX')
+  }
+  // A domain: its MX hosts.
+  await redirectMail(app, OPERATOR, { domain: 'one.test' }, `two.test:${other.port}`, '')
+  expect(await receivedBy('ann@one.test')).toBe('other')
+  // A target that does not resolve bounces nothing.
+  await redirectMail(app, OPERATOR, { domain: 'one.test' }, 'missing.test', '')
+  expect((await flow.outcome('ann@one.test')).recipient).toMatchObject({
+    status: 'queued',
+    lastError:
+      '451 4.4.4 The operator redirects this mail to missing.test: 550 5.1.2 The domain missing.test does not exist',
+  })
+  expectBalanced(flow.service)
+})
+
+test('mail in delivery is left alone and counted', async () => {
+  const waits = Promise.withResolvers<string>()
+  await using server = await startScriptedSmtp({ rcpt: () => waits.promise })
+  await using flow = await startMailFlow({ smtpPort: server.port, zone: MX('one.test') })
+  const { app } = flow
+  const sent = await flow.send({ to: 'ann@one.test' })
+  await eventually(() => listStatuses(app)['ann@one.test'] === 'processing')
+  const options = { reason: 'a mistake', after: undefined }
+  for (const action of ['bounce', 'drop', 'retry'] as const)
+    expect(await changeMail(app, OPERATOR, action, { domain: 'one.test' }, options)).toMatchObject({
+      changed: 0,
+      inDelivery: 1,
+    })
+  expect(await holdMail(app, OPERATOR, { domain: 'one.test' }, '')).toEqual({ waiting: 0, in_delivery: 1 })
+  waits.resolve('250 2.1.5 OK')
+  expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent' }])
+  expectBalanced(flow.service)
+})
+
+describe('input', () => {
+  test.each([
+    [{}, 'Name the mail: a domain, an account or an email.'],
+    [{ domain: 'not a domain' }, '"not a domain" is not a domain name; write it as example.com.'],
+    [{ account_id: 'x' }, 'No account has this id.'],
+    [{ email_id: 'x' }, 'No email has this id.'],
+    [{ email_id: 'x', domain: 'one.test' }, 'An email is named alone, without a domain or an account.'],
+  ])('%j is refused', async (input, message) => {
+    await using service = await createTestApp()
+    expect(() => parseSelector(service.app, input)).toThrow(message)
+  })
+
+  test('a reason is required for a bounce, and has a maximum', () => {
+    expect(() => parseReason(' ', true)).toThrow('The reason must have 1 to 300 characters.')
+    expect(() => parseReason('x'.repeat(301), false)).toThrow('The reason must have 1 to 300 characters.')
+    expect(parseReason(' a\n\u0007b ', true)).toBe('a b')
+  })
+
+  test('a redirect needs a destination, and is not for one email', async () => {
+    await using service = await createTestApp()
+    const { app } = service
+    for (const to of ['', 'host', '[host', 'one.test:0', 'one.test:70000', 'a b.test', '[2001:db8::1]:x'])
+      expect(redirectMail(app, OPERATOR, { domain: 'one.test' }, to, '')).rejects.toThrow('is not a destination; write')
+    expect(redirectMail(app, OPERATOR, { emailId: 1 }, 'one.test', '')).rejects.toThrow(
+      'One email cannot be redirected',
+    )
+    await redirectMail(app, OPERATOR, { domain: 'one.test' }, '[2001:db8::1]:2525', '')
+    expect(readRules(app)).toMatchObject([{ to: '[2001:db8::1]:2525' }])
+  })
+
+  test('a hold of the same mail replaces the one before', async () => {
+    await using service = await createTestApp()
+    for (const reason of ['one', 'two']) await holdMail(service.app, OPERATOR, { domain: 'one.test' }, reason)
+    expect(readRules(service.app)).toMatchObject([{ reason: 'two' }])
+  })
+})
+
+test.each(['bounce', 'drop'] as const)(
+  'broadcast mail can be ended by a %s; the data stays consistent',
+  async (action) => {
+    // No receiver answers, so the mail waits.
+    await using service = await createEmailApi({
+      delivers: true,
+      runsTasks: true,
+      settings: { TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: 'smtp://127.0.0.1:9', TASSIS_RELAY_TLS: 'opportunistic' },
+    })
+    const { app, api } = service
+    const list_id = await newList(service, 'News')
+    await addContacts(app, list_id, createContacts(12))
+    const begun = await api('POST', '/v1/emails/broadcast', {
+      contact_list_id: list_id,
+      from_address: 'Ada <ada@sender.test>',
+      subject: 'News',
+      text_body: 'Hello.',
+    })
+    expect(begun.status).toBe(202)
+    await eventually(() => Object.keys(listStatuses(app)).length === 12)
+    let changed = 0
+    await eventually(async () => {
+      const options = { reason: 'a mistake', after: undefined }
+      changed += (await changeMail(app, OPERATOR, action, { domain: 'receiver.test' }, options)).changed
+      return changed === 12
+    })
+    const statuses = new Set(Object.values(listStatuses(app)))
+    expect([...statuses]).toEqual([action === 'bounce' ? 'bounced' : 'rejected'])
+    await eventually(() => service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(service)
+  },
+)

@@ -1,0 +1,126 @@
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import {
+  COUNTED_ENTRIES,
+  countOpen,
+  findInterruptedRecipients,
+  joinLanes,
+  listLanesAfter,
+  type OpenLane,
+  QUEUE_START,
+  type QueuePosition,
+} from '#features/sending/queue/queue.ts'
+import { listSelectedLanes, readSelected } from '#features/sending/queue/selection.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+
+/** A service with one email, and `count` recipients in each of many lanes, which no counter counts. */
+async function createLanes(lanes: number, count: number, accountId?: number): Promise<TestApp> {
+  const service = await createTestApp()
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const draft = { from: 'ada@sender.test', to: 'ann@d0.test', subject: 'Hi', text_body: 'Hi' }
+  await acceptEmail(app, actor, createDraft(app, draft, undefined))
+  app.db.run('DELETE FROM recipients')
+  app.db.run(
+    `INSERT INTO recipients (email_id, kind, address, status, lane, next_at)
+     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${lanes * count - 1})
+     SELECT 1, 0, 'x@d', 0, iif(i % 3 = 0, 'bulk:', '') || ${accountId ?? 'i % 7 + 1'} || ':d' || i % ${lanes} || '.test', 1000 + i % 5 FROM n`,
+  )
+  return service
+}
+
+function temporaryFolder(): { path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
+}
+
+const compareLanes = (a: OpenLane, b: OpenLane) => (a.lane < b.lane ? -1 : 1)
+
+test.each([1, 7, 100, COUNTED_ENTRIES])('lanes are counted in batches of %d recipients', async (limit) => {
+  await using service = await createLanes(40, 11)
+  const { db } = service.app
+  const lanes: OpenLane[] = []
+  for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
+    const counted = countOpen(db, place, limit)
+    expect(counted.lanes.reduce((sum, { waiting }) => sum + waiting, 0)).toBeLessThanOrEqual(limit)
+    joinLanes(lanes, counted.lanes)
+    place = counted.place
+  }
+  const expected = db
+    .query<OpenLane, []>('SELECT lane, min(next_at) AS firstAt, count(*) AS waiting FROM recipients GROUP BY lane')
+    .all()
+  expect(lanes).toEqual(expected.sort(compareLanes))
+  expect(listLanesAfter(db, '', 10_000)).toEqual(lanes.map(({ lane, firstAt }) => ({ lane, firstAt })))
+  expect(listLanesAfter(db, lanes[4]?.lane ?? '', 2)).toEqual(
+    lanes.slice(5, 7).map(({ lane, firstAt }) => ({ lane, firstAt })),
+  )
+})
+
+test.each([1, 3, 1000])('recipients that were claimed are found in batches of %d, each once', async (limit) => {
+  await using service = await createLanes(20, 5)
+  const { db } = service.app
+  db.run('UPDATE recipients SET status = ? WHERE id % 9 = 0', [statusCode('processing')])
+  const ids: number[] = []
+  for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
+    const found = findInterruptedRecipients(db, place, limit)
+    expect(found.interrupted.length).toBeLessThanOrEqual(limit)
+    ids.push(...found.interrupted.map(({ id }) => id))
+    place = found.place
+  }
+  const expected = db.query<{ id: number }, []>('SELECT id FROM recipients WHERE id % 9 = 0').all()
+  expect(ids.sort((a, b) => a - b)).toEqual(expected.map(({ id }) => id))
+})
+
+test('selected mail is read in batches, each recipient once, with its ordinary and its broadcast lanes', async () => {
+  await using service = await createLanes(900, 2)
+  const { db } = service.app
+  for (const selector of [{ accountId: 3 }, { domain: 'd8.test' }, { accountId: 2, domain: 'd8.test' }, {}]) {
+    const ids: number[] = []
+    for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
+      const read = readSelected(db, selector, place, 7)
+      expect(read.recipients.length).toBeLessThanOrEqual(7)
+      ids.push(...read.recipients.map(({ id }) => id))
+      place = read.place
+    }
+    const { accountId, domain } = selector as { accountId?: number; domain?: string }
+    const rows = db.query<{ id: number; lane: string }, []>('SELECT id, lane FROM recipients ORDER BY id').all()
+    const expected = rows.filter(({ lane }) => {
+      const [account, name] = lane.replace('bulk:', '').split(':')
+      return (accountId === undefined || account === String(accountId)) && (domain === undefined || name === domain)
+    })
+    expect(ids.sort((a, b) => a - b)).toEqual(expected.map(({ id }) => id))
+    const lanes: string[] = []
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const listed = listSelectedLanes(db, selector, after)
+      lanes.push(...listed.lanes.map(({ lane }) => lane))
+      after = listed.next
+    }
+    expect(lanes).toEqual([...new Set(expected.map(({ lane }) => lane))].sort())
+  }
+})
+
+test('a start wakes every lane, however many there are', async () => {
+  using folder = temporaryFolder()
+  const domains = 70
+  const settings = { TASSIS_DELIVERY: 'capture' }
+  {
+    await using service = await createTestApp({ dataDir: folder.path, settings })
+    const actor = await createTestAccount(service.app)
+    await createDomain(service.app, actor, 'sender.test')
+    service.app.db.run('UPDATE domains SET verified_at = 1')
+    for (let i = 0; i < domains; i++) {
+      const draft = { from: 'ada@sender.test', to: `ann@d${i}.test`, subject: 'Hi', text_body: 'Hi' }
+      await acceptEmail(service.app, actor, createDraft(service.app, draft, undefined))
+    }
+  }
+  await using service = await createTestApp({ dataDir: folder.path, settings, delivers: true })
+  await eventually(() => listLanesAfter(service.app.db, '', 1).length === 0)
+})
