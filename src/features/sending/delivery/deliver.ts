@@ -2,11 +2,10 @@
  * @module One delivery attempt to one recipient: composes (`compose.ts`), signs, and runs a transaction at the first
  * host that accepts the connection. Runs in a Worker. Never classifies a reply and never touches the main database.
  */
-import type { KeyObject } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
-import { createSignatureField } from '#protocols/dkim/sign.ts'
+import { createSignatureFields, type DkimSigner } from '#protocols/dkim/sign.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
@@ -33,7 +32,7 @@ export function* prepareMessage(
   job: DeliverJob,
   shared: SharedBody,
   content: ContentReader,
-  privateKey: KeyObject,
+  signer: DkimSigner,
   tracking: TrackingSettings,
 ): Generator<void, readonly Buffer[]> {
   const { dkim } = job
@@ -41,7 +40,7 @@ export function* prepareMessage(
   const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashBody(body))
   if (isAllShared) shared.bodyHash = bodyHash
   return [
-    createSignatureField(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }),
+    createSignatureFields(header, bodyHash, [{ domain: dkim.domain, selector: dkim.selector, signer }]),
     header,
     ...body,
   ]

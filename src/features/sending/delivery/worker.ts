@@ -2,7 +2,6 @@
  * @module Entry of a delivery Worker: owns the sessions of the sites pinned to it. Accepts jobs, posts `begin` after
  * the server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
  */
-import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
@@ -13,6 +12,7 @@ import type { SharedBody } from './compose.ts'
 import { Connections } from './connections.ts'
 import { prepareMessage, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import { SigningKeys } from './signing-keys.ts'
 import { findSiteRejection } from './site-rejection.ts'
 
 declare const self: Worker
@@ -45,11 +45,7 @@ class DeliveryWorker {
   readonly #awaitingGo = new Map<number, PendingStart>()
   /** Recipients with a session, or with one being opened. */
   readonly #attempts = new Map<number, AbortController>()
-  /**
-   * Keys by domain, as PEM until first used: parsing costs more than a signature, and an unreadable key fails only its
-   * own messages.
-   */
-  readonly #keys = new Map<number, KeyObject | string>()
+  readonly #keys = new SigningKeys()
   /** Accounts take turns to compose. Broadcasts are separate owners, so they do not delay the account's other mail. */
   readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('compose queue full') })
   /** Shared bodies by email, with the number of jobs in flight here. */
@@ -65,7 +61,7 @@ class DeliveryWorker {
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {
     switch (message.type) {
       case 'key':
-        this.#keys.set(message.domainId, message.privateKeyPem)
+        this.#keys.add(message.domainId, message.privateKeyPem)
         return
       case 'start':
         void this.#start(message)
@@ -113,16 +109,7 @@ class DeliveryWorker {
   /** Returns undefined when the Worker drains, because then nothing more is sent. */
   *#compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
     if (this.#isDraining) return undefined
-    return yield* prepareMessage(job, shared, this.#content, this.#getKey(job.dkim.domainId), this.#settings.tracking)
-  }
-
-  #getKey(domainId: number): KeyObject {
-    const cached = this.#keys.get(domainId)
-    if (cached === undefined) throw new Error('the DKIM key of the sending domain is missing')
-    if (typeof cached !== 'string') return cached
-    const key = createPrivateKey(cached)
-    this.#keys.set(domainId, key)
-    return key
+    return yield* prepareMessage(job, shared, this.#content, this.#keys.get(job.dkim.domainId), this.#settings.tracking)
   }
 
   #serve(name: string, site: SiteQueue): void {

@@ -13,6 +13,7 @@ import { createContentReader } from '#platform/content/read.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
+import { createDkimSigner } from '#protocols/dkim/sign.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { runSteps } from '#test/support/compose.ts'
@@ -49,7 +50,13 @@ async function startComposing(request: Partial<SendRequest>) {
       const row = rows[recipient]
       const built = row && jobs.build(row.id, row.emailId, ROUTE)
       if (!built || 'render' in built) throw new Error('there is no such recipient')
-      return prepareMessage(built.job, shared, content, createPrivateKey(built.privateKeyPem), TRACKING)
+      return prepareMessage(
+        built.job,
+        shared,
+        content,
+        createDkimSigner(createPrivateKey(built.privateKeyPem)),
+        TRACKING,
+      )
     },
     async [Symbol.asyncDispose]() {
       content.close()
