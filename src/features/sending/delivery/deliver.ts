@@ -5,11 +5,12 @@
 import type { ContentReader } from '#platform/content/read.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
-import { createSignatureFields, type DkimSigner } from '#protocols/dkim/sign.ts'
+import { createSignatureFields } from '#protocols/dkim/sign.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
+import type { SigningKeys } from './signing-keys.ts'
 
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
@@ -32,18 +33,15 @@ export function* prepareMessage(
   job: DeliverJob,
   shared: SharedBody,
   content: ContentReader,
-  signer: DkimSigner,
+  keys: Pick<SigningKeys, 'get'>,
   tracking: TrackingSettings,
 ): Generator<void, readonly Buffer[]> {
   const { dkim } = job
   const { header, body, isAllShared } = yield* composeUnsigned(job, shared, content, tracking)
   const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashBody(body))
   if (isAllShared) shared.bodyHash = bodyHash
-  return [
-    createSignatureFields(header, bodyHash, [{ domain: dkim.domain, selector: dkim.selector, signer }]),
-    header,
-    ...body,
-  ]
+  const signatures = dkim.keys.map(({ id, selector }) => ({ domain: dkim.domain, selector, signer: keys.get(id) }))
+  return [createSignatureFields(header, bodyHash, signatures), header, ...body]
 }
 
 /** Octets hashed between two yields. */

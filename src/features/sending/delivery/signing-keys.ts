@@ -5,6 +5,7 @@
 import { createPrivateKey } from 'node:crypto'
 import { type RsaSigner, RsaSigners } from '#platform/rsa-signer.ts'
 import { createDkimSigner, type DkimSigner } from '#protocols/dkim/sign.ts'
+import type { DkimKeyPem } from './protocol.ts'
 
 /** Parsed keys in memory, of about 10 KB each. */
 const MAX_PARSED_KEYS = 1000
@@ -17,28 +18,28 @@ interface ParsedKey {
 export class SigningKeys {
   readonly #rsa: RsaSigners
   readonly #maxParsed: number
-  readonly #pems = new Map<number, string>()
+  readonly #pems = new Map<string, string>()
   /** Least recently used first. */
-  readonly #parsed = new Map<number, ParsedKey>()
+  readonly #parsed = new Map<string, ParsedKey>()
 
   constructor(rsa = new RsaSigners(), maxParsed = MAX_PARSED_KEYS) {
     this.#rsa = rsa
     this.#maxParsed = maxParsed
   }
 
-  /** Adds the key of a domain, or replaces it. */
-  add(domainId: number, privateKeyPem: string): void {
-    this.#pems.set(domainId, privateKeyPem)
-    this.#evict(domainId)
+  /** Adds a key, or replaces it. */
+  add({ id, privateKeyPem }: DkimKeyPem): void {
+    this.#pems.set(id, privateKeyPem)
+    this.#evict(id)
   }
 
   /** Throws when the key is missing or cannot be read. */
-  get(domainId: number): DkimSigner {
-    const pem = this.#pems.get(domainId)
+  get(id: string): DkimSigner {
+    const pem = this.#pems.get(id)
     if (pem === undefined) throw new Error('the DKIM key of the sending domain is missing')
-    const parsed = this.#parsed.get(domainId) ?? this.#parse(pem)
-    this.#parsed.delete(domainId)
-    this.#parsed.set(domainId, parsed)
+    const parsed = this.#parsed.get(id) ?? this.#parse(pem)
+    this.#parsed.delete(id)
+    this.#parsed.set(id, parsed)
     for (const oldest of this.#parsed.keys()) {
       if (this.#parsed.size <= this.#maxParsed) break
       this.#evict(oldest)
@@ -53,8 +54,8 @@ export class SigningKeys {
     return { signer: { algorithm: 'rsa-sha256', sign: (data) => rsa.sign(data) }, free: () => rsa.free() }
   }
 
-  #evict(domainId: number): void {
-    this.#parsed.get(domainId)?.free()
-    this.#parsed.delete(domainId)
+  #evict(id: string): void {
+    this.#parsed.get(id)?.free()
+    this.#parsed.delete(id)
   }
 }

@@ -14,7 +14,7 @@ export interface WorkerPool {
   /** Index of the Worker that owns a site. */
   workerOf(site: string): number
   post(worker: number, message: ToWorker): void
-  /** Starts a job, after sending the key if the Worker does not have it yet. */
+  /** Starts a job, after sending the keys that the Worker does not have yet. */
   start(worker: number, prepared: PreparedJob, as: { readonly owner: number; readonly isBulk: boolean }): void
   postAll(message: ToWorker): void
   terminate(): void
@@ -35,8 +35,8 @@ const RESTART_DELAY_MS = seconds(1)
 export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   let isTerminated = false
   const workers: (Worker | undefined)[] = []
-  /** Domains whose key each Worker has. */
-  const keysSent: Set<number>[] = []
+  /** Ids of the DKIM keys that each Worker has. */
+  const keysSent: Set<string>[] = []
   /** Messages to a dead Worker, for its replacement. */
   const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
@@ -78,10 +78,11 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   return {
     workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
     post,
-    start(index, { job, privateKeyPem }, as) {
-      const { domainId } = job.dkim
-      if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
-      keysSent[index]?.add(domainId)
+    start(index, { job, keys }, as) {
+      for (const key of keys) {
+        if (!keysSent[index]?.has(key.id)) post(index, { type: 'key', ...key })
+        keysSent[index]?.add(key.id)
+      }
       post(index, { type: 'start', job, ...as })
     },
     postAll(message) {

@@ -61,7 +61,7 @@ class DeliveryWorker {
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {
     switch (message.type) {
       case 'key':
-        this.#keys.add(message.domainId, message.privateKeyPem)
+        this.#keys.add(message)
         return
       case 'start':
         void this.#start(message)
@@ -109,7 +109,7 @@ class DeliveryWorker {
   /** Returns undefined when the Worker drains, because then nothing more is sent. */
   *#compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
     if (this.#isDraining) return undefined
-    return yield* prepareMessage(job, shared, this.#content, this.#keys.get(job.dkim.domainId), this.#settings.tracking)
+    return yield* prepareMessage(job, shared, this.#content, this.#keys, this.#settings.tracking)
   }
 
   #serve(name: string, site: SiteQueue): void {
