@@ -32,14 +32,19 @@ const CRLF = Buffer.from('\r\n')
 const FROM = Buffer.from('From ')
 const HEX = Buffer.from('0123456789ABCDEF')
 
-/** How quoted-printable writes an octet: as it is, as it is within a line, as a line end, else as an escape. */
+/**
+ * What an octet is to quoted-printable. White space is a literal, and is escaped at a line end afterwards, because
+ * telling every blank from other literals would double the time.
+ */
 const LITERAL = 1
-const WHITE_SPACE = 2
-const LINE_END = 3
+const LINE_END = 2
+/** "F" may begin a "From ". */
+const CAPITAL_F = 3
 const OCTET_KINDS = new Uint8Array(256)
-OCTET_KINDS.fill(LITERAL, SPACE + 1, 127)
+OCTET_KINDS.fill(LITERAL, SPACE, 127)
+OCTET_KINDS[TAB] = LITERAL
 OCTET_KINDS[EQUALS] = 0
-OCTET_KINDS[SPACE] = OCTET_KINDS[TAB] = WHITE_SPACE
+OCTET_KINDS[UPPER_F] = CAPITAL_F
 OCTET_KINDS[CR] = OCTET_KINDS[LF] = LINE_END
 
 /**
@@ -163,25 +168,24 @@ class EncodingSurvey {
     for (let i = from; i < to; i++) {
       const octet = text[i] ?? 0
       const kind = OCTET_KINDS[octet]
+      if (kind === LITERAL) continue
       if (kind === LINE_END) {
         if (octet === LF ? text[i - 1] !== CR : text[i + 1] !== LF) missingOctets++
-        if (i - lineStart > MAX_LINE_LENGTH) isSafe = false
+        if (isBlank(text[i - 1])) escapedCount++
+        isSafe &&= i - lineStart <= MAX_LINE_LENGTH && !isBlank(text[i - 1])
         lineStart = i + 1
-        continue
-      }
-      if (kind === LITERAL) {
-        if (octet !== UPPER_F || i !== lineStart || !isFromLine(text, i)) continue
-      } else if (kind === WHITE_SPACE) {
-        if (!isBeforeLineEnd(text, i)) continue
       } else if (octet === EQUALS) {
         escapedCount++
         if (text[i + 1] === UNDERSCORE && text[i + 2] === UPPER_T) isSafe = false
-        continue
+      } else if (kind !== CAPITAL_F || (i === lineStart && isFromLine(text, i))) {
+        escapedCount++
+        isSafe = false
       }
-      escapedCount++
-      isSafe = false
     }
-    if (to === text.length && to - lineStart > MAX_LINE_LENGTH) isSafe = false
+    if (to === text.length && to > lineStart) {
+      if (isBlank(text[to - 1])) escapedCount++
+      isSafe &&= to - lineStart <= MAX_LINE_LENGTH && !isBlank(text[to - 1])
+    }
     this.isSafe = isSafe
     this.escapedCount = escapedCount
     this.missingOctets = missingOctets
@@ -189,8 +193,7 @@ class EncodingSurvey {
   }
 }
 
-const isBeforeLineEnd = (text: Buffer, at: number): boolean =>
-  at + 1 === text.length || text[at + 1] === CR || text[at + 1] === LF
+const isBlank = (octet: number | undefined): boolean => octet === SPACE || octet === TAB
 
 const isFromLine = (text: Buffer, at: number): boolean =>
   text[at] === UPPER_F && text.compare(FROM, 0, FROM.length, at, Math.min(at + FROM.length, text.length)) === 0
@@ -221,33 +224,58 @@ class QuotedPrintableWriter {
     for (let i = from; i < to; i++) {
       const octet = text[i] ?? 0
       const kind = OCTET_KINDS[octet]
+      if (kind === LITERAL && column < MAX_LINE_LENGTH - 1) {
+        out[at++] = octet
+        column++
+        continue
+      }
       if (kind === LINE_END) {
         if (octet === LF && text[i - 1] === CR) continue
+        at = this.#escapeLastBlank(at, column)
         out[at++] = CR
         out[at++] = LF
         column = 0
         continue
       }
-      const isLiteral = kind === LITERAL || (kind === WHITE_SPACE && !isBeforeLineEnd(text, i))
-      const width = isLiteral ? 1 : 3 * countCharacterOctets(octet)
-      if (column + width > MAX_LINE_LENGTH - 1) {
-        out[at++] = EQUALS
-        out[at++] = CR
-        out[at++] = LF
+      const isLiteral = kind === LITERAL || kind === CAPITAL_F
+      if (column + (isLiteral ? 1 : 3 * countCharacterOctets(octet)) > MAX_LINE_LENGTH - 1) {
+        at = this.#breakLine(at)
         column = 0
       }
-      if (isLiteral && (octet !== UPPER_F || column > 0 || !isFromLine(text, i))) {
+      if (kind === LITERAL || (isLiteral && (column > 0 || !isFromLine(text, i)))) {
         out[at++] = octet
         column++
       } else {
-        out[at++] = EQUALS
-        out[at++] = HEX[octet >> 4] ?? 0
-        out[at++] = HEX[octet & 15] ?? 0
+        at = this.#escape(at, octet)
         column += 3
       }
     }
+    if (to === text.length) at = this.#escapeLastBlank(at, column)
     this.#at = at
     this.#column = column
+  }
+
+  /** Escapes white space at the end of a line, which ends at `at`; returns the new end. */
+  #escapeLastBlank(at: number, column: number): number {
+    const last = this.#out[at - 1]
+    if (column === 0 || last === undefined || !isBlank(last)) return at
+    const needsBreak = column - 1 + 3 > MAX_LINE_LENGTH - 1
+    return this.#escape(needsBreak ? this.#breakLine(at - 1) : at - 1, last)
+  }
+
+  #escape(at: number, octet: number): number {
+    this.#out[at] = EQUALS
+    this.#out[at + 1] = HEX[octet >> 4] ?? 0
+    this.#out[at + 2] = HEX[octet & 15] ?? 0
+    return at + 3
+  }
+
+  /** Writes a soft line break. */
+  #breakLine(at: number): number {
+    this.#out[at] = EQUALS
+    this.#out[at + 1] = CR
+    this.#out[at + 2] = LF
+    return at + 3
   }
 }
 
