@@ -10,6 +10,7 @@ import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
+import type { SessionPool } from './session-pool.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
 export interface TransmitOptions {
@@ -80,6 +81,7 @@ export async function transmit(
   job: DeliverJob,
   message: readonly Uint8Array[],
   connections: Connections,
+  sessions: SessionPool,
   { beforeBody, signal }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
@@ -87,9 +89,10 @@ export async function transmit(
   const rejectingHosts = new Set<string>()
   let rejection: Attempt | undefined
   let next = 0
-  let connection = connections.reuse(route.site)
+  let connection = sessions.reuse(route.site)
   for (;;) {
     if (!connection) {
+      await sessions.makeRoom()
       const opened = await connections.open(route, next, rejectingHosts, signal)
       next = opened.next
       if (opened.kind !== 'open') {
@@ -111,8 +114,8 @@ export async function transmit(
       signal.removeEventListener('abort', close)
       // This host was tried only after another one had rejected the message. The session ends, because the messages
       // that follow must go to the hosts in order of preference (RFC 5321 §5.1).
-      if (rejection) void client.quit()
-      else connections.release(route.site, connection)
+      if (rejection) sessions.close(connection)
+      else sessions.release(route.site, connection)
     }
     const attempt = { result, session }
     // Servers end sessions that were idle or carried many messages; that is not a failure of the host.
@@ -125,7 +128,7 @@ export async function transmit(
     if (signal.aborted || !(result.kind === 'lost' || isTemporaryRejection(result))) return attempt
     const hasNext = targets.slice(next).some(({ host }) => !rejectingHosts.has(host))
     if (!(isStaleSession || hasNext) || rejectingHosts.size >= MAX_REJECTING_HOSTS) return rejection ?? attempt
-    connection = rejection ? undefined : connections.reuse(route.site)
+    connection = rejection ? undefined : sessions.reuse(route.site)
   }
 }
 
