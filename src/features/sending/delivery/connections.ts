@@ -8,7 +8,7 @@ import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
-import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
+import type { AttemptResult, AttemptSession, OutboundSource, Route, WorkerSettings } from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
 export interface Connection {
@@ -38,30 +38,33 @@ export const listTargets = (route: Route): readonly { readonly host: string; rea
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings
-  #nextOutboundIp = 0
+  #nextSource = 0
 
   constructor(clock: Clock, settings: WorkerSettings) {
     this.#clock = clock
     this.#settings = settings
   }
 
-  #localAddressFor(address: string): string | undefined {
-    const usable = this.#settings.outboundIps.filter((ip) => isIPv6(ip) === isIPv6(address))
-    return usable.length === 0 ? undefined : usable[this.#nextOutboundIp++ % usable.length]
+  /** The source of the route, or another one of the address's family; undefined when the system chooses. */
+  #sourceFor({ source, fromOutboundIps }: Route, address: string): OutboundSource | undefined {
+    const isUsable = ({ ip }: OutboundSource) => isIPv6(ip) === isIPv6(address)
+    if (!fromOutboundIps || (source && isUsable(source))) return source
+    const usable = this.#settings.outboundSources.filter(isUsable)
+    return usable[this.#nextSource++ % usable.length]
   }
 
   #dial(route: Route, host: string, address: string, tls: Route['tls'], signal: AbortSignal): Promise<ConnectResult> {
-    const localAddress = route.fromOutboundIps ? this.#localAddressFor(address) : undefined
+    const source = this.#sourceFor(route, address)
     return connectSmtp({
       host,
       address,
       port: route.port,
-      ehloName: this.#settings.ehloName,
+      ehloName: source?.ehloName ?? this.#settings.ehloName,
       clock: this.#clock,
       abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
       verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
-      ...(localAddress !== undefined && { localAddress }),
+      ...(source && { localAddress: source.ip }),
       ...(route.auth && { auth: route.auth }),
     })
   }
