@@ -49,6 +49,7 @@ test('tassis providers shows suspensions with rule and reason; resume lifts them
   ).toEqual([{ action: 'operator.provider_resumed', id: 'gmail', actor: 'cli' }])
 })
 
+// Proves: operator-12
 test('operators list providers, suspended ones first, and resume one', async () => {
   await using service = await createTestApi()
   const operator = await signInAsOperator(service)

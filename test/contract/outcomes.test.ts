@@ -2,7 +2,7 @@
  * @module What the API shows for an email after every kind of attempt, with a receiver whose replies depend on the
  * address.
  */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -81,6 +81,8 @@ beforeAll(async () => {
   app.db.run('UPDATE domains SET verified_at = 1')
   app.db.run("UPDATE domains SET dkim_private_key = x'00' WHERE domain = 'keyless.test'")
 })
+// A rejection of our IP suspends the receiver for other mail.
+beforeEach(() => void service.delivery?.scheduler.pairs.resume('mx.receiver.test'))
 afterAll(async () => {
   await service?.[Symbol.asyncDispose]()
   await dns?.[Symbol.asyncDispose]()

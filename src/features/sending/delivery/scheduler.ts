@@ -23,6 +23,7 @@ import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { FailedAddresses } from './failed-addresses.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -39,7 +40,7 @@ import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
-import { type CaptureAddress, routeLane } from './route.ts'
+import { type LocalServers, type RouteResult, resolveRelayRoute, routeLane } from './route.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -73,10 +74,11 @@ const MAX_REASON_LENGTH = 1000
 
 export class DeliveryScheduler {
   readonly #app: App
-  readonly #capture: CaptureAddress
+  readonly #localServers: LocalServers
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
+  readonly #failedAddresses: FailedAddresses
   readonly #pairs: Pairs
   readonly #sources: OutboundSources
   readonly #notes: WaitNotes<Lane>
@@ -93,12 +95,13 @@ export class DeliveryScheduler {
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
-  constructor(app: App, capture: CaptureAddress) {
+  constructor(app: App, localServers: LocalServers) {
     const { clock, config } = app
     const stopping = this.#stopping.signal
     this.#app = app
-    this.#capture = capture
+    this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
+    this.#failedAddresses = new FailedAddresses(clock)
     this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
@@ -267,7 +270,7 @@ export class DeliveryScheduler {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routeResult = await routeLane(this.#app, lane.name, this.#capture)
+        const routeResult = await this.#findRoute(lane)
         if (stopping.aborted) return
         if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
@@ -275,7 +278,7 @@ export class DeliveryScheduler {
         }
         const claiming =
           routeResult.kind === 'route'
-            ? this.#handOut(lane, routeResult.route)
+            ? this.#handOut(lane, this.#failedAddresses.apply(routeResult.route))
             : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
@@ -285,6 +288,13 @@ export class DeliveryScheduler {
       log.error({ err: error, lane: lane.name }, 'queue processing failed; retrying')
       this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
     }
+  }
+
+  /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
+  async #findRoute(lane: Lane): Promise<RouteResult> {
+    const found = await routeLane(this.#app, lane.name, this.#localServers)
+    if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
+    return found.route.isSmarthost || !found.route.fromOutboundIps ? found : resolveRelayRoute(this.#app)
   }
 
   #waitForSlot(lane: Lane): void {
@@ -351,7 +361,7 @@ export class DeliveryScheduler {
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
         limits,
-        worker: this.#pool?.assign(limits, isBulkLane(lane.name)) ?? 0,
+        worker: this.#assignWorker(recipient, limits, isBulkLane(lane.name)),
         settling: undefined,
       }),
     )
@@ -430,6 +440,11 @@ export class DeliveryScheduler {
     return true
   }
 
+  /** Recipients who share a large body share a Worker: each Worker would need memory and time for it. */
+  #assignWorker({ emailId, mail }: ClaimedRecipient, limits: TotalLimits, isBulk: boolean): number {
+    return this.#pool?.assign(limits, isBulk, mail.sharesLargeBody === 1 ? emailId : undefined) ?? 0
+  }
+
   /** The limits of the connections of a pair, over all Workers. */
   #limitsOf(pair: Pair): TotalLimits {
     const { messagesPerConnection, connectionAgeMs, idleMs } = pair.provider.policy
@@ -490,6 +505,10 @@ export class DeliveryScheduler {
 
   #onMessages(messages: readonly FromWorker[]): void {
     for (const message of messages) {
+      if (message.type === 'address_failed') {
+        this.#failedAddresses.record(message.failure)
+        continue
+      }
       const attempt = this.#attempts.findUnsettled(message.recipientId)
       if (!attempt) continue
       if (message.type === 'begin') this.#attempts.begin(attempt)
@@ -498,6 +517,7 @@ export class DeliveryScheduler {
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
+    if (session) this.#failedAddresses.recordSession(session.address)
     const failures = this.#learn(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
     const verdict =
@@ -535,10 +555,6 @@ export class DeliveryScheduler {
     }
     if (result.kind === 'accepted' || result.kind === 'refused')
       this.#pairs.onOutcome(pair, pair.recordSuccess(generation, at))
-    else {
-      pair.recordNothing(generation)
-      this.#pairs.onOutcome(pair, false)
-    }
     if (result.kind !== 'unreachable') return 0
     this.#sites.backOff(site, result.failure.message)
     return site.failures
@@ -599,6 +615,9 @@ export class DeliveryScheduler {
     this.#memoryQueue.release(attempt)
     this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
+    const { pair } = attempt.destination
+    pair.recordNothing(attempt.pairGeneration)
+    this.#pairs.onOutcome(pair, false)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
     this.#sites.evictIdle(attempt.destination)

@@ -12,7 +12,7 @@ export const deliveryModeSettings = {
     ...checked(
       '',
       'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
-      'Smarthost of delivery mode relay.',
+      'Smarthost of delivery mode relay, and of providers whose route is "smarthost".',
       (v) => v === '' || isRelayUrl(v),
     ),
     secret: true,
@@ -26,7 +26,12 @@ export const deliveryModeSettings = {
 
 export const deliverySettings = {
   workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one per core.'),
-  connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),
+  connectionsPerSite: integer(
+    10,
+    1,
+    1000,
+    'SMTP connections to one receiving site at the same time. Providers in the list of providers have figures of their own.',
+  ),
   messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
   deliveryConcurrency: integer(
     500,

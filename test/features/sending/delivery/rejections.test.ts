@@ -47,8 +47,8 @@ describe('a pause of a receiver', () => {
       await flow.app.commit.barrier()
     }
     expect(countQueuedUnattempted(flow)).toBeGreaterThanOrEqual(90)
-    // The sessions of messages that were claimed before the first rejection.
-    expect(server.sessions.length).toBeLessThanOrEqual(4)
+    // Of messages that were claimed before the first rejection, and of the few that a halved rate lets through.
+    expect(server.sessions.length).toBeLessThanOrEqual(6)
     await eventually(rests)
     expectBalanced(flow.service)
   })

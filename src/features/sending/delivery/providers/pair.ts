@@ -154,7 +154,7 @@ export class Pair {
 
   /** Takes messages from the allowance. The attempts remember `generation`. */
   take(count: number, { now, monotonicMs }: Instant): void {
-    if (this.#state.suspension) this.#isProbing = true
+    if (this.#state.suspension && count > 0) this.#isProbing = true
     this.#perSecond?.take(count, monotonicMs)
     this.#perMinute?.take(count, monotonicMs)
     this.#countTaken(count, now)
@@ -162,7 +162,8 @@ export class Pair {
 
   /** Returns messages that were taken and not claimed. */
   giveBack(count: number, { now, monotonicMs }: Instant): void {
-    if (this.#state.suspension && this.slots.inFlight === 0) this.#isProbing = false
+    // During a suspension only the probe is taken.
+    if (count > 0) this.#isProbing = false
     this.#perSecond?.take(-count, monotonicMs)
     this.#perMinute?.take(-count, monotonicMs)
     this.#countTaken(-count, now)
@@ -176,7 +177,7 @@ export class Pair {
     return Math.max(waitMs(this.#perSecond, monotonicMs), waitMs(this.#perMinute, monotonicMs))
   }
 
-  /** An attempt ended without a word of the provider about us: if it was the probe, another one may begin. */
+  /** An attempt ended, perhaps without a word of the provider about us: if it was the probe, another one may begin. */
   recordNothing(generation: number): void {
     if (generation === this.#generation) this.#isProbing = false
   }

@@ -88,7 +88,10 @@ interface ProviderFile {
 
 /** The policies of all providers, `default` and `smarthost` among them. Throws ConfigError for a mistake in a file. */
 export function readProviders(
-  config: Pick<Config, 'connectionsPerSite' | 'messagesPerConnection' | 'connectionIdleSeconds' | 'providersFile'>,
+  config: Pick<
+    Config,
+    'connectionsPerSite' | 'messagesPerConnection' | 'connectionIdleSeconds' | 'providersFile' | 'relayUrl'
+  >,
 ): ReadonlyMap<string, ProviderPolicy> {
   const settings: Entry = {
     connections: config.connectionsPerSite,
@@ -101,6 +104,7 @@ export function readProviders(
   for (const { entries } of files)
     for (const [name, entry] of Object.entries(entries)) merged.set(name, { ...merged.get(name), ...entry })
   requireDistinctSuffixes(merged, files)
+  if (config.relayUrl === '') requireDirectRoutes(files)
   const fallback = { ...settings, ...merged.get(DEFAULT_PROVIDER) }
   return new Map([...merged].map(([name, entry]) => [name, toPolicy(name, { ...fallback, mx: [], ...entry })]))
 }
@@ -162,6 +166,16 @@ function requireDistinctSuffixes(entries: ReadonlyMap<string, Entry>, files: rea
         `${file?.path}:${findLine(file?.text ?? '', name, 'mx')}: the suffix "${suffix}" is also in [${other}]; each may be in one entry, once.`,
       )
     }
+}
+
+/** Throws ConfigError when mail to a provider should take the smarthost and there is none. */
+function requireDirectRoutes(files: readonly ProviderFile[]): void {
+  for (const { path, text, entries } of files)
+    for (const [name, { route }] of Object.entries(entries))
+      if (route === 'smarthost')
+        throw new ConfigError(
+          `${path}:${findLine(text, name, 'route')}: route is "smarthost" but TASSIS_RELAY_URL is not set; set it to a URL such as smtp://user:password@smtp.example.com:587.`,
+        )
 }
 
 function toPolicy(name: string, entry: Entry): ProviderPolicy {

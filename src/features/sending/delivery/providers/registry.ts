@@ -1,5 +1,4 @@
 /** @module Finds the provider of a route by the names of its MX hosts. Never changes a limit. */
-import type { Config } from '#platform/config.ts'
 import type { Route } from '../protocol.ts'
 import { DEFAULT_PROVIDER, type ProviderPolicy, readProviders, SMARTHOST_PROVIDER } from './policy.ts'
 
@@ -20,15 +19,13 @@ export class ProviderRegistry {
   readonly #default: ProviderPolicy
   readonly #bySuffix = new Map<string, ProviderPolicy>()
   readonly #capture: Provider
-  readonly #isRelay: boolean
 
   /** Throws ConfigError for a mistake in the file of providers. */
-  constructor(config: Parameters<typeof readProviders>[0] & Pick<Config, 'delivery'>) {
+  constructor(config: Parameters<typeof readProviders>[0]) {
     this.#policies = readProviders(config)
     const fallback = this.#policies.get(DEFAULT_PROVIDER)
     if (!fallback) throw new Error('providers.toml has no [default]')
     this.#default = fallback
-    this.#isRelay = config.delivery === 'relay'
     this.#capture = { name: 'capture.invalid', isNamed: true, policy: { ...fallback, perSecond: 0, perMinute: 0 } }
     for (const policy of this.#policies.values()) for (const suffix of policy.mx) this.#bySuffix.set(suffix, policy)
   }
@@ -39,9 +36,9 @@ export class ProviderRegistry {
   }
 
   /** The provider of a route. The capture server, on this machine, has no rate limit. */
-  providerOf({ site, hosts, fromOutboundIps }: Route): Provider {
+  providerOf({ site, hosts, fromOutboundIps, isSmarthost }: Route): Provider {
     if (!fromOutboundIps) return this.#capture
-    return this.#isRelay ? this.byName(SMARTHOST_PROVIDER) : this.findProvider(site, hosts)
+    return isSmarthost ? this.byName(SMARTHOST_PROVIDER) : this.findProvider(site, hosts)
   }
 
   /** The provider of a site: that of all its MX hosts, else the site itself. */

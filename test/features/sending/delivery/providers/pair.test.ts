@@ -118,6 +118,23 @@ test('a probe that says nothing is followed by another one', () => {
   expect(pair.allowance(at())).toBe(1)
 })
 
+test('a probe that finds no mail, or that was never claimed, is followed by another one', () => {
+  const clock = new ManualClock()
+  const pair = createPair(clock)
+  const at = () => instantOf(clock)
+  // Claimed before the suspension and never answered.
+  pair.take(1, at())
+  pair.slots.acquire('1:x.test', 1)
+  pair.suspend(pair.generation, { ...CAUSE, durationMs: 0 }, at())
+  clock.advance(seconds(30))
+  pair.take(0, at())
+  pair.giveBack(0, at())
+  expect(pair.allowance(at())).toBe(1)
+  pair.take(1, at())
+  pair.giveBack(1, at())
+  expect(pair.allowance(at())).toBe(1)
+})
+
 test('a suspension stored under a fast clock counts as ended', () => {
   const clock = new ManualClock()
   const pair = createPair(clock)

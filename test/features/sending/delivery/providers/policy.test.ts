@@ -98,6 +98,7 @@ test.each([
   ],
   ['[x]\nmx = ["-"]\n', '2: mx is ["-"]; allowed is a list of'],
   ['[x]\nroute = "relay"\n', '2: route is "relay"; allowed is "direct" or "smarthost"'],
+  ['[x]\nroute = "smarthost"\n', '2: route is "smarthost" but TASSIS_RELAY_URL is not set'],
   ['[x]\nmx = ["google.com"]\n', '2: the suffix "google.com" is also in [gmail]'],
   ['[x]\nmx = ["a.test", "A.test"]\n', '2: the suffix "A.test" is also in [x]'],
   ['connections = 3\n', '1: "connections" stands outside of an entry'],

@@ -150,6 +150,7 @@ test('no second and no minute sees more messages than the policy of the provider
   expect(clock.now() - START).toBeLessThan(seconds(150))
 }, 120_000)
 
+// Proves: status-17
 test('waiting mail costs one event per recipient and day, and no write per wait', async () => {
   await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
   await using provider = await startProviderFlow('connections = 2', { smtpPort: server.port })
@@ -257,3 +258,24 @@ test("at a provider with a limited rate another account's single message is next
   expect(place).toBeLessThanOrEqual(2)
   expect(countOpen(flow)).toBeGreaterThan(300)
 }, 60_000)
+
+test('mail to a provider whose route is the smarthost goes there, and other mail to its own hosts', async () => {
+  await using smarthost = await startScriptedSmtp({})
+  await using server = await startScriptedSmtp({})
+  await using provider = await startProviderFlow('route = "smarthost"', {
+    smtpPort: server.port,
+    zone: {
+      ...ZONE,
+      'other.test': { MX: [{ preference: 1, exchange: 'mx.other.test' }] },
+      'mx.other.test': { A: ['127.0.0.1'] },
+    },
+    settings: { TASSIS_RELAY_URL: `smtp://127.0.0.1:${smarthost.port}`, TASSIS_RELAY_TLS: 'opportunistic' },
+  })
+  for (const to of ['a@one.test', 'b@two.test', 'c@other.test'])
+    expect((await provider.flow.outcome(to)).recipient.status).toBe('sent')
+  const rcptOf = ({ sessions }: typeof server) =>
+    sessions.flatMap(({ commands }) =>
+      commands.filter((line) => line.startsWith('RCPT')).map((line) => line.slice(8).split(/[<>]/)[1]),
+    )
+  expect([rcptOf(smarthost).sort(), rcptOf(server)]).toEqual([['a@one.test', 'b@two.test'], ['c@other.test']])
+})
