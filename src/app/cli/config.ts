@@ -1,9 +1,10 @@
 /**
- * @module `tassis config`: shows every setting of this shell, its value and its source, and which ones differ in a
- * running service. Never shows a secret.
+ * @module `tassis config`: shows every setting of this shell, its value and its source, which ones differ in a running
+ * service, and what signs on this machine. Never shows a secret.
  */
 import type { Command } from 'commander'
 import type { Config, LoadedConfig } from '#platform/config.ts'
+import { probeRsaSigner } from '#platform/rsa-signer.ts'
 import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
@@ -63,19 +64,27 @@ export function addConfigCommand(program: Command): void {
           description: setting.doc,
         })),
         (settings) =>
-          options.explain
-            ? settings
-                .map(
-                  ({ variable, value, source, allowed, description }) =>
-                    `${variable} = ${formatValue(value)} (${source})\n  ${description}\n  Allowed: ${allowed}.`,
+          `${
+            options.explain
+              ? settings
+                  .map(
+                    ({ variable, value, source, allowed, description }) =>
+                      `${variable} = ${formatValue(value)} (${source})\n  ${description}\n  Allowed: ${allowed}.`,
+                  )
+                  .join('\n\n')
+              : formatTable(
+                  ['SETTING', 'VALUE', 'FROM'],
+                  settings.map(({ variable, value, source }) => [variable, formatValue(value), source]),
                 )
-                .join('\n\n')
-            : formatTable(
-                ['SETTING', 'VALUE', 'FROM'],
-                settings.map(({ variable, value, source }) => [variable, formatValue(value), source]),
-              ),
+          }\n\n${describeSigner()}`,
       )
     })
+}
+
+/** Measured in this process; each delivery Worker measures for itself. */
+function describeSigner(): string {
+  const { implementation, reason } = probeRsaSigner()
+  return `RSA signatures (DKIM) by ${implementation}: ${reason}.`
 }
 
 const formatValue = (value: string): string => (value === '' ? '-' : value)

@@ -1,14 +1,14 @@
 /** @module Formats DNS records as blocks and as zone file lines (RFC 1035 §5), and the results of DNS checks. */
 import { findUnansweredReason } from '#features/setup/domains/check-result.ts'
 import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
-import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
-import type { CheckView } from '#features/setup/domains/verify.ts'
+import { type CheckKey, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
+import type { CheckViews } from '#features/setup/domains/verify.ts'
 import { formatZoneLine } from '#features/setup/domains/zone-file.ts'
 import { formatTable } from './output.ts'
 
 /** A DNS record to publish. */
 export interface RecordView {
-  readonly key: DnsRecordKey | 'tracking'
+  readonly key: CheckKey
   readonly type: DnsRecord['type']
   readonly host: string
   readonly value: string
@@ -19,6 +19,7 @@ export interface RecordView {
 const PURPOSES: Readonly<Record<RecordView['key'], string>> = {
   spf: 'SPF, needed to send',
   dkim: 'DKIM, needed to send',
+  dkim_ed25519: 'DKIM with Ed25519, optional: mail gets a second signature',
   dmarc: 'DMARC, recommended; keep an existing record',
   return_path: 'return path for bounces, needed to send',
   mx: 'inbound, only if Tassis is to receive the mail of this domain INSTEAD OF its present mail server',
@@ -40,14 +41,16 @@ export function formatRecords(domain: string, records: readonly RecordView[]): s
 }
 
 /** Formats the result of each check; DNS failures follow once below the table, with the DNS servers that were asked. */
-export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, dnsServers: readonly string[]): string {
+export function formatChecks(checks: CheckViews, dnsServers: readonly string[]): string {
   const reasons = new Set<string>()
-  const rows = DNS_RECORD_KEYS.map((key) => {
-    const { verified, detail } = checks[key]
+  const rows = [...DNS_RECORD_KEYS, 'dkim_ed25519' as const].flatMap((key) => {
+    const check = checks[key]
+    if (!check) return []
+    const { verified, detail } = check
     const reason = findUnansweredReason(detail)
-    if (reason === undefined) return [key, verified ? 'ok' : describeFailure(key), detail]
+    if (reason === undefined) return [[key, verified ? 'ok' : describeFailure(key), detail]]
     reasons.add(reason)
-    return [key, 'unknown', `no answer; stays ${verified ? 'verified' : 'unverified'}`]
+    return [[key, 'unknown', `no answer; stays ${verified ? 'verified' : 'unverified'}`]]
   })
   const explanations = [...reasons].map(
     (reason) =>
@@ -57,8 +60,10 @@ export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, 
 }
 
 /** Describes a failed check; a missing record is a problem only if sending needs it. */
-const describeFailure = (key: DnsRecordKey): string =>
-  SENDING_RECORDS.includes(key) ? 'NOT OK' : key === 'mx' ? 'optional' : 'advised'
+const describeFailure = (key: DnsRecordKey | 'dkim_ed25519'): string => {
+  if (key === 'mx' || key === 'dkim_ed25519') return 'optional'
+  return SENDING_RECORDS.includes(key) ? 'NOT OK' : 'advised'
+}
 
 /**
  * Formats one line per record, TXT values in strings of at most 255 octets. The inbound MX is commented out, because

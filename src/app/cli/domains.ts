@@ -1,7 +1,12 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
+import {
+  DNS_RECORD_KEYS,
+  type DnsRecord,
+  type DnsRecordKey,
+  OPTIONAL_RECORD_KEYS,
+} from '#features/setup/domains/dns-records.ts'
 import {
   createDomain,
   type Domain,
@@ -58,7 +63,7 @@ function toDomainView(app: App, domain: Domain): DomainView {
       domain.verifiedAt === null ? (findCoveringDomain(app.db, domain.accountId, domain.domain) ?? null) : null,
     checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
-    dns_records: [...DNS_RECORD_KEYS, 'tracking' as const].flatMap((key) => {
+    dns_records: [...DNS_RECORD_KEYS, ...OPTIONAL_RECORD_KEYS].flatMap((key) => {
       const record = records[key]
       return record === undefined ? [] : [toRecordView(key, record)]
     }),
@@ -315,7 +320,7 @@ function describeMissingRecords(shown: DomainView): string {
   }
   if (verified) return ''
   const missing = records.filter(
-    ({ key, verified: isPublished }) => key !== 'tracking' && SENDING_RECORDS.includes(key) && !isPublished,
+    ({ key, verified: isPublished }) => SENDING_RECORDS.some((needed) => needed === key) && !isPublished,
   )
   return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}${coverText}` : coverText.slice(2)
 }

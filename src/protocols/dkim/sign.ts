@@ -1,11 +1,9 @@
 /**
- * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. The signature has no t= and x=
- * tags, which would need a clock, so the same message and key always give the same bytes. Synchronous. nodemailer
- * canonicalises the fields; we assemble the header, because nodemailer's signer cannot list a field once more than it
- * occurs. Never changes its input, never uses the network.
+ * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256 or ed25519-sha256 (RFC 8463), relaxed/relaxed. The
+ * signature has no t= and x= tags, which would need a clock, so the same message and key always give the same bytes.
+ * Synchronous. Never changes its input, never uses the network.
  */
-import { type KeyObject, sign } from 'node:crypto'
-import nodemailerSign from 'nodemailer/lib/dkim/sign'
+import { createHash, type KeyObject, sign } from 'node:crypto'
 import { RelaxedBodyHash } from './body-hash.ts'
 
 /**
@@ -49,13 +47,41 @@ export const OVERSIGNED_HEADER_NAMES: readonly string[] = [
   'list-unsubscribe-post',
 ]
 
-export interface SignOptions {
+/** A private key with the algorithm of its signatures. */
+export interface DkimSigner {
+  /** The a= tag. */
+  readonly algorithm: 'rsa-sha256' | 'ed25519-sha256'
+  /** @param data the canonical fields */
+  sign(data: Uint8Array): Buffer
+}
+
+export interface Signature {
   /** Signing domain in A-labels, the d= tag. */
   readonly domain: string
   /** The s= tag. */
   readonly selector: string
-  /** An RSA key from `createPrivateKey`. Create it once: parsing PEM costs as much as signing. */
+  readonly signer: DkimSigner
+}
+
+export interface SignOptions extends Pick<Signature, 'domain' | 'selector'> {
+  /** An RSA or Ed25519 key from `createPrivateKey`. Create it once: parsing PEM costs as much as signing. */
   readonly privateKey: KeyObject
+}
+
+/** A signer by node:crypto; throws when the key is neither RSA nor Ed25519, which is a bug in the caller. */
+export function createDkimSigner(privateKey: KeyObject): DkimSigner {
+  switch (privateKey.asymmetricKeyType) {
+    case 'rsa':
+      return { algorithm: 'rsa-sha256', sign: (data) => sign('sha256', data, privateKey) }
+    case 'ed25519':
+      // RFC 8463 §3: Ed25519 signs the SHA-256 hash of the fields, not the fields.
+      return {
+        algorithm: 'ed25519-sha256',
+        sign: (data) => sign(null, createHash('sha256').update(data).digest(), privateKey),
+      }
+    default:
+      throw new Error('the DKIM key must be an RSA or Ed25519 key')
+  }
 }
 
 interface HeaderField {
@@ -66,46 +92,50 @@ interface HeaderField {
 }
 
 const END_OF_HEADER = Buffer.from('\r\n\r\n')
-const MAX_LINE_LENGTH = 76
 const TAG_DOMAIN = /^[A-Za-z0-9.-]+$/
 const TAG_SELECTOR = /^[A-Za-z0-9._-]+$/
 
 /**
- * Returns the message with a DKIM-Signature field at the top; throws as `createSignatureField` does.
+ * Returns the message with a DKIM-Signature field at the top; throws as `createSignatureFields` does.
  * @param message complete message with CRLF line ends
  */
-export function signMessage(message: Uint8Array, options: SignOptions): Uint8Array {
+export function signMessage(message: Uint8Array, { domain, selector, privateKey }: SignOptions): Uint8Array {
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
   const end = bytes.indexOf(END_OF_HEADER)
   const hash = new RelaxedBodyHash()
   if (end !== -1) hash.update(bytes.subarray(end + END_OF_HEADER.length))
-  return Buffer.concat([
-    createSignatureField(end === -1 ? bytes : bytes.subarray(0, end), hash.digest(), options),
-    bytes,
-  ])
+  const header = end === -1 ? bytes : bytes.subarray(0, end)
+  const signature = { domain, selector, signer: createDkimSigner(privateKey) }
+  return Buffer.concat([createSignatureFields(header, hash.digest(), [signature]), bytes])
 }
 
 /**
- * Returns the DKIM-Signature field with its CRLF, to be placed before the first field of a message. Signs every
- * instance of a signed field. Throws when the message has no From, the key is not RSA, or a tag value is invalid: each
- * is a bug in the caller.
+ * Returns a DKIM-Signature field for each signature, with its CRLF, to be placed before the first field of a message.
+ * Each signs every instance of a signed field, and none of the others. Throws when the message has no From, or a tag
+ * value is invalid: each is a bug in the caller.
  *
  * @param header with CRLF line ends
  * @param bodyHash from RelaxedBodyHash
  */
-export function createSignatureField(header: Buffer, bodyHash: string, options: SignOptions): Buffer {
-  if (options.privateKey.asymmetricKeyType !== 'rsa') throw new Error('the DKIM key must be an RSA key')
-  if (!TAG_DOMAIN.test(options.domain)) throw new Error('the DKIM domain must be in A-labels')
-  if (!TAG_SELECTOR.test(options.selector)) throw new Error('the DKIM selector has an invalid character')
-
+export function createSignatureFields(header: Buffer, bodyHash: string, signatures: readonly Signature[]): Buffer {
   const signed = selectFields(parseFields(header))
-  const names = [...signed.map((field) => field.key), ...OVERSIGNED_HEADER_NAMES]
-  const unsigned = formatUnsignedField(options, names, bodyHash)
-  // RFC 6376 §3.7: the signature field itself comes last, with an empty b= and without a CRLF.
-  const canonical =
-    signed.map(canonicalise).join('') + canonicalise({ key: 'dkim-signature', line: unsigned }).slice(0, -2)
-  const signature = sign('sha256', Buffer.from(canonical, 'latin1'), options.privateKey).toString('base64')
-  return Buffer.from(`${unsigned}${foldBase64(signature)}\r\n`, 'latin1')
+  const names = [...signed.map((field) => field.key), ...OVERSIGNED_HEADER_NAMES].join(':')
+  const canonical = signed.map((field) => `${canonicalise(field)}\r\n`).join('')
+  const fields = signatures.map(({ domain, selector, signer }) => {
+    if (!TAG_DOMAIN.test(domain)) throw new Error('the DKIM domain must be in A-labels')
+    if (!TAG_SELECTOR.test(selector)) throw new Error('the DKIM selector has an invalid character')
+    const unsigned = [
+      `DKIM-Signature: v=1; a=${signer.algorithm}; c=relaxed/relaxed; q=dns/txt;`,
+      `d=${domain.toLowerCase()}; s=${selector};`,
+      `bh=${bodyHash};`,
+      `h=${foldNames(names)};`,
+      'b=',
+    ].join('\r\n ')
+    // RFC 6376 §3.7: the signature field itself comes last, with an empty b= and without a CRLF.
+    const data = Buffer.from(canonical + canonicalise({ key: 'dkim-signature', line: unsigned }), 'latin1')
+    return `${unsigned}${foldBase64(signer.sign(data).toString('base64'))}\r\n`
+  })
+  return Buffer.from(fields.join(''), 'latin1')
 }
 
 function parseFields(header: Buffer): HeaderField[] {
@@ -133,34 +163,21 @@ function selectFields(fields: readonly HeaderField[]): HeaderField[] {
   return SIGNED_HEADER_NAMES.flatMap((name) => byName.get(name) ?? [])
 }
 
-/** Returns a field in relaxed form with its CRLF. RFC 6376 §3.4.2. */
-const canonicalise = (field: HeaderField): string => nodemailerSign.relaxedHeaders([field], field.key).headers
-
-/** Returns the signature field up to its empty b= tag. */
-function formatUnsignedField(options: SignOptions, names: readonly string[], bodyHash: string): string {
-  return [
-    'DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; q=dns/txt;',
-    `d=${options.domain.toLowerCase()}; s=${options.selector};`,
-    `bh=${bodyHash};`,
-    `h=${foldNames(names)};`,
-    'b=',
-  ].join('\r\n ')
+/** Returns a field in relaxed form (RFC 6376 §3.4.2), without a CRLF. White space is SP and HTAB only. */
+function canonicalise({ key, line }: HeaderField): string {
+  const value = line
+    .slice(line.indexOf(':') + 1)
+    .replace(/\r?\n/g, '')
+    .replace(/[ \t]+/g, ' ')
+  const from = value.startsWith(' ') ? 1 : 0
+  return `${key}:${value.slice(from, value.endsWith(' ') ? Math.max(from, value.length - 1) : value.length)}`
 }
 
-/** RFC 6376 §3.5: h= may be folded next to its colons. */
-function foldNames(names: readonly string[]): string {
-  let text = ''
-  let lineLength = 3
-  for (const [index, name] of names.entries()) {
-    if (index > 0) text += ':'
-    if (lineLength + name.length + 2 > MAX_LINE_LENGTH) {
-      text += '\r\n '
-      lineLength = 1
-    }
-    text += name
-    lineLength += name.length + 1
-  }
-  return text
-}
+/** Folds h= next to its colons (RFC 6376 §3.5). */
+const foldNames = (names: string): string =>
+  names.replace(NAMES_OF_A_LINE, (line, offset: number) => (offset === 0 ? line : `\r\n ${line}`))
+
+/** As many names as fit into a line, with their colons. */
+const NAMES_OF_A_LINE = /.{1,70}(?::|$)/g
 
 const foldBase64 = (base64: string): string => base64.match(/.{1,72}/g)?.join('\r\n ') ?? ''

@@ -3,6 +3,14 @@
  * value. Does not decide which attachments are allowed.
  */
 import { basename, extname } from 'node:path/posix'
+import type { EncodedPart } from './encode.ts'
+
+export interface Attachment {
+  readonly filename: string
+  readonly contentType: string
+  /** In base64. */
+  readonly content: EncodedPart
+}
 
 const FALLBACK_TYPE = 'application/octet-stream'
 const FALLBACK_NAME = 'attachment'

@@ -32,11 +32,20 @@ const CRLF = Buffer.from('\r\n')
 const FROM = Buffer.from('From ')
 const HEX = Buffer.from('0123456789ABCDEF')
 
-/** 1 for octets that quoted-printable writes unchanged, apart from line breaks. */
-const IS_LITERAL = new Uint8Array(256)
-IS_LITERAL.fill(1, SPACE, 127)
-IS_LITERAL[TAB] = 1
-IS_LITERAL[EQUALS] = 0
+/**
+ * What an octet is to quoted-printable. White space is a literal, and is escaped at a line end afterwards, because
+ * telling every blank from other literals would double the time.
+ */
+const LITERAL = 1
+const LINE_END = 2
+/** "F" may begin a "From ". */
+const CAPITAL_F = 3
+const OCTET_KINDS = new Uint8Array(256)
+OCTET_KINDS.fill(LITERAL, SPACE, 127)
+OCTET_KINDS[TAB] = LITERAL
+OCTET_KINDS[EQUALS] = 0
+OCTET_KINDS[UPPER_F] = CAPITAL_F
+OCTET_KINDS[CR] = OCTET_KINDS[LF] = LINE_END
 
 /**
  * Encodes a text part: left unchanged if relays would not change it, else encoded in the shorter of quoted-printable
@@ -44,13 +53,15 @@ IS_LITERAL[EQUALS] = 0
  * @param utf8 well-formed text
  */
 export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
-  const text = yield* normaliseLineEnds(asBuffer(utf8))
+  const text = asBuffer(utf8)
   const survey = new EncodingSurvey()
   yield* forEachChunk(text, (from, to) => survey.scan(text, from, to))
   const { isSafe, escapedCount } = survey
-  if (isSafe) return { encoding: '7bit', pieces: text.length === 0 ? [] : [text] }
-  if (escapedCount * 2 > text.length * BASE64_GROWTH) return yield* encodeBase64([text])
-  const writer = new QuotedPrintableWriter(text, escapedCount)
+  const sizeBytes = text.length + survey.missingOctets
+  if (isSafe) return { encoding: '7bit', pieces: sizeBytes === 0 ? [] : [yield* normaliseLineEnds(text, sizeBytes)] }
+  if (escapedCount * 2 > sizeBytes * BASE64_GROWTH)
+    return yield* encodeBase64([yield* normaliseLineEnds(text, sizeBytes)])
+  const writer = new QuotedPrintableWriter(sizeBytes, escapedCount)
   yield* forEachChunk(text, (from, to) => writer.write(text, from, to))
   return { encoding: 'quoted-printable', pieces: [writer.encoded] }
 }
@@ -111,31 +122,18 @@ function* forEachChunk(text: Buffer, run: (from: number, to: number) => void): G
   }
 }
 
-/** Converts every CR, LF and CRLF to CRLF; returns the text itself when nothing changes. */
-function* normaliseLineEnds(text: Buffer): Generator<void, Buffer> {
-  let missing = 0
-  yield* forEachChunk(text, (from, to) => {
-    missing += countBareLineEnds(text, from, to)
-  })
-  if (missing === 0) return text
-  const normalised = Buffer.allocUnsafe(text.length + missing)
+/**
+ * Converts every CR, LF and CRLF to CRLF; returns the text itself when nothing changes.
+ * @param sizeBytes size of the result
+ */
+function* normaliseLineEnds(text: Buffer, sizeBytes: number): Generator<void, Buffer> {
+  if (sizeBytes === text.length) return text
+  const normalised = Buffer.allocUnsafe(sizeBytes)
   let at = 0
   yield* forEachChunk(text, (from, to) => {
     at = copyWithCrlf(text, from, to, normalised, at)
   })
   return normalised
-}
-
-/** Counts lone CRs and LFs. */
-function countBareLineEnds(text: Buffer, from: number, to: number): number {
-  let missing = 0
-  let last = text[from - 1]
-  for (let i = from; i < to; i++) {
-    const octet = text[i]
-    if (octet === LF ? last !== CR : octet === CR && text[i + 1] !== LF) missing++
-    last = octet
-  }
-  return missing
 }
 
 function copyWithCrlf(text: Buffer, from: number, to: number, out: Buffer, outFrom: number): number {
@@ -151,7 +149,7 @@ function copyWithCrlf(text: Buffer, from: number, to: number, out: Buffer, outFr
   return at
 }
 
-/** Collects the facts that decide the encoding of a text with CRLF. */
+/** Collects the facts that decide the encoding of a text. Any of CR, LF and CRLF ends a line. */
 class EncodingSurvey {
   /**
    * Whether the text can be sent unchanged. Not all ASCII text can: relays drop white space at line ends, mbox writers
@@ -160,38 +158,42 @@ class EncodingSurvey {
   isSafe = true
   /** Number of octets that quoted-printable writes as three octets. */
   escapedCount = 0
+  /** Number of octets that are missing for each line to end in CRLF. */
+  missingOctets = 0
   #lineStart = 0
 
   scan(text: Buffer, from: number, to: number): void {
-    let { isSafe, escapedCount } = this
+    let { isSafe, escapedCount, missingOctets } = this
     let lineStart = this.#lineStart
     for (let i = from; i < to; i++) {
       const octet = text[i] ?? 0
-      if (octet === CR || octet === LF) {
-        if (octet === LF) lineStart = i + 1
-        continue
-      }
-      if (i - lineStart >= MAX_LINE_LENGTH) isSafe = false
-      if (octet === EQUALS) {
+      const kind = OCTET_KINDS[octet]
+      if (kind === LITERAL) continue
+      if (kind === LINE_END) {
+        if (octet === LF ? text[i - 1] !== CR : text[i + 1] !== LF) missingOctets++
+        if (isBlank(text[i - 1])) escapedCount++
+        isSafe &&= i - lineStart <= MAX_LINE_LENGTH && !isBlank(text[i - 1])
+        lineStart = i + 1
+      } else if (octet === EQUALS) {
         escapedCount++
         if (text[i + 1] === UNDERSCORE && text[i + 2] === UPPER_T) isSafe = false
-      } else if (
-        IS_LITERAL[octet] === 0 ||
-        isWhiteSpaceAtLineEnd(text, i, octet) ||
-        (i === lineStart && isFromLine(text, i))
-      ) {
+      } else if (kind !== CAPITAL_F || (i === lineStart && isFromLine(text, i))) {
         escapedCount++
         isSafe = false
       }
     }
+    if (to === text.length && to > lineStart) {
+      if (isBlank(text[to - 1])) escapedCount++
+      isSafe &&= to - lineStart <= MAX_LINE_LENGTH && !isBlank(text[to - 1])
+    }
     this.isSafe = isSafe
     this.escapedCount = escapedCount
+    this.missingOctets = missingOctets
     this.#lineStart = lineStart
   }
 }
 
-const isWhiteSpaceAtLineEnd = (text: Buffer, at: number, octet: number): boolean =>
-  (octet === SPACE || octet === TAB) && (at + 1 === text.length || text[at + 1] === CR)
+const isBlank = (octet: number | undefined): boolean => octet === SPACE || octet === TAB
 
 const isFromLine = (text: Buffer, at: number): boolean =>
   text[at] === UPPER_F && text.compare(FROM, 0, FROM.length, at, Math.min(at + FROM.length, text.length)) === 0
@@ -202,8 +204,9 @@ class QuotedPrintableWriter {
   #at = 0
   #column = 0
 
-  constructor(text: Buffer, escapedCount: number) {
-    const encodedBytes = text.length + escapedCount * 2
+  /** @param sizeBytes size of the text with CRLF at each line end */
+  constructor(sizeBytes: number, escapedCount: number) {
+    const encodedBytes = sizeBytes + escapedCount * 2
     // On every line, there is space for a soft line break and for the escape of a "From " after it. The number of lines
     // is the largest possible: each line may end early to keep a character of four octets whole.
     const softLineCount = Math.ceil(encodedBytes / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
@@ -220,31 +223,59 @@ class QuotedPrintableWriter {
     let column = this.#column
     for (let i = from; i < to; i++) {
       const octet = text[i] ?? 0
-      if (octet === CR || octet === LF) {
+      const kind = OCTET_KINDS[octet]
+      if (kind === LITERAL && column < MAX_LINE_LENGTH - 1) {
         out[at++] = octet
-        column = 0
+        column++
         continue
       }
-      const isLiteral = IS_LITERAL[octet] === 1 && !isWhiteSpaceAtLineEnd(text, i, octet)
-      const width = isLiteral ? 1 : 3 * countCharacterOctets(octet)
-      if (column + width > MAX_LINE_LENGTH - 1) {
-        out[at++] = EQUALS
+      if (kind === LINE_END) {
+        if (octet === LF && text[i - 1] === CR) continue
+        at = this.#escapeLastBlank(at, column)
         out[at++] = CR
         out[at++] = LF
         column = 0
+        continue
       }
-      if (isLiteral && (column > 0 || !isFromLine(text, i))) {
+      const isLiteral = kind === LITERAL || kind === CAPITAL_F
+      if (column + (isLiteral ? 1 : 3 * countCharacterOctets(octet)) > MAX_LINE_LENGTH - 1) {
+        at = this.#breakLine(at)
+        column = 0
+      }
+      if (kind === LITERAL || (isLiteral && (column > 0 || !isFromLine(text, i)))) {
         out[at++] = octet
         column++
       } else {
-        out[at++] = EQUALS
-        out[at++] = HEX[octet >> 4] ?? 0
-        out[at++] = HEX[octet & 15] ?? 0
+        at = this.#escape(at, octet)
         column += 3
       }
     }
+    if (to === text.length) at = this.#escapeLastBlank(at, column)
     this.#at = at
     this.#column = column
+  }
+
+  /** Escapes white space at the end of a line, which ends at `at`; returns the new end. */
+  #escapeLastBlank(at: number, column: number): number {
+    const last = this.#out[at - 1]
+    if (column === 0 || last === undefined || !isBlank(last)) return at
+    const needsBreak = column - 1 + 3 > MAX_LINE_LENGTH - 1
+    return this.#escape(needsBreak ? this.#breakLine(at - 1) : at - 1, last)
+  }
+
+  #escape(at: number, octet: number): number {
+    this.#out[at] = EQUALS
+    this.#out[at + 1] = HEX[octet >> 4] ?? 0
+    this.#out[at + 2] = HEX[octet & 15] ?? 0
+    return at + 3
+  }
+
+  /** Writes a soft line break. */
+  #breakLine(at: number): number {
+    this.#out[at] = EQUALS
+    this.#out[at + 1] = CR
+    this.#out[at + 2] = LF
+    return at + 3
   }
 }
 

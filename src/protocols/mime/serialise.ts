@@ -30,7 +30,7 @@ const CRLF = Buffer.from('\r\n')
 /** Smaller pieces are merged: copying them once is cheaper than handling many pieces at every step. */
 const SMALL_PIECE_BYTES = 8 * 1024
 
-function mergeSmallPieces(pieces: readonly Buffer[]): Buffer[] {
+export function mergeSmallPieces(pieces: readonly Buffer[]): Buffer[] {
   const result: Buffer[] = []
   let small: Buffer[] = []
   const flush = () => {

@@ -39,6 +39,9 @@ test('300 random bodies have the hash of their canonical form, split at line end
   for (let number = 0; number < 300; number++) {
     const parts = Array.from({ length: random(60) }, () => PARTS[random(PARTS.length)] ?? '')
     expect(hashOf(parts)).toBe(expected(parts.join('')))
-    expect(hashOf(parts.join('').split(/(?<=\r\n)/))).toBe(expected(parts.join('')))
+    const lines = parts.join('').split(/(?<=\r\n)/)
+    expect(hashOf(lines)).toBe(expected(parts.join('')))
+    const groups = Array.from({ length: 10 }, (_, i) => lines.slice(i * 3, i === 9 ? undefined : i * 3 + 3).join(''))
+    expect(hashOf(groups)).toBe(expected(parts.join('')))
   }
 })

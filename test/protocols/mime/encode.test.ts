@@ -98,7 +98,7 @@ test.each([
     let yields = 0
     let step = steps.next()
     for (; !step.done; step = steps.next()) yields++
-    expect(yields).toBeGreaterThanOrEqual(2 * 32)
+    expect(yields).toBeGreaterThanOrEqual(2 * 31)
     const crlfBytes = Buffer.byteLength(withCrlf(text.toString()))
     const wireBytes = step.value.pieces.reduce((sum, piece) => sum + piece.length, 0)
     expect(wireBytes).toBeLessThanOrEqual(crlfBytes * 1.5)

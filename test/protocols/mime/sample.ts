@@ -67,7 +67,7 @@ const SNIPPETS = [
   'ü'.repeat(90),
 ]
 
-const randomText = (random: (below: number) => number, pieces: number): string =>
+export const randomText = (random: (below: number) => number, pieces: number): string =>
   Array.from({ length: pieces }, () => SNIPPETS[random(SNIPPETS.length)]).join('')
 
 /** Creates a message with many difficult features; each number gives a different one. */

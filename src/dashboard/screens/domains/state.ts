@@ -19,18 +19,20 @@ export const RECORD_NAMES: Readonly<Record<RecordKey, string>> = {
   spf: 'SPF',
   return_path: 'Return path',
   dkim: 'DKIM',
+  dkim_ed25519: 'DKIM (Ed25519)',
   dmarc: 'DMARC',
   mx: 'Inbound MX',
   tracking: 'Tracking host',
 }
 
 /** In which order records are shown: those at the same name together, those that sending needs first. */
-const ORDER: readonly RecordKey[] = ['spf', 'return_path', 'dkim', 'dmarc', 'mx', 'tracking']
+const ORDER: readonly RecordKey[] = ['spf', 'return_path', 'dkim', 'dmarc', 'mx', 'tracking', 'dkim_ed25519']
 
 export const RECORD_PURPOSES: Readonly<Record<RecordKey, string>> = {
   spf: 'Tells receivers that this service may send for the domain.',
   return_path: 'Leads bounces back here, so that you see what did not arrive.',
   dkim: 'Holds the key with which receivers check that a message is yours and unchanged.',
+  dkim_ed25519: 'Holds the key of a second, shorter signature. Optional: mail gets it while this record is published.',
   dmarc: 'Tells receivers what to do with mail that only pretends to be yours. Recommended; not needed to send.',
   mx: 'Leads mail to the domain here. Needed only to receive mail.',
   tracking: 'Leads tracked links to this service under your own name.',
@@ -67,10 +69,13 @@ export interface RecordMark {
   readonly isVerified: boolean
 }
 
+/** Whether nothing is missing without the record. */
+const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519'
+
 /** The records that matter to a domain with its settings, as last stored. */
 export function listMarks(domain: DomainWire): RecordMark[] {
   const isUsed = (key: RecordKey): boolean =>
-    key === 'mx' ? domain.inbound_enabled : key === 'tracking' ? Boolean(domain.tracking_domain) : true
+    key === 'mx' ? domain.inbound_enabled : key === 'tracking' ? Boolean(domain.tracking_domain) : !isOptional(key)
   return ORDER.filter(isUsed).map((key) => ({ key, isVerified: isVerified(domain, key) }))
 }
 
@@ -92,13 +97,15 @@ export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean 
 
 /** Whether DNS has all records of the domain, and all are stored as verified. */
 export const isDone = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
-  listRecords(dns).every(({ status }) => status === 'verified') && !hasImproved(domain, dns)
+  listRecords(dns).every(({ key, status }) => status === 'verified' || isOptional(key)) && !hasImproved(domain, dns)
 
 /** Whether a domain counts as verified although DNS now lacks one of its records, and no check has stored that. */
 export const isUnproven = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
   domain.status === 'verified' &&
   !domain.records_lost_at &&
-  listRecords(dns).some(({ key, status }) => isVerified(domain, key) && (status === 'missing' || status === 'wrong'))
+  listRecords(dns).some(
+    ({ key, status }) => !isOptional(key) && isVerified(domain, key) && (status === 'missing' || status === 'wrong'),
+  )
 
 /** The domain in what a user typed or pasted: an address of a web page or of a mailbox has more. */
 export function toTypedDomain(text: string): string {

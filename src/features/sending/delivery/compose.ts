@@ -4,7 +4,8 @@
  */
 import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
-import { type Attachment, composeMessage } from '#protocols/mime/compose.ts'
+import type { Attachment } from '#protocols/mime/attachment.ts'
+import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { DeliverJob, TrackingSettings } from './protocol.ts'

@@ -2,16 +2,16 @@
  * @module One delivery attempt to one recipient: composes (`compose.ts`), signs, and runs a transaction at the first
  * host that accepts the connection. Runs in a Worker. Never classifies a reply and never touches the main database.
  */
-import type { KeyObject } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
-import { createSignatureField } from '#protocols/dkim/sign.ts'
+import { createSignatureFields } from '#protocols/dkim/sign.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
 import type { SessionPool } from './session-pool.ts'
+import type { SigningKeys } from './signing-keys.ts'
 
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
@@ -34,18 +34,15 @@ export function* prepareMessage(
   job: DeliverJob,
   shared: SharedBody,
   content: ContentReader,
-  privateKey: KeyObject,
+  keys: Pick<SigningKeys, 'get'>,
   tracking: TrackingSettings,
 ): Generator<void, readonly Buffer[]> {
   const { dkim } = job
   const { header, body, isAllShared } = yield* composeUnsigned(job, shared, content, tracking)
   const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashBody(body))
   if (isAllShared) shared.bodyHash = bodyHash
-  return [
-    createSignatureField(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }),
-    header,
-    ...body,
-  ]
+  const signatures = dkim.keys.map(({ id, selector }) => ({ domain: dkim.domain, selector, signer: keys.get(id) }))
+  return [createSignatureFields(header, bodyHash, signatures), header, ...body]
 }
 
 /** Octets hashed between two yields. */

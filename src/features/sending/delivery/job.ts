@@ -6,15 +6,17 @@
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
+import { minutes } from '#platform/units.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
-import { isMailboxField } from '#protocols/mime/compose.ts'
+import { isMailboxField } from '#protocols/mime/fields.ts'
 import { createComposeJob, readComposableEmail } from './compose-job.ts'
-import type { DeliverJob, Route } from './protocol.ts'
+import type { DeliverJob, DkimKeyPem, Route } from './protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './render-broadcast.ts'
 
 export interface PreparedJob {
   readonly job: DeliverJob
-  readonly privateKeyPem: string
+  /** The keys that sign the message. */
+  readonly keys: readonly DkimKeyPem[]
   /** Size of bodies and attachments, for the memory budget. */
   readonly sizeBytes: number
   /** Whether other recipients of the email share its body; a shared body is in memory only once. */
@@ -34,7 +36,7 @@ export interface UnrenderedJob {
 export class JobBuilder {
   readonly #app: App
   readonly #render: ReturnType<typeof createBroadcastRenderer>
-  readonly #domains = new Map<number, SigningDomain>()
+  readonly #domains = new Map<number, { readonly domain: SigningDomain; readonly readAtMs: number }>()
   readonly #verpKey: Uint8Array
 
   constructor(app: App) {
@@ -53,6 +55,7 @@ export class JobBuilder {
     const email = readComposableEmail(db, emailId)
     if (!email) throw new Error('the email is missing')
     const domain = this.#getDomain(email.domainId)
+    const keys = listKeys(domain)
     const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
     const compose = createComposeJob(this.#app, { recipientId, emailId, rcptTo, email, domain, extra })
     const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
@@ -61,7 +64,7 @@ export class JobBuilder {
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,
-      privateKeyPem: domain.privateKeyPem,
+      keys: keys.map(({ id, privateKeyPem }) => ({ id, privateKeyPem })),
       job: {
         recipientId,
         emailId,
@@ -74,7 +77,7 @@ export class JobBuilder {
           hasUtf8Address,
         ),
         compose,
-        dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
+        dkim: { domain: domain.domain, keys: keys.map(({ id, selector }) => ({ id, selector })) },
       },
     }
     if (email.broadcastId === null) return prepared
@@ -82,12 +85,13 @@ export class JobBuilder {
   }
 
   #getDomain(id: number): SigningDomain {
+    const now = this.#app.clock.monotonicMs()
     const cached = this.#domains.get(id)
-    if (cached) return cached
+    if (cached && now - cached.readAtMs < MAX_CACHE_AGE_MS) return cached.domain
     const domain = findSigningDomain(this.#app.db, this.#app.keys, id)
     if (!domain) throw new Error('the DKIM key of the sending domain is missing')
     if (this.#domains.size >= MAX_CACHED_DOMAINS) this.#domains.clear()
-    this.#domains.set(id, domain)
+    this.#domains.set(id, { domain, readAtMs: now })
     return domain
   }
 }
@@ -104,6 +108,14 @@ async function applyRendered(prepared: PreparedJob, rendering: Promise<RenderedM
 }
 
 const MAX_CACHED_DOMAINS = 1000
+/** After this long, a domain is read again: a DNS check may have found the record of its second key, or missed it. */
+const MAX_CACHE_AGE_MS = minutes(1)
+
+/** Both signatures cover the same fields. RSA comes first, because some receivers verify only the first signatures. */
+const listKeys = ({ id, selector, privateKeyPem, ed25519 }: SigningDomain) => [
+  { id: `${id}:${selector}`, selector, privateKeyPem },
+  ...(ed25519 ? [{ id: `${id}:${ed25519.selector}`, ...ed25519 }] : []),
+]
 
 /** Whether the address itself, not only the display name, has non-ASCII characters. */
 function hasUtf8Address(mailboxes: string): boolean {

@@ -87,6 +87,13 @@ export interface ComposeJob {
   readonly tracking?: { readonly baseUrl: string; readonly account: number; readonly day: number }
 }
 
+/** A DKIM key of a domain. */
+export interface DkimKeyPem {
+  /** Differs for every key. */
+  readonly id: string
+  readonly privateKeyPem: string
+}
+
 export interface DeliverJob {
   readonly recipientId: number
   readonly emailId: number
@@ -96,13 +103,16 @@ export interface DeliverJob {
   readonly rcptTo: string
   readonly smtpUtf8: boolean
   readonly compose: ComposeJob
-  /** The key itself is sent earlier, once to each Worker. */
-  readonly dkim: { readonly domainId: number; readonly domain: string; readonly selector: string }
+  /** A signature is made with each key. The keys themselves are sent earlier, once to each Worker. */
+  readonly dkim: {
+    readonly domain: string
+    readonly keys: readonly { readonly id: string; readonly selector: string }[]
+  }
 }
 
 export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
-  | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
+  | ({ readonly type: 'key' } & DkimKeyPem)
   /**
    * Accounts (`owner`) take turns at the connections that `limits` allow. Bulk mail comes after all other mail, and
    * leaves some of the connections free for other mail.

@@ -23,7 +23,7 @@ export interface WorkerPool {
   /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
   setLimits(limits: TotalLimits): void
   post(worker: number, message: ToWorker): void
-  /** Starts a job, after sending the key if the Worker does not have it yet. */
+  /** Starts a job, after sending the keys that the Worker does not have yet. */
   start(
     worker: number,
     prepared: PreparedJob,
@@ -52,8 +52,8 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   /** Messages to each living Worker. */
   const outboxes: (Outbox<ToWorker> | undefined)[] = []
   const workers: Worker[] = []
-  /** Domains whose key each Worker has. */
-  const keysSent: Set<number>[] = []
+  /** Ids of the DKIM keys that each Worker has. */
+  const keysSent: Set<string>[] = []
   /** Messages to a dead Worker, for its replacement. */
   const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
@@ -108,10 +108,11 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
       for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
     },
     post,
-    start(index, { job, privateKeyPem }, { limits, ...as }) {
-      const { domainId } = job.dkim
-      if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
-      keysSent[index]?.add(domainId)
+    start(index, { job, keys }, { limits, ...as }) {
+      for (const key of keys) {
+        if (!keysSent[index]?.has(key.id)) post(index, { type: 'key', ...key })
+        keysSent[index]?.add(key.id)
+      }
       post(index, { type: 'start', job, ...as, limits: shares.limitsOf(index, limits) })
     },
     postAll(message) {

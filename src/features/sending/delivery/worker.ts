@@ -2,7 +2,6 @@
  * @module Entry of a delivery Worker: owns its share of the sessions of each site. Accepts jobs, posts `begin` after the
  * server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
  */
-import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
@@ -22,6 +21,7 @@ import type {
   WorkerSettings,
 } from './protocol.ts'
 import { SessionPool } from './session-pool.ts'
+import { SigningKeys } from './signing-keys.ts'
 import { findSiteRejection } from './site-rejection.ts'
 
 declare const self: Worker
@@ -57,11 +57,7 @@ class DeliveryWorker {
   readonly #awaitingGo = new Map<number, PendingStart>()
   /** Recipients with a session, or with one being opened. */
   readonly #attempts = new Map<number, AbortController>()
-  /**
-   * Keys by domain, as PEM until first used: parsing costs more than a signature, and an unreadable key fails only its
-   * own messages.
-   */
-  readonly #keys = new Map<number, KeyObject | string>()
+  readonly #keys = new SigningKeys()
   /** Accounts take turns to compose. Broadcasts are separate owners, so they do not delay the account's other mail. */
   readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('compose queue full') })
   /** Shared bodies by email, with the number of jobs in flight here. */
@@ -79,7 +75,7 @@ class DeliveryWorker {
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {
     switch (message.type) {
       case 'key':
-        this.#keys.set(message.domainId, message.privateKeyPem)
+        this.#keys.add(message)
         return
       case 'start':
         void this.#start(message)
@@ -128,16 +124,7 @@ class DeliveryWorker {
   /** Returns undefined when the Worker drains, because then nothing more is sent. */
   *#compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
     if (this.#isDraining) return undefined
-    return yield* prepareMessage(job, shared, this.#content, this.#getKey(job.dkim.domainId), this.#settings.tracking)
-  }
-
-  #getKey(domainId: number): KeyObject {
-    const cached = this.#keys.get(domainId)
-    if (cached === undefined) throw new Error('the DKIM key of the sending domain is missing')
-    if (typeof cached !== 'string') return cached
-    const key = createPrivateKey(cached)
-    this.#keys.set(domainId, key)
-    return key
+    return yield* prepareMessage(job, shared, this.#content, this.#keys, this.#settings.tracking)
   }
 
   /** The queue of these limits, created if missing. */

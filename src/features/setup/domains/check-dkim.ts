@@ -1,4 +1,4 @@
-/** @module Checks the DKIM key record, which must publish our key (RFC 6376 §3.6.1). */
+/** @module Checks the record of a DKIM key, which must publish our key (RFC 6376 §3.6.1, RFC 8463 §4). */
 import { parseDkimRecord } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import {
@@ -13,15 +13,17 @@ import {
   verified,
   wrong,
 } from './check-result.ts'
-import { type DomainDns, formatDkimValue, toDkimHost } from './dns-records.ts'
+import { type DkimPublicKey, formatDkimValue, toDkimHost } from './dns-records.ts'
 
-export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Check> {
-  const host = toDkimHost(dns)
+export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPublicKey): Promise<Check> {
+  const host = toDkimHost(domain, ours)
   const texts = toRecordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
   if (isCheck(texts)) return texts
-  const advice = adviseTxt(host, formatDkimValue(dns))
+  const advice = adviseTxt(host, formatDkimValue(ours))
   if (texts.length === 0) {
-    return missing(`There is no DKIM key at ${host}.`, await findMissingKeyHint(resolver, dns), advice)
+    // Few publish the optional key, so each check would look in vain for it elsewhere.
+    const hint = ours.type === 'rsa' ? await findMissingKeyHint(resolver, domain, ours) : ''
+    return missing(`There is no DKIM key at ${host}.`, hint, advice)
   }
   const keys = texts.filter((text) => parseTags(removeQuoting(text)).has('p'))
   const [key] = keys
@@ -31,11 +33,11 @@ export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Che
   if (keys.length > 1) {
     return wrong(
       `There are ${keys.length} DKIM keys at ${host}, and receivers may use any of them.`,
-      `Remove the others and keep the one with the value ${formatDkimValue(dns)}`,
+      `Remove the others and keep the one with the value ${formatDkimValue(ours)}`,
     )
   }
   const rest = texts.filter((text) => text !== key)
-  const problem = findProblem(key, rest, dns.dkimPublicKey)
+  const problem = findProblem(key, rest, ours)
   if (problem !== undefined) return wrong(`The DKIM key at ${host} ${problem}.`, advice)
   const testing = parseTags(key).get('t')?.split(':').includes('y')
   return verified(
@@ -44,7 +46,11 @@ export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Che
 }
 
 /** The problem with the key record, as the end of a sentence; undefined when there is none. */
-function findProblem(record: string, rest: readonly string[], ours: string): string | undefined {
+function findProblem(
+  record: string,
+  rest: readonly string[],
+  { publicKey: ours, type: ourType }: DkimPublicKey,
+): string | undefined {
   const bare = removeQuoting(record)
   const tags = parseTags(bare)
   const key = parseKey(bare)
@@ -67,8 +73,9 @@ function findProblem(record: string, rest: readonly string[], ours: string): str
   // Receivers parse the whole tag list: a duplicate or malformed tag makes it invalid (RFC 6376 §3.2).
   const parsed = parseDkimRecord(bare)
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
-  const type = tags.get('k')
-  if (type !== undefined && type !== 'rsa') return `has k=${type}, but our key is k=rsa`
+  // RFC 6376 §3.6.1: without k=, the key is RSA.
+  const type = tags.get('k') ?? 'rsa'
+  if (type !== ourType) return tags.has('k') ? `has k=${type}, but our key is k=${ourType}` : `lacks k=${ourType}`
   const hashes = splitValues(tags.get('h'))
   if (hashes.length > 0 && !hashes.includes('sha256')) return `allows h=${tags.get('h')} only, but we sign with sha256`
   const services = splitValues(tags.get('s'))
@@ -116,15 +123,15 @@ export function parseTags(text: string): Map<string, string> {
 /** RFC 6376 §3.6.1: white space inside the base64 of p= is ignored. */
 const parseKey = (text: string): string => (parseTags(text).get('p') ?? '').replace(/\s/g, '')
 
-async function findMissingKeyHint(resolver: Resolver, dns: DomainDns): Promise<string> {
+async function findMissingKeyHint(resolver: Resolver, domain: string, key: DkimPublicKey): Promise<string> {
   const isOurs = async (name: string) => {
     const found = await resolver.txt(name)
-    return found.kind === 'ok' && found.records.some((text) => parseKey(removeQuoting(text)) === dns.dkimPublicKey)
+    return found.kind === 'ok' && found.records.some((text) => parseKey(removeQuoting(text)) === key.publicKey)
   }
-  const { selector, domain } = dns
+  const { selector } = key
   for (const name of [`${selector}.${domain}`, `_domainkey.${domain}`, domain]) {
     if (await isOurs(name))
       return `It was found at ${name} instead: the name must be ${selector}._domainkey below ${domain}.`
   }
-  return findAbsenceHint(resolver, domain, toDkimHost(dns), isOurs)
+  return findAbsenceHint(resolver, domain, toDkimHost(domain, key), isOurs)
 }

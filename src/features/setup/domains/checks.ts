@@ -1,5 +1,5 @@
 /**
- * @module Checks the five DNS records of a domain, each with an outcome and a sentence that says what to do. Pass a
+ * @module Checks the DNS records of a domain, each with an outcome and a sentence that says what to do. Pass a
  * resolver without a cache, so that a new record is seen. Stores nothing.
  */
 import type { Resolver } from '#protocols/dns/resolver.ts'
@@ -8,18 +8,23 @@ import { checkDmarc } from './check-dmarc.ts'
 import { checkInboundMx, checkReturnPath } from './check-mx.ts'
 import type { Check } from './check-result.ts'
 import { checkSpf } from './check-spf.ts'
-import type { DnsRecordKey, DomainDns } from './dns-records.ts'
+import { type DnsRecordKey, type DomainDns, toEd25519Key, toRsaKey } from './dns-records.ts'
 
-export type DomainChecks = Readonly<Record<DnsRecordKey, Check>>
+export type DomainChecks = Readonly<Record<DnsRecordKey, Check>> & {
+  /** Present when the domain has an Ed25519 key. */
+  readonly dkim_ed25519?: Check
+}
 
-/** Checks all five records. For an outcome `unknown`, the caller keeps the flag of the previous check. */
+/** Checks all records but that of the tracking host. For an outcome `unknown`, the caller keeps the flag of the previous check. */
 export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<DomainChecks> {
-  const [spf, dkim, dmarc, returnPath, mx] = await Promise.all([
+  const ed25519Key = toEd25519Key(dns)
+  const [spf, dkim, ed25519, dmarc, returnPath, mx] = await Promise.all([
     checkSpf(resolver, dns),
-    checkDkim(resolver, dns),
+    checkDkim(resolver, dns.domain, toRsaKey(dns)),
+    ed25519Key && checkDkim(resolver, dns.domain, ed25519Key),
     checkDmarc(resolver, dns),
     checkReturnPath(resolver, dns),
     checkInboundMx(resolver, dns),
   ])
-  return { spf, dkim, dmarc, return_path: returnPath, mx }
+  return { spf, dkim, ...(ed25519 && { dkim_ed25519: ed25519 }), dmarc, return_path: returnPath, mx }
 }

@@ -1,6 +1,6 @@
 /** @module Builds the DNS records that a domain's owner publishes for us. Looks nothing up; `checks.ts` does. */
 import { isIPv6 } from 'node:net'
-import { formatDkimRecord } from '#protocols/dkim/keys.ts'
+import { type DkimKeyType, formatDkimRecord } from '#protocols/dkim/keys.ts'
 
 /** The values from which the records are built. */
 export interface DomainDns {
@@ -10,6 +10,8 @@ export interface DomainDns {
   readonly selector: string
   /** The `p=` value: base64 of the RSA key's SubjectPublicKeyInfo. */
   readonly dkimPublicKey: string
+  /** The `p=` value of the Ed25519 key (RFC 8463); null: there is none yet. */
+  readonly ed25519PublicKey: string | null
   /** The label of the envelope sender's subdomain, such as `send`. */
   readonly sendingSubdomain: string
   /** Our own host name, to which MX records point. */
@@ -32,7 +34,12 @@ export interface DnsRecord {
   readonly verified: boolean
 }
 
+/** Records that a domain may have but does not need. */
+export const OPTIONAL_RECORD_KEYS = ['dkim_ed25519', 'tracking'] as const
+
 export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
+  /** The key of the second signature. Present once the key exists. */
+  readonly dkim_ed25519?: DnsRecord
   /** Present while a tracking host is set. */
   readonly tracking?: DnsRecord
 }
@@ -46,7 +53,7 @@ export function buildDnsRecords(
   const { verified } = dns
   return {
     spf: { type: 'TXT', host: toReturnPathHost(dns), value: formatSpfValue(dns), verified: verified.spf },
-    dkim: { type: 'TXT', host: toDkimHost(dns), value: formatDkimValue(dns), verified: verified.dkim },
+    dkim: buildDkimRecord(dns, toRsaKey(dns), verified.dkim),
     dmarc: { type: 'TXT', host: toDmarcHost(dns.domain), value: DMARC_VALUE, verified: verified.dmarc },
     return_path: {
       type: 'MX',
@@ -67,10 +74,39 @@ export const buildTrackingRecord = (host: string, target: string, isVerified: bo
   verified: isVerified,
 })
 
+/** A DKIM key as it is published. */
+export interface DkimPublicKey {
+  readonly type: DkimKeyType
+  /** One label. */
+  readonly selector: string
+  /** The `p=` value. */
+  readonly publicKey: string
+}
+
+export const toRsaKey = ({ selector, dkimPublicKey: publicKey }: DomainDns): DkimPublicKey => ({
+  type: 'rsa',
+  selector,
+  publicKey,
+})
+
+export const toEd25519Key = ({ selector, ed25519PublicKey: publicKey }: DomainDns): DkimPublicKey | undefined =>
+  publicKey === null ? undefined : { type: 'ed25519', selector: toEd25519Selector(selector), publicKey }
+
+/** The two keys need a name each: receivers reject several keys at one name (RFC 6376 §3.6.2.2). */
+export const toEd25519Selector = (selector: string): string => `${selector}e`
+
+/** The record of a DKIM key (RFC 6376 §3.6.1, RFC 8463 §4). */
+export const buildDkimRecord = ({ domain }: DomainDns, key: DkimPublicKey, isVerified: boolean): DnsRecord => ({
+  type: 'TXT',
+  host: toDkimHost(domain, key),
+  value: formatDkimValue(key),
+  verified: isVerified,
+})
+
 /** The envelope sender's domain, to which SPF applies. */
 export const toReturnPathHost = ({ sendingSubdomain, domain }: DomainDns): string => `${sendingSubdomain}.${domain}`
 
-export const toDkimHost = ({ selector, domain }: DomainDns): string => `${selector}._domainkey.${domain}`
+export const toDkimHost = (domain: string, { selector }: DkimPublicKey): string => `${selector}._domainkey.${domain}`
 
 export const toDmarcHost = (domain: string): string => `_dmarc.${domain}`
 
@@ -84,8 +120,7 @@ export function formatSpfValue({ outboundIps, hostname }: DomainDns): string {
   return `v=spf1 ${terms.join(' ')} -all`
 }
 
-/** RFC 6376 §3.6.1. */
-export const formatDkimValue = ({ dkimPublicKey }: DomainDns): string => formatDkimRecord(dkimPublicKey)
+export const formatDkimValue = ({ publicKey, type }: DkimPublicKey): string => formatDkimRecord(publicKey, type)
 
 /** RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. */
 export const DMARC_VALUE = 'v=DMARC1; p=none;'

@@ -16,15 +16,18 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { listOutboundIps } from '#platform/outbound-source.ts'
 import { days } from '#platform/units.ts'
+import { generateEd25519DkimKey } from '#protocols/dkim/keys.ts'
 import {
+  buildDkimRecord,
   buildDnsRecords,
   buildTrackingRecord,
   type DnsRecordKey,
   type DnsRecords,
   type DomainDns,
+  toEd25519Key,
 } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
-import { toDkimKeyContext } from './sending.ts'
+import { toDkimKeyContext, toEd25519KeyContext } from './sending.ts'
 import { getCnameTarget } from './tracking-domain.ts'
 import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './verification-state.ts'
 
@@ -39,6 +42,10 @@ export interface Domain {
   readonly domain: string
   readonly dkimSelector: string
   readonly dkimPublicKey: string
+  /** `p=` value of the Ed25519 key; null until the next DNS check of a domain that had none. */
+  readonly ed25519PublicKey: string | null
+  /** Whether the record of the Ed25519 key is published, so that it signs too. */
+  readonly isEd25519Verified: boolean
   readonly sendingSubdomain: string
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly inboundEnabled: boolean
@@ -72,6 +79,8 @@ interface Row {
   domain: string
   dkim_selector: string
   dkim_public_key: string
+  ed25519_public_key: string | null
+  ed25519_verified: number
   sending_subdomain: string
   spf_verified: number
   dkim_verified: number
@@ -112,8 +121,11 @@ const sql = prepareStatements((db) => ({
     'SELECT COUNT(*) AS n FROM domains WHERE domain = ? AND account_id <> ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, ed25519_public_key, ed25519_private_key, sending_subdomain,
+     next_check_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  setEd25519: db.prepare(
+    'UPDATE domains SET ed25519_public_key = ?, ed25519_private_key = ? WHERE id = ? AND ed25519_private_key IS NULL',
   ),
   setInbound: db.prepare('UPDATE domains SET inbound_enabled = ?, updated_at = ? WHERE id = ?'),
   markDeleted: db.prepare('UPDATE domains SET deleted_at = ?, updated_at = ? WHERE id = ?'),
@@ -142,6 +154,8 @@ const toDomain = (row: Row): Domain => ({
   domain: row.domain,
   dkimSelector: row.dkim_selector,
   dkimPublicKey: row.dkim_public_key,
+  ed25519PublicKey: row.ed25519_public_key,
+  isEd25519Verified: row.ed25519_verified === 1,
   sendingSubdomain: row.sending_subdomain,
   verified: {
     spf: row.spf_verified === 1,
@@ -175,16 +189,23 @@ export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   domain: domain.domain,
   selector: domain.dkimSelector,
   dkimPublicKey: domain.dkimPublicKey,
+  ed25519PublicKey: domain.ed25519PublicKey,
   sendingSubdomain: domain.sendingSubdomain,
   hostname: config.hostname,
   outboundIps: listOutboundIps(config.outboundIps),
 })
 
 export function listDnsRecords(config: Config, domain: Domain): DnsRecords {
-  const records = buildDnsRecords({ ...toDomainDns(config, domain), verified: domain.verified })
+  const dns = toDomainDns(config, domain)
+  const ed25519Key = toEd25519Key(dns)
   const { trackingDomain: host, trackingVerifiedAt } = domain
-  if (host === null) return records
-  return { ...records, tracking: buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null) }
+  return {
+    ...buildDnsRecords({ ...dns, verified: domain.verified }),
+    ...(ed25519Key && { dkim_ed25519: buildDkimRecord(dns, ed25519Key, domain.isEd25519Verified) }),
+    ...(host !== null && {
+      tracking: buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null),
+    }),
+  }
 }
 
 /** The account's domain with this public id; throws 404. */
@@ -218,7 +239,7 @@ export interface CreatedDomain {
 }
 
 /**
- * Registers a domain and creates its DKIM key. Throws 409 when the account already has it or another account has it
+ * Registers a domain and creates its DKIM keys. Throws 409 when the account already has it or another account has it
  * verified, 422 for a name that cannot be registered, and 403 `plan_limit_reached`.
  */
 export async function createDomain(app: App, actor: Actor, name: string): Promise<CreatedDomain> {
@@ -235,6 +256,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   // name.
   const selector = `ts${randomBase62(8).toLowerCase()}`
   const sealed = app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid))
+  const ed25519 = createEd25519Key(app, uuid)
   const created = await app.commit.write((tx) => {
     requireAvailable(tx.db, actor.accountId, domain)
     requirePlanCapacity(app, tx, actor.accountId, 'domains', sql(tx.db).existing)
@@ -246,6 +268,8 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
       selector,
       key.publicKey,
       sealed,
+      ed25519.publicKey,
+      ed25519.sealed,
       SENDING_SUBDOMAIN,
       app.clock.now() + FIRST_CHECK_DELAY_MS,
       now,
@@ -255,6 +279,19 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
     return getDomain(tx.db, actor.accountId, id)
   })
   return { domain: created, warnings: findWarnings(domain) }
+}
+
+/** An Ed25519 key for a domain, with its private key sealed. */
+function createEd25519Key(app: App, uuid: UuidBytes): { publicKey: string; sealed: Uint8Array } {
+  const { publicKey, privateKeyPem } = generateEd25519DkimKey()
+  return { publicKey, sealed: app.keys.seal(privateKeyPem, toEd25519KeyContext(uuid)) }
+}
+
+/** Gives a domain its Ed25519 key if it has none: those that were registered by older versions have none. */
+export function ensureEd25519Key(app: App, tx: Tx, { id, uuid, ed25519PublicKey }: Domain): void {
+  if (ed25519PublicKey !== null) return
+  const { publicKey, sealed } = createEd25519Key(app, uuid)
+  sql(tx.db).setEd25519.run(publicKey, sealed, id)
 }
 
 function requireAvailable(db: Database, accountId: number, domain: string): void {

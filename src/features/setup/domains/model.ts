@@ -52,6 +52,11 @@ const DNS_RECORDS = Type.Object(
   {
     spf: DnsRecord('SPF record of the sending subdomain: authorises our addresses to send.'),
     dkim: DnsRecord('DKIM key with which receivers verify signatures.'),
+    dkim_ed25519: Type.Optional(
+      DnsRecord(
+        'Second DKIM key, Ed25519 (RFC 8463). Optional: mail is also signed with it while this record is published.',
+      ),
+    ),
     dmarc: DnsRecord('DMARC policy for mail that fails authentication; any valid policy passes.'),
     return_path: DnsRecord('MX record of the sending subdomain: routes bounces to us.'),
     mx: DnsRecord('MX record of the domain: needed only to receive mail through this service.'),
@@ -74,6 +79,9 @@ const FIELDS = {
   }),
   spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
   dkim_verified: Type.Boolean({ description: 'Our DKIM key is published.' }),
+  dkim_ed25519_verified: Type.Boolean({
+    description: 'Our Ed25519 key is published, so mail has a second signature. Not needed to send.',
+  }),
   dmarc_verified: Type.Boolean({ description: 'The domain, or its organisational domain, has a valid DMARC policy.' }),
   return_path_verified: Type.Boolean({ description: 'The MX of the sending subdomain points to us.' }),
   mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
@@ -130,6 +138,7 @@ const Check = (description: string) =>
 const CHECKS = {
   spf: Check('The SPF record.'),
   dkim: Check('The DKIM key.'),
+  dkim_ed25519: Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.')),
   dmarc: Check('The DMARC policy; without one the domain still verifies.'),
   return_path: Check('The MX of the sending subdomain.'),
   mx: Check('The MX of the domain itself; without it the domain still verifies.'),
@@ -213,6 +222,9 @@ export const PublishedDnsWire = Type.Object({
     {
       spf: PublishedRecord('Authorises our addresses to send; at the sending subdomain.'),
       dkim: PublishedRecord('The key with which receivers verify signatures.'),
+      dkim_ed25519: Type.Optional(
+        PublishedRecord('The key of the second signature; optional. Mail is signed with it while this is published.'),
+      ),
       dmarc: PublishedRecord('The policy for mail that fails; any valid policy passes.'),
       return_path: PublishedRecord('Routes bounces to us; at the sending subdomain.'),
       mx: Type.Optional(PublishedRecord('Brings mail to the domain to us; present while inbound mail is enabled.')),
@@ -254,6 +266,7 @@ export function toDomainWire(config: Config, domain: Domain): DomainWire {
     status: domain.verifiedAt === null ? 'pending' : 'verified',
     spf_verified: verified.spf,
     dkim_verified: verified.dkim,
+    dkim_ed25519_verified: domain.isEd25519Verified,
     dmarc_verified: verified.dmarc,
     return_path_verified: verified.return_path,
     mx_verified: verified.mx,

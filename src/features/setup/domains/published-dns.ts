@@ -58,6 +58,7 @@ export interface PublishedDns {
   /** The SPF record of the domain itself, which stays: ours is at the sending subdomain. */
   readonly domainSpf: string | null
   readonly records: Readonly<Record<Exclude<DnsRecordKey, 'mx'>, PublishedRecord>> & {
+    readonly dkim_ed25519?: PublishedRecord
     readonly mx?: PublishedRecord
     readonly tracking?: PublishedRecord
   }
@@ -107,15 +108,28 @@ async function describeRecords(
   const expected = listDnsRecords(app.config, domain)
   const checks = await checkDomain(resolver, dns)
   const describe = (key: DnsRecordKey) => describeRecord(resolver, dns, key, expected[key], checks[key])
-  const [spf, dkim, dmarc, returnPath, mx, tracking] = await Promise.all([
+  const { dkim_ed25519: ed25519Record } = expected
+  const { dkim_ed25519: ed25519Check } = checks
+  const [spf, dkim, ed25519, dmarc, returnPath, mx, tracking] = await Promise.all([
     describe('spf'),
     describe('dkim'),
+    ed25519Record && ed25519Check
+      ? describeRecord(resolver, dns, 'dkim_ed25519', ed25519Record, ed25519Check)
+      : undefined,
     describe('dmarc'),
     describe('return_path'),
     domain.inboundEnabled ? describe('mx') : undefined,
     describeTracking(app, resolver, domain, dns, expected.tracking),
   ])
-  return { spf, dkim, dmarc, return_path: returnPath, ...(mx && { mx }), ...(tracking && { tracking }) }
+  return {
+    spf,
+    dkim,
+    ...(ed25519 && { dkim_ed25519: ed25519 }),
+    dmarc,
+    return_path: returnPath,
+    ...(mx && { mx }),
+    ...(tracking && { tracking }),
+  }
 }
 
 async function describeTracking(

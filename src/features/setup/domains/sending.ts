@@ -9,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DnsRecordKey } from './dns-records.ts'
+import { type DnsRecordKey, toEd25519Selector } from './dns-records.ts'
 
 export interface SendingDomain {
   readonly id: number
@@ -29,6 +29,8 @@ export interface SigningDomain {
   /** Domain of the envelope sender. */
   readonly returnPathDomain: string
   readonly privateKeyPem: string
+  /** The second key (RFC 8463), while its record is published. */
+  readonly ed25519: { readonly selector: string; readonly privateKeyPem: string } | undefined
 }
 
 interface SendingRow {
@@ -41,16 +43,24 @@ interface SendingRow {
   readonly returnPath: number
 }
 
+interface SigningRow {
+  readonly id: number
+  readonly uuid: Uint8Array
+  readonly domain: string
+  readonly selector: string
+  readonly subdomain: string
+  readonly sealed: Uint8Array
+  readonly ed25519: Uint8Array | null
+}
+
 const sql = prepareStatements((db) => ({
   byName: db.prepare<SendingRow, [number, string]>(
     `SELECT id, domain, verified_at IS NOT NULL AS isVerified, records_lost_at AS recordsLostAt, spf_verified AS spf, dkim_verified AS dkim,
        return_path_verified AS returnPath FROM domains WHERE account_id = ? AND domain = ? AND deleted_at IS NULL`,
   ),
-  byId: db.prepare<
-    { id: number; uuid: Uint8Array; domain: string; selector: string; subdomain: string; sealed: Uint8Array },
-    [number]
-  >(
-    `SELECT id, uuid, domain, dkim_selector AS selector, sending_subdomain AS subdomain, dkim_private_key AS sealed FROM domains WHERE id = ?`,
+  byId: db.prepare<SigningRow, [number]>(
+    `SELECT id, uuid, domain, dkim_selector AS selector, sending_subdomain AS subdomain, dkim_private_key AS sealed,
+       CASE WHEN ed25519_verified = 1 THEN ed25519_private_key END AS ed25519 FROM domains WHERE id = ?`,
   ),
 }))
 
@@ -94,11 +104,12 @@ export function domainNotVerified(field: string, { domain, lapsed }: SendingDoma
   return invalid(field, found, 'domain_not_verified')
 }
 
-/** Seal context that binds a DKIM key to its domain's row. */
+/** Seal contexts that bind the DKIM keys to their domain's row. */
 export const toDkimKeyContext = (uuid: Uint8Array): string => `dkim:${formatUuid(uuid)}`
+export const toEd25519KeyContext = (uuid: Uint8Array): string => `${toDkimKeyContext(uuid)}:ed25519`
 
 /**
- * The domain with its unsealed key, deleted domains included, because their open mail is still signed. Undefined once
+ * The domain with its unsealed keys, deleted domains included, because their open mail is still signed. Undefined once
  * the row is deleted.
  */
 export function findSigningDomain(db: Database, keys: KeyRing, id: number): SigningDomain | undefined {
@@ -110,5 +121,12 @@ export function findSigningDomain(db: Database, keys: KeyRing, id: number): Sign
     selector: row.selector,
     returnPathDomain: `${row.subdomain}.${row.domain}`,
     privateKeyPem: keys.unsealText(row.sealed, toDkimKeyContext(row.uuid)),
+    ed25519:
+      row.ed25519 === null
+        ? undefined
+        : {
+            selector: toEd25519Selector(row.selector),
+            privateKeyPem: keys.unsealText(row.ed25519, toEd25519KeyContext(row.uuid)),
+          },
   }
 }

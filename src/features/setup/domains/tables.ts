@@ -19,6 +19,12 @@ export const domains = sqliteTable(
     dkimPublicKey: text('dkim_public_key').notNull(),
     /** PEM, sealed with context `dkim:{uuid}`. */
     dkimPrivateKey: bytes('dkim_private_key').notNull(),
+    /** As `dkim_public_key`, of the second key; null: the next DNS check creates it. */
+    ed25519PublicKey: text('ed25519_public_key'),
+    /** PEM, sealed with context `dkim:{uuid}:ed25519`. */
+    ed25519PrivateKey: bytes('ed25519_private_key'),
+    /** Whether the record of the second key is published: only then does it sign. */
+    ed25519Verified: flag('ed25519_verified').notNull().default(false),
     /** Label of the envelope sender's domain below `domain`. */
     sendingSubdomain: text('sending_subdomain').notNull(),
     spfVerified: flag('spf_verified').notNull().default(false),

@@ -13,6 +13,7 @@
  * - The tracking host is separate: its CNAME does not affect the verification of the domain. While the host is
  *   verified, loss of the CNAME is tolerated in the same way, because without the host all links in mail sent before
  *   are broken.
+ * - The Ed25519 key is separate, too: it signs only while DNS has its record, and sending does not need it.
  * - Inbound mail is enabled when the MX flag is newly set, but never disabled: without an MX no mail arrives anyway,
  *   and the owner's choice by PATCH stays.
  */
@@ -21,8 +22,8 @@ import { days, hours, minutes } from '#platform/units.ts'
 import type { Check } from './check-result.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 
-/** The checked records: those of the domain, and the CNAME of its tracking host. */
-export type CheckKey = DnsRecordKey | 'tracking'
+/** The checked records: those of the domain, its second DKIM key, and the CNAME of its tracking host. */
+export type CheckKey = DnsRecordKey | 'dkim_ed25519' | 'tracking'
 
 /** The results of a check; a record without a result stays as it was. */
 export type CheckResults = Readonly<Partial<Record<CheckKey, Check>>>
@@ -35,6 +36,7 @@ export type Failing = Readonly<Partial<Record<CheckKey, { readonly since: Millis
 
 export interface VerificationState {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
+  readonly isEd25519Verified: boolean
   readonly verifiedAt: Millis | null
   /**
    * When a check first found that a verified domain lacks a record that sending needs; null also if it was never
@@ -108,6 +110,7 @@ export function applyChecks(
   }
   return {
     verified,
+    isEd25519Verified: isSetAfter('dkim_ed25519', before.isEd25519Verified, false),
     ...computeVerification(before, checks, verified, trigger.now),
     mxVerifiedAt: verified.mx ? (before.mxVerifiedAt ?? trigger.now) : null,
     trackingDomain: before.trackingDomain,
@@ -143,6 +146,7 @@ function computeVerification(
 /** Whether two states look equal in the API. */
 export const isSameState = (a: VerificationState, b: VerificationState): boolean =>
   DNS_RECORD_KEYS.every((key) => a.verified[key] === b.verified[key]) &&
+  a.isEd25519Verified === b.isEd25519Verified &&
   a.verifiedAt === b.verifiedAt &&
   a.recordsLostAt === b.recordsLostAt &&
   a.trackingVerifiedAt === b.trackingVerifiedAt &&

@@ -15,7 +15,15 @@ import { type Check, verified } from './check-result.ts'
 import { checkDomain, type DomainChecks } from './checks.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
-import { type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere, toDomainDns } from './domains.ts'
+import {
+  type Domain,
+  domainTaken,
+  ensureEd25519Key,
+  formatFailing,
+  getDomain,
+  isVerifiedElsewhere,
+  toDomainDns,
+} from './domains.ts'
 import { computeNoticeDueAt } from './loss-notices.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import {
@@ -32,8 +40,8 @@ import {
 
 const sql = prepareStatements((db) => ({
   setStanding: db.prepare(
-    `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, inbound_enabled = ?,
-     mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, loss_notice_due_at = ?, failing = ?,
+    `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, ed25519_verified = ?,
+     inbound_enabled = ?, mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, loss_notice_due_at = ?, failing = ?,
      checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
   ),
   setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
@@ -45,9 +53,11 @@ export interface CheckView {
   readonly detail: string
 }
 
+export type CheckViews = Readonly<Record<DnsRecordKey, CheckView>> & { readonly dkim_ed25519?: CheckView }
+
 export interface DomainVerification {
   readonly domain: Domain
-  readonly checks: Readonly<Record<DnsRecordKey, CheckView>>
+  readonly checks: CheckViews
   /** Whether all records that sending needs are verified. */
   readonly fullyVerified: boolean
 }
@@ -126,12 +136,14 @@ export function storeChecks(
   const nextCheckAt = app.clock.now() + computeNextCheckDelay(after, checks, now - updatedAt, app.clock.now())
   const { verified } = after
   const changes = findChanges(before, after)
+  if (isWhole) ensureEd25519Key(app, tx, before)
   sql(tx.db).setStanding.run(
     verified.spf ? 1 : 0,
     verified.dkim ? 1 : 0,
     verified.dmarc ? 1 : 0,
     verified.return_path ? 1 : 0,
     verified.mx ? 1 : 0,
+    after.isEd25519Verified ? 1 : 0,
     after.inboundEnabled ? 1 : 0,
     after.mxVerifiedAt,
     after.trackingVerifiedAt,
@@ -225,11 +237,12 @@ export function toCheckView({ outcome, detail }: Check, verified: boolean): Chec
   return { verified, detail: `${detail} Until then the record stays ${verified ? 'verified' : 'unverified'}.` }
 }
 
-function toCheckViews(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, CheckView> {
+function toCheckViews(domain: Domain, checks: DomainChecks): CheckViews {
   const toView = (key: DnsRecordKey): CheckView => toCheckView(checks[key], domain.verified[key])
   return {
     spf: toView('spf'),
     dkim: toView('dkim'),
+    ...(checks.dkim_ed25519 && { dkim_ed25519: toCheckView(checks.dkim_ed25519, domain.isEd25519Verified) }),
     dmarc: toView('dmarc'),
     return_path: toView('return_path'),
     mx: toView('mx'),

@@ -38,6 +38,7 @@ function formatTxtData(value: string): string {
 const TITLES: Readonly<Record<CheckKey, string>> = {
   spf: 'SPF: which addresses send for the domain',
   dkim: 'DKIM: the key that verifies signatures',
+  dkim_ed25519: 'DKIM with Ed25519: the key of a second signature; optional',
   dmarc: 'DMARC: the policy for mail that fails',
   return_path: 'Return path: bounces reach this service',
   mx: 'MX: mail to the domain reaches this service',

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { createPrivateKey } from 'node:crypto'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
@@ -7,6 +6,7 @@ import type { SharedBody } from '#features/sending/delivery/compose.ts'
 import { prepareMessage } from '#features/sending/delivery/deliver.ts'
 import { JobBuilder } from '#features/sending/delivery/job.ts'
 import type { Route } from '#features/sending/delivery/protocol.ts'
+import { SigningKeys } from '#features/sending/delivery/signing-keys.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createContentReader } from '#platform/content/read.ts'
@@ -53,7 +53,9 @@ async function startComposing(request: Partial<SendRequest>) {
       const row = rows[recipient]
       const built = row && jobs.build(row, row.address, ROUTE)
       if (!built || 'render' in built) throw new Error('there is no such recipient')
-      return prepareMessage(built.job, shared, content, createPrivateKey(built.privateKeyPem), TRACKING)
+      const keys = new SigningKeys()
+      for (const key of built.keys) keys.add(key)
+      return prepareMessage(built.job, shared, content, keys, TRACKING)
     },
     async [Symbol.asyncDispose]() {
       content.close()

@@ -12,6 +12,7 @@ const DNS: DomainDns = {
   domain: 'example.com',
   selector: 'ts1',
   dkimPublicKey: KEY,
+  ed25519PublicKey: null,
   sendingSubdomain: 'send',
   hostname: 'mail.tassis.test',
   outboundIps: ['192.0.2.25', '2001:db8::25'],

@@ -5,6 +5,7 @@ const DNS = {
   domain: 'example.com',
   selector: 'ts1',
   dkimPublicKey: 'MIIBIj',
+  ed25519PublicKey: null,
   sendingSubdomain: 'send',
   hostname: 'mail.tassis.test',
   outboundIps: ['192.0.2.1', '2001:db8::1'],

@@ -21,6 +21,8 @@ describe('a registered domain', () => {
       domain: 'example.com',
       dkimSelector: expect.stringMatching(/^ts[0-9a-z]{8}$/),
       dkimPublicKey: expect.stringMatching(/^MIIBIjAN[A-Za-z0-9+/]{380,}=*$/),
+      ed25519PublicKey: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/),
+      isEd25519Verified: false,
       sendingSubdomain: 'send',
       verified: { spf: false, dkim: false, dmarc: false, return_path: false, mx: false },
       inboundEnabled: false,

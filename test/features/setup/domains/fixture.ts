@@ -15,7 +15,7 @@ export interface DomainTest extends AsyncDisposable {
   /** Registers a domain and returns it with its public id. */
   register(name: string, actor?: Actor): Promise<{ id: string; domain: Domain }>
   /** Publishes the domain's `dns_records`, beside existing records. */
-  publish(domain: Domain, keys?: readonly (keyof Domain['verified'])[]): void
+  publish(domain: Domain, keys?: readonly (keyof Domain['verified'] | 'dkim_ed25519')[]): void
   /** Removes names from DNS, or makes them fail. */
   break(fault: Fault, ...hosts: string[]): void
   /** The stored domain. */
@@ -46,7 +46,9 @@ export async function startDomainTest(): Promise<DomainTest> {
     publish(domain, keys = ['spf', 'dkim', 'dmarc', 'return_path', 'mx']) {
       const records = listDnsRecords(app.config, domain)
       for (const key of keys) {
-        const { type, host, value, priority = 0 } = records[key]
+        const record = records[key]
+        if (!record) throw new Error(`${domain.domain} has no record ${key}`)
+        const { type, host, value, priority = 0 } = record
         const there = dns.zone[host]
         const entry: NameEntry = typeof there === 'object' ? there : {}
         dns.zone[host] = entry

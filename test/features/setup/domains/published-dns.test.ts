@@ -79,6 +79,16 @@ describe('GET /v1/domains/{id}/dns', () => {
           status: 'verified',
           detail: expect.stringContaining('is ours'),
         },
+        dkim_ed25519: {
+          type: 'TXT',
+          name: `${selector.replace('.', 'e.')}.example.com`,
+          zone: 'example.com',
+          host: selector.replace('.', 'e.'),
+          expected: `v=DKIM1; k=ed25519; p=${domain.ed25519PublicKey}`,
+          found: [],
+          status: 'missing',
+          detail: expect.stringContaining('There is no DKIM key'),
+        },
         dmarc: {
           type: 'TXT',
           name: '_dmarc.example.com',
@@ -110,9 +120,10 @@ describe('GET /v1/domains/{id}/dns', () => {
     const { t } = http
     const { id, domain } = await t.register('example.com')
     t.publish(domain)
+    t.publish(domain, ['dkim_ed25519'])
     const before = t.stored(id)
     const dns = await http.read(id)
-    expect(Object.values(dns.records).map(({ status }) => status)).toEqual(Array(4).fill('verified'))
+    expect(Object.values(dns.records).map(({ status }) => status)).toEqual(Array(5).fill('verified'))
     expect(t.stored(id)).toEqual(before)
     expect(t.audited()).toEqual(['domain.created by operator'])
     const asked = t.dns.queries.map(({ name, type }) => `${type} ${name}`)
@@ -281,12 +292,15 @@ describe('GET /v1/domains/{id}/zone-file', () => {
     expect(importZone(t, text)).toEqual([
       'TXT send.news.example.com',
       `TXT ${domain.dkimSelector}._domainkey.news.example.com`,
+      `TXT ${domain.dkimSelector}e._domainkey.news.example.com`,
       'TXT _dmarc.news.example.com',
       'MX send.news.example.com',
       'CNAME links.news.example.com',
     ])
     const verified = await http.fetch('POST', `/v1/domains/${id}/verify`)
-    expect(await verified.json()).toMatchObject({ data: { fully_verified: true, dmarc_verified: true } })
+    expect(await verified.json()).toMatchObject({
+      data: { fully_verified: true, dmarc_verified: true, dkim_ed25519_verified: true },
+    })
     expect((await http.read(id)).records.tracking).toMatchObject({ status: 'verified' })
   })
 
@@ -295,7 +309,7 @@ describe('GET /v1/domains/{id}/zone-file', () => {
     await using http = await startHttpTest()
     const { t } = http
     const { id, domain } = await t.register('example.com')
-    t.publish(domain, ['dkim'])
+    t.publish(domain, ['dkim', 'dkim_ed25519'])
     t.dns.zone['send.example.com'] = { TXT: ['v=spf1 include:a.test ~all'], MX: 'SERVFAIL' }
     t.dns.zone['a.test'] = { TXT: ['v=spf1 -all'] }
     t.dns.zone['_dmarc.example.com'] = { TXT: ['v=DMARC1; p=reject; \n@ 3600 IN MX 1 evil.test.'] }

@@ -41,8 +41,8 @@ async function startHttpTest(): Promise<HttpTest> {
 /** The domain as the API shows it right after registration. */
 function createPendingWire({ t }: HttpTest, name: string) {
   const row = t.app.db
-    .query<{ uuid: Uint8Array; selector: string; publicKey: string }, [string]>(
-      'SELECT uuid, dkim_selector AS selector, dkim_public_key AS publicKey FROM domains WHERE domain = ? AND deleted_at IS NULL',
+    .query<{ uuid: Uint8Array; selector: string; publicKey: string; ed25519: string }, [string]>(
+      'SELECT uuid, dkim_selector AS selector, dkim_public_key AS publicKey, ed25519_public_key AS ed25519 FROM domains WHERE domain = ? AND deleted_at IS NULL',
     )
     .get(name)
   if (!row) throw new Error(`${name} is not registered`)
@@ -58,6 +58,7 @@ function createPendingWire({ t }: HttpTest, name: string) {
     status: 'pending',
     spf_verified: false,
     dkim_verified: false,
+    dkim_ed25519_verified: false,
     dmarc_verified: false,
     return_path_verified: false,
     mx_verified: false,
@@ -73,6 +74,7 @@ function createPendingWire({ t }: HttpTest, name: string) {
     dns_records: {
       spf: record('TXT', `send.${name}`, 'v=spf1 ip4:192.0.2.25 -all'),
       dkim: record('TXT', `${row.selector}._domainkey.${name}`, `v=DKIM1; k=rsa; p=${row.publicKey}`),
+      dkim_ed25519: record('TXT', `${row.selector}e._domainkey.${name}`, `v=DKIM1; k=ed25519; p=${row.ed25519}`),
       dmarc: record('TXT', `_dmarc.${name}`, 'v=DMARC1; p=none;'),
       return_path: { ...record('MX', `send.${name}`, 'mail.tassis.test'), priority: 10 },
       mx: { ...record('MX', name, 'mail.tassis.test'), priority: 10 },
@@ -176,6 +178,7 @@ describe('/v1/domains', () => {
       dns_records: {
         spf: { ...records.spf, ...yes },
         dkim: { ...records.dkim, ...yes },
+        dkim_ed25519: records.dkim_ed25519,
         dmarc: records.dmarc,
         return_path: { ...records.return_path, ...yes },
         mx: { ...records.mx, ...yes },
@@ -189,6 +192,10 @@ describe('/v1/domains', () => {
         checks: {
           spf: { verified: true, detail: 'The SPF record at send.example.com allows our sending addresses.' },
           dkim: { verified: true, detail: `The DKIM key at ${records.dkim.host} is ours.` },
+          dkim_ed25519: {
+            verified: false,
+            detail: `There is no DKIM key at ${records.dkim_ed25519.host}. Publish a TXT record at ${records.dkim_ed25519.host} with the value ${records.dkim_ed25519.value}`,
+          },
           dmarc: {
             verified: false,
             detail:

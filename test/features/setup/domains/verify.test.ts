@@ -161,7 +161,8 @@ describe('verifying on request', () => {
       const { domain, checks, fullyVerified } = await verifyDomain(t.app, t.actor, t.id)
       expect(domain).toEqual({ ...before, checkedAt: t.clock.now(), nextCheckAt: t.clock.now() + minutes(15) })
       expect(readFlags(checks)).toEqual(ALL)
-      for (const { detail } of Object.values(checks)) {
+      const { dkim_ed25519: _, ...needed } = checks
+      for (const { detail } of Object.values(needed)) {
         expect(detail).toContain('could not be looked up')
         expect(detail).toEndWith('Until then the record stays verified.')
       }

@@ -1,0 +1,47 @@
+import { expect, test } from 'bun:test'
+import { getDomain, listDnsRecords } from '#features/setup/domains/domains.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
+import { hasDkimpyEd25519, verifyEachWithDkimpy, verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startSink } from '#test/support/sink.ts'
+
+test('mail is signed by RSA, and by Ed25519 too while that record is published', async () => {
+  const clock = new ManualClock()
+  await using sink = await startSink()
+  await using flow = await startMailFlow({
+    zone: { 'receiver.test': { A: ['127.0.0.1'] } },
+    smtpPort: sink.port,
+    clock,
+  })
+  const { app, actor, dns } = flow
+  const row = app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM domains').get()
+  const id = formatUuid(row?.uuid ?? new Uint8Array(16))
+  const { dkim, dkim_ed25519: ed25519 } = listDnsRecords(app.config, getDomain(app.db, actor.accountId, id))
+  if (!ed25519) throw new Error('the domain has no Ed25519 key')
+  const records = { [dkim.host]: dkim.value, [ed25519.host]: ed25519.value }
+
+  const send = async () => {
+    // The queue reads a domain again a minute later.
+    clock.advance(minutes(1))
+    await flow.settled(await flow.send({ to: 'a@receiver.test', html_body: '<p>Grüße</p>', tracking: false }))
+    return Buffer.from(sink.messages.at(-1)?.raw ?? '', 'latin1')
+  }
+  const check = () => verifyDomain(app, actor, id)
+
+  const alone = await send()
+  expect(await verifyWithMailauth(alone, records)).toBe('pass')
+  dns.zone[dkim.host] = { TXT: [dkim.value] }
+  dns.zone[ed25519.host] = { TXT: [ed25519.value] }
+  expect(await verifyWithMailauth(await send(), records)).toBe('pass')
+  await check()
+  const twice = await send()
+  expect(await verifyWithMailauth(twice, records)).toBe('pass,pass')
+  expect(twice.toString('latin1').match(/ a=[^;]+/g)).toEqual([' a=rsa-sha256', ' a=ed25519-sha256'])
+  if (hasDkimpyEd25519) expect(verifyEachWithDkimpy([alone, twice], records)).toEqual([[true], [true, true]])
+  // A later check that misses the record stores this; the resolver of these tests would still remember the record.
+  app.db.run('UPDATE domains SET ed25519_verified = 0')
+  expect(await verifyWithMailauth(await send(), records)).toBe('pass')
+})

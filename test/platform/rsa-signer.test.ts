@@ -1,0 +1,151 @@
+import { describe, expect, test } from 'bun:test'
+import { createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
+import { type NativeLibrary, openLibcrypto } from '#platform/libcrypto.ts'
+import { probeRsaSigner, RsaSigners } from '#platform/rsa-signer.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+const createKey = (modulusLength = 2048) => generateKeyPairSync('rsa', { modulusLength }).privateKey
+const key = createKey()
+const DATA = Buffer.from('from:a@example.com\r\n')
+
+const createLibrary = (
+  signData: (data: Uint8Array, privateKey: KeyObject) => Buffer,
+): NativeLibrary & { readonly freed: number[] } => {
+  const freed: number[] = []
+  let loaded = 0
+  return {
+    name: 'library',
+    freed,
+    loadRsaKey(privateKey) {
+      const number = ++loaded
+      return { sign: (data) => signData(data, privateKey), free: () => void freed.push(number) }
+    },
+  }
+}
+
+/** A clock on which node:crypto appears to take 2 ms a signature and the library the given time. */
+class MeasuringClock extends ManualClock {
+  #reads = 0
+  readonly #libraryMs: number
+
+  constructor(libraryMs: number) {
+    super()
+    this.#libraryMs = libraryMs
+  }
+
+  /** Called before and after each measured signature, first for node:crypto and then for the library. */
+  override monotonicMs(): number {
+    const round = Math.floor(this.#reads / 4)
+    const times = [0, 2, 2, 2 + this.#libraryMs]
+    return round * (2 + this.#libraryMs) + (times[this.#reads++ % 4] ?? 0)
+  }
+}
+
+const good = (data: Uint8Array, privateKey: KeyObject) => sign('sha256', data, privateKey)
+const FAST = 1
+const SLOW = 3
+
+describe('signatures', () => {
+  test('by the system library are those of node:crypto, for keys of 1024 to 4096 bits', () => {
+    const library = openLibcrypto()
+    if ('reason' in library) return expect(library.reason).not.toBe('')
+    for (const privateKey of [1024, 2048, 3072, 4096].map(createKey)) {
+      const native = library.loadRsaKey(privateKey)
+      for (const data of [DATA, Buffer.alloc(0), Buffer.alloc(100_000, 'x')]) {
+        expect(native.sign(data).equals(sign('sha256', data, privateKey))).toBe(true)
+        expect(verify('sha256', data, createPublicKey(privateKey), native.sign(data))).toBe(true)
+      }
+      native.free()
+      native.free()
+      expect(() => native.sign(DATA)).toThrow('freed')
+    }
+    expect(() => library.loadRsaKey(generateKeyPairSync('ed25519').privateKey)).toThrow('RSA')
+  })
+
+  test('of 2,000 messages in turn by 50 keys are valid', () => {
+    const signers = new RsaSigners()
+    const keys = Array.from({ length: 50 }, () => createKey(1024))
+    const made = keys.map((privateKey) => signers.create(privateKey))
+    for (let i = 0; i < 2_000; i++) {
+      const data = Buffer.from(`message ${i}`)
+      const signature = made[i % 50]?.sign(data)
+      expect(signature?.equals(sign('sha256', data, keys[i % 50] as KeyObject))).toBe(true)
+      if (i % 100 !== 99) continue
+      made[i % 50]?.free()
+      made[i % 50] = signers.create(keys[i % 50] as KeyObject)
+    }
+  })
+
+  test('are made by a library that is right and faster', () => {
+    const clock = new MeasuringClock(FAST)
+    const library = createLibrary(good)
+    const signers = new RsaSigners(() => library, clock)
+    expect(signers.choice).toBeUndefined()
+    const signer = signers.create(key)
+    expect(signers.choice).toEqual({
+      implementation: 'libcrypto',
+      reason: 'a signature takes 1.00 ms by library, 2.00 ms by node:crypto',
+    })
+    expect(signer.sign(DATA)).toEqual(sign('sha256', DATA, key))
+    signer.free()
+    expect(library.freed).toEqual([1])
+  })
+
+  test.each([
+    ['that is slower', SLOW, good, 'a signature takes 3.00 ms by library, 2.00 ms by node:crypto'],
+    ['whose signatures are wrong', FAST, () => Buffer.alloc(256), 'not that of node:crypto'],
+    [
+      'that throws',
+      FAST,
+      () => {
+        throw new Error('broken')
+      },
+      'library failed its test: broken',
+    ],
+  ])('are made by node:crypto with a library %s', (_, libraryMs, signData, reason) => {
+    const clock = new MeasuringClock(libraryMs)
+    const library = createLibrary(signData)
+    const signers = new RsaSigners(() => library, clock)
+    for (let number = 0; number < 3; number++) expect(signers.create(key).sign(DATA)).toEqual(sign('sha256', DATA, key))
+    expect(signers.choice?.implementation).toBe('node:crypto')
+    expect(signers.choice?.reason).toContain(reason)
+    expect(library.freed).toEqual([1])
+  })
+
+  test('are made by node:crypto when the library fails later', () => {
+    const clock = new MeasuringClock(FAST)
+    let isBroken = false
+    const library = createLibrary((data, privateKey) => {
+      if (isBroken) throw new Error('broken')
+      return good(data, privateKey)
+    })
+    const signers = new RsaSigners(() => library, clock)
+    const signer = signers.create(key)
+    isBroken = true
+    expect(signer.sign(DATA)).toEqual(sign('sha256', DATA, key))
+    expect(signers.create(createKey()).sign(DATA)).toHaveLength(256)
+    expect(signers.choice).toEqual({ implementation: 'node:crypto', reason: 'library failed its test: broken' })
+  })
+})
+
+describe('a library is not used', () => {
+  test.each([
+    ['that does not exist', '/nonexistent/libcrypto.so.3', 'there is no libcrypto.so.3'],
+    ['that is not a library', import.meta.path, 'cannot be used'],
+  ])('%s', (_, path, reason) => {
+    const opened = openLibcrypto([path])
+    expect('reason' in opened && opened.reason).toContain(reason)
+  })
+
+  test('without the functions of OpenSSL 3', () => {
+    const paths = ['/lib/x86_64-linux-gnu/libm.so.6', '/lib/aarch64-linux-gnu/libm.so.6', '/usr/lib64/libm.so.6']
+    const opened = openLibcrypto(paths)
+    expect('reason' in opened && opened.reason).toMatch(/OPENSSL_version_major|there is no/)
+  })
+})
+
+test('the probe names the implementation and measures both, or says why it cannot', () => {
+  const { implementation, reason } = probeRsaSigner()
+  expect(['libcrypto', 'node:crypto']).toContain(implementation)
+  expect(reason).toMatch(/^a signature takes [\d.]+ ms by \S+, [\d.]+ ms by node:crypto$|^there is no|Linux/)
+})
