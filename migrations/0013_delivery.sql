@@ -28,4 +28,7 @@ CREATE INDEX `queue_rules_domain` ON `queue_rules` (`domain`);--> statement-brea
 CREATE INDEX `queue_rules_account` ON `queue_rules` (`account_id`);--> statement-breakpoint
 CREATE INDEX `queue_rules_email` ON `queue_rules` (`email_id`);--> statement-breakpoint
 ALTER TABLE `accounts` ADD `events_read_at` integer;--> statement-breakpoint
-ALTER TABLE `recipients` ADD `wait_noted_at` integer;
+ALTER TABLE `recipients` ADD `wait_noted_at` integer;--> statement-breakpoint
+ALTER TABLE `domains` ADD `ed25519_public_key` text;--> statement-breakpoint
+ALTER TABLE `domains` ADD `ed25519_private_key` blob;--> statement-breakpoint
+ALTER TABLE `domains` ADD `ed25519_verified` integer DEFAULT false NOT NULL;
