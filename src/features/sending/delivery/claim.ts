@@ -23,7 +23,7 @@ import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.
 import type { routeLane } from './route.ts'
 
 /** Why a lane has no route. */
-export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
+export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
 
 export type ClaimedRecipients = ReturnType<typeof claimDue>
 

@@ -2,12 +2,15 @@
  * @module SMTP connections of a Worker by receiving site: opens, reuses and closes them. Never sends a message itself.
  */
 import { isIPv6 } from 'node:net'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { Clock, Timer } from '#platform/clock.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
-import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
+import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
+import type { AttemptResult, AttemptSession, Route, RouteHost, WorkerSettings } from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
 export interface Connection {
@@ -33,8 +36,14 @@ export const ATTEMPT_TIMEOUT: SmtpFailure = {
 }
 
 /** The addresses of a route in dialling order. */
-export const listTargets = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
-  route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
+export const listTargets = (route: Route): readonly Target[] =>
+  route.hosts.flatMap(({ host, addresses, demand }) =>
+    addresses.map((address) => ({ host, address, ...(demand && { demand }) })),
+  )
+
+export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
+  readonly address: string
+}
 
 /**
  * The SMTP sessions of one Worker. Idle sessions stay open for the next message of their site; `closeIdle` ends them.
@@ -45,6 +54,7 @@ export class Connections {
   readonly #settings: WorkerSettings
   readonly #idle = new Map<string, IdleConnection[]>()
   #nextOutboundIp = 0
+  #secureContext: SecureContext | undefined
 
   constructor(clock: Clock, settings: WorkerSettings) {
     this.#clock = clock
@@ -56,7 +66,19 @@ export class Connections {
     return usable.length === 0 ? undefined : usable[this.#nextOutboundIp++ % usable.length]
   }
 
-  #dial(route: Route, host: string, address: string, tls: Route['tls'], signal: AbortSignal): Promise<ConnectResult> {
+  #getSecureContext(): SecureContext | undefined {
+    const { authorities } = this.#settings
+    // Created once, because loading the authorities takes longer than a handshake.
+    if (authorities) this.#secureContext ??= createSecureContext({ ca: [...authorities] })
+    return this.#secureContext
+  }
+
+  #dial(
+    route: Route,
+    { host, address, demand }: Target,
+    tls: Route['tls'],
+    signal: AbortSignal,
+  ): Promise<ConnectResult> {
     const localAddress = route.fromOutboundIps ? this.#localAddressFor(address) : undefined
     return connectSmtp({
       host,
@@ -66,7 +88,9 @@ export class Connections {
       clock: this.#clock,
       abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
-      verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
+      verifyCertificate: demand ? demand.verifies === 'certificate' : tls === 'required' || tls === 'implicit',
+      tlsa: demand?.tlsa,
+      secureContext: this.#getSecureContext(),
       ...(localAddress !== undefined && { localAddress }),
       ...(route.auth && { auth: route.auth }),
     })
@@ -78,19 +102,19 @@ export class Connections {
    */
   async #openAddress(
     route: Route,
-    host: string,
-    address: string,
+    target: Target,
     signal: AbortSignal,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
-    let result = await this.#dial(route, host, address, route.tls, signal)
-    let handshakeError: string | undefined
-    if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
-      handshakeError = result.failure.message
-      result = await this.#dial(route, host, address, 'never', signal)
+    const tls = target.demand ? 'required' : route.tls
+    let result = await this.#dial(route, target, tls, signal)
+    let handshakeFailure: SmtpFailure | undefined
+    if (tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
+      handshakeFailure = result.failure
+      result = await this.#dial(route, target, 'never', signal)
     }
     if (result.kind !== 'connected') return result
     const { client } = result
-    return { client, session: toAttemptSession(client, host, address, handshakeError), isReused: false }
+    return { client, session: toAttemptSession(client, target, tls, handshakeFailure), isReused: false }
   }
 
   /** An idle session of the site; undefined when there is none. */
@@ -122,13 +146,21 @@ export class Connections {
       tlsDemanded: false,
     }
     const targets = listTargets(route)
-    for (const [index, { host, address }] of targets.entries()) {
-      if (index < from || skipped.has(host)) continue
-      const opened = await this.#openAddress(route, host, address, signal)
-      if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
+    const tlsFailures: TlsResult[] = []
+    for (const [index, target] of targets.entries()) {
+      if (index < from || skipped.has(target.host)) continue
+      const opened = await this.#openAddress(route, target, signal)
+      if ('client' in opened) {
+        const connection = tlsFailures.length === 0 ? opened : withTlsFailures(opened, tlsFailures)
+        return { kind: 'open', connection, next: index + 1 }
+      }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
-      last = toUnreachable(opened, host, address, route)
+      const unreachable = toUnreachable(opened, target, route)
+      tlsFailures.push(...(unreachable.tlsResults ?? []))
+      // A host that lacks the demanded TLS is the reason, even if another host cannot be reached at all.
+      if (unreachable.tlsDemanded || !last.tlsDemanded) last = unreachable
+      if (tlsFailures.length > 0) last = { ...last, tlsResults: tlsFailures }
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
@@ -146,8 +178,9 @@ export class Connections {
       return
     }
     const waiting = this.#idle.get(site) ?? []
+    const { tlsFailures: _, ...session } = connection.session
     const idle: IdleConnection = {
-      connection,
+      connection: { ...connection, session: { ...session, isReused: true } },
       timer: this.#clock.after(this.#settings.connectionIdleMs, () => {
         const rest = (this.#idle.get(site) ?? []).filter((other) => other !== idle)
         if (rest.length > 0) this.#idle.set(site, rest)
@@ -171,41 +204,79 @@ export class Connections {
   }
 }
 
+const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult[]): Connection => ({
+  ...connection,
+  session: { ...connection.session, tlsFailures },
+})
+
+const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
+  demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
+
 function toAttemptSession(
   client: SmtpClient,
-  host: string,
-  address: string,
-  handshakeError: string | undefined,
+  { host, address, demand }: Target,
+  tls: Route['tls'],
+  handshakeFailure: SmtpFailure | undefined,
 ): AttemptSession {
-  const tls = client.tls
-    ? `${client.tls.protocol} ${client.tls.cipher}, ${client.tls.authorized ? 'certificate verified' : `certificate not verified: ${client.tls.authorizationError ?? 'unknown'}`}`
-    : handshakeError === undefined
-      ? 'none: not offered'
-      : `none: handshake failed: ${handshakeError}`
-  return { host, address, localAddress: client.localAddress, tls }
+  const { localAddress } = client
+  const at = { host, address, localAddress, policy: toPolicy(demand, tls) }
+  if (!client.tls) {
+    const words = handshakeFailure ? `none: handshake failed: ${handshakeFailure.message}` : 'none: not offered'
+    const failure = toTlsFailureType(handshakeFailure ? handshakeFailure.code : TLS_FAILURE_CODES.notOffered)
+    const tlsResult: TlsResult = { ...at, verified: false, ...(tls !== 'never' && { failure }) }
+    return { host, address, localAddress, tls: words, tlsResult }
+  }
+  const { protocol, cipher, authorized, authorizationError, matchesTlsa = false } = client.tls
+  const verified = authorized || matchesTlsa
+  const words = matchesTlsa
+    ? 'certificate matches the TLSA records'
+    : authorized
+      ? 'certificate verified'
+      : `certificate not verified: ${authorizationError ?? 'unknown'}`
+  const failure = verified ? undefined : toTlsFailureType(authorizationError)
+  const tlsResult: TlsResult = { ...at, version: protocol, cipher, verified, ...(failure && { failure }) }
+  return { host, address, localAddress, tls: `${protocol} ${cipher}, ${words}`, tlsResult }
 }
 
 function toUnreachable(
   result: Exclude<ConnectResult, { kind: 'connected' }>,
-  host: string,
-  address: string,
+  { host, address, demand }: Target,
   route: Route,
 ): Extract<AttemptResult, { kind: 'unreachable' }> {
   const where = `${host}[${address}]:${route.port}`
-  const tlsDemanded =
-    (route.tls === 'required' || route.tls === 'implicit') && (result.phase === 'tls' || result.phase === 'starttls')
+  const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
+  const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
+  const words = result.kind === 'failed' && tlsDemanded ? describeTlsFailure(result.failure) : undefined
+  const ended = {
+    kind: 'unreachable' as const,
+    phase: result.phase,
+    tlsDemanded,
+    ...(tlsDemanded && demand && { tlsDemand: demand.words }),
+    ...(isTlsPhase && { tlsResults: [toFailedTls(result, { host, address, demand }, route)] }),
+  }
   return result.kind === 'refused'
     ? {
-        kind: 'unreachable',
-        phase: result.phase,
+        ...ended,
         failure: { kind: 'refused', message: `${where} rejected the session (${result.phase}): ${result.reply.text}` },
         reply: result.reply,
-        tlsDemanded,
       }
     : {
-        kind: 'unreachable',
-        phase: result.phase,
-        failure: { ...result.failure, message: `${where}: ${result.failure.message}` },
-        tlsDemanded,
+        ...ended,
+        failure: {
+          ...result.failure,
+          message: words === undefined ? `${where}: ${result.failure.message}` : `${where} ${words}`,
+        },
       }
 }
+
+const toFailedTls = (
+  result: Exclude<ConnectResult, { kind: 'connected' }>,
+  { host, address, demand }: Pick<Target, 'host' | 'address'> & { readonly demand: Target['demand'] | undefined },
+  route: Route,
+): TlsResult => ({
+  host,
+  address,
+  policy: toPolicy(demand, route.tls),
+  verified: false,
+  failure: toTlsFailureType(result.kind === 'failed' ? result.failure.code : TLS_FAILURE_CODES.notOffered),
+})

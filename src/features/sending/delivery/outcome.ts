@@ -100,7 +100,8 @@ export function toVerdict(result: AttemptResult): Verdict {
           : result.reply
             ? classifyReply(result.reply, 'session')
             : 'connection_failure',
-        reason: result.failure.message,
+        reason:
+          result.tlsDemand === undefined ? result.failure.message : `${result.tlsDemand}: ${result.failure.message}`,
         reply: result.reply?.text,
       }
     case 'lost':

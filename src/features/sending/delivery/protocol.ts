@@ -4,6 +4,8 @@
  * an attempt, which scheduler and Workers use internally, too. Types only, of plain data: `worker-pool` and `worker`
  * send each message as JSON text, because many small parts transfer faster as one string.
  */
+import type { TlsDemand } from '#features/sending/transport-security/tls-policy.ts'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
@@ -15,6 +17,8 @@ export interface WorkerSettings {
   readonly connectionsPerSite: number
   readonly messagesPerConnection: number
   readonly connectionIdleMs: number
+  /** Trusted certificate authorities in PEM; absent: those of the system. */
+  readonly authorities?: readonly string[] | undefined
   readonly tracking: TrackingSettings
 }
 
@@ -29,6 +33,8 @@ export interface TrackingSettings {
 export interface RouteHost {
   readonly host: string
   readonly addresses: readonly string[]
+  /** What a session to this host must have; absent: as the route's `tls` says. */
+  readonly demand?: TlsDemand
 }
 
 export interface Route {
@@ -107,6 +113,10 @@ export type AttemptResult =
       readonly reply?: SmtpReply
       /** Whether the session failed because TLS was required. */
       readonly tlsDemanded: boolean
+      /** Who demanded the TLS that failed, as the beginning of a sentence; absent: the operator's settings. */
+      readonly tlsDemand?: string
+      /** The hosts at which TLS failed. */
+      readonly tlsResults?: readonly TlsResult[]
     }
   /** A body or attachment is missing in the content store. */
   | { readonly kind: 'content_missing' }
@@ -126,6 +136,11 @@ export interface AttemptSession {
   readonly localAddress: string | undefined
   /** How the session was encrypted, or why it was not. */
   readonly tls: string
+  readonly tlsResult?: TlsResult
+  /** The hosts tried before at which TLS failed; absent when there are none. */
+  readonly tlsFailures?: readonly TlsResult[]
+  /** Present when the session carried a message before this one. */
+  readonly isReused?: true
 }
 
 export type FromWorker =

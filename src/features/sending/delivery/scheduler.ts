@@ -13,6 +13,8 @@ import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import { countDue, findFirstDue, readOpenLanes } from '#features/sending/queue/queue.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
@@ -30,7 +32,7 @@ import type { AttemptResult, AttemptSession, FromWorker, Route } from './protoco
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
-import { type CaptureAddress, routeLane } from './route.ts'
+import { type CaptureAddress, type RouteResult, routeLane } from './route.ts'
 import { findSiteRejection } from './site-rejection.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -72,6 +74,7 @@ export class DeliveryScheduler {
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
+  readonly #security: TransportSecurity
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -87,6 +90,7 @@ export class DeliveryScheduler {
     this.#app = app
     this.#capture = capture
     this.#jobs = new JobBuilder(app)
+    this.#security = new TransportSecurity(app)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -141,6 +145,7 @@ export class DeliveryScheduler {
         connectionsPerSite: config.connectionsPerSite,
         messagesPerConnection: config.messagesPerConnection,
         connectionIdleMs: seconds(config.connectionIdleSeconds),
+        authorities: readCertificateAuthorities(config),
         tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
@@ -220,16 +225,19 @@ export class DeliveryScheduler {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routeResult = await routeLane(this.#app, lane.name, this.#capture)
+        const routeResult = await routeLane(this.#app, lane.name, this.#capture, this.#security)
         if (stopping.aborted) return
+        if (routeResult.kind === 'pending') {
+          // The turn ends, so that lanes that wait for the same slots need not wait for the policy of this domain.
+          void routeResult.ready.then(() => this.#lanes.wake(lane.name))
+          return this.#lanes.sleepInQueue(lane)
+        }
         if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
           return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         }
         const claiming =
-          routeResult.kind === 'route'
-            ? this.#handOut(lane, routeResult.route)
-            : this.#settleUnroutable(lane, routeResult)
+          routeResult.kind === 'route' ? this.#handOut(lane, routeResult) : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
         if (!canContinue) return
@@ -247,7 +255,7 @@ export class DeliveryScheduler {
   }
 
   /** Claims for a site and starts the jobs. False when the lane has to wait. */
-  async #handOut(lane: Lane, route: Route): Promise<boolean> {
+  async #handOut(lane: Lane, { route, policy }: Extract<RouteResult, { kind: 'route' }>): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.getSite(route.site)
     const destination = toDestination(route)
@@ -292,6 +300,7 @@ export class DeliveryScheduler {
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
         worker: this.#pool?.workerOf(route.site) ?? 0,
         settling: undefined,
+        tlsPolicy: policy,
       }),
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
