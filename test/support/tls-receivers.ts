@@ -58,7 +58,7 @@ export async function startTlsReceiver(options: TlsReceiverOptions = {}): Promis
       TASSIS_EXTRA_CA_FILE: policyHost.caFile,
     },
     publish(policy, id = '1') {
-      zone[`_mta-sts.${RECIPIENT_DOMAIN}`] = { TXT: [`v=STSv1; id=${id}`], ttl: 1 }
+      zone[`_mta-sts.${RECIPIENT_DOMAIN}`] = { TXT: [`v=STSv1; id=${id}`], ttl: 0 }
       policyHost.answer({ headers: { 'content-type': 'text/plain' }, body: policy })
     },
     async [Symbol.asyncDispose]() {

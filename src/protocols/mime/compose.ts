@@ -49,6 +49,8 @@ export interface ComposeInput {
   readonly text?: EncodedPart
   readonly html?: EncodedPart
   readonly attachments: readonly Attachment[]
+  /** Makes a message with attachments a multipart/report of this type (RFC 6522). */
+  readonly reportType?: string
   /** The boundaries are derived from this text. */
   readonly boundarySeed: string
 }
@@ -123,6 +125,8 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
     normalizeHeaderKey: (name: string) => customNames.get(name.toLowerCase()) ?? name,
   })
   const root = composer.compile()
+  if (input.reportType !== undefined)
+    root.setHeader('Content-Type', `multipart/report; report-type=${input.reportType}`)
   extendEncoders(root)
   return serialiseTree(root, ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }

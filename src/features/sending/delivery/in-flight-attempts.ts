@@ -31,7 +31,7 @@ export interface InFlightAttempt extends AttemptState {
    */
   isSuppressed?: true
   /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
-  readonly tlsPolicy: DomainPolicy | undefined
+  tlsPolicy: DomainPolicy | undefined
 }
 
 export interface InFlightAttemptsOptions {

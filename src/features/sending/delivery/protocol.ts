@@ -64,6 +64,8 @@ export interface ComposeJob {
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
+  /** The message is a report of this type (RFC 6522). */
+  readonly reportType?: string
   /** Present when opens and clicks are tracked: base URL of the links, tag of the account, and day of acceptance. */
   readonly tracking?: { readonly baseUrl: string; readonly account: number; readonly day: number }
 }

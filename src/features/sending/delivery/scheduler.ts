@@ -13,6 +13,7 @@ import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import { countDue, findFirstDue, readOpenLanes } from '#features/sending/queue/queue.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
@@ -153,6 +154,7 @@ export class DeliveryScheduler {
       onMessage: (_, message) => this.#onMessage(message),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
+    this.#security.start()
     await this.#releaseOverdueMail()
     const stopDue = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.setDue(lane, at))
     const stopSetBack = this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail())
@@ -176,6 +178,7 @@ export class DeliveryScheduler {
     this.#renderQueue.clear()
     this.#memoryQueue.clear()
     await this.#attempts.settleStopped()
+    await this.#security.stop()
     this.#pool?.terminate()
   }
 
@@ -338,6 +341,7 @@ export class DeliveryScheduler {
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
       const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
+      if ('isTlsReport' in built) attempt.tlsPolicy = undefined
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
       else this.#memoryQueue.enqueue(attempt, built)
@@ -398,6 +402,7 @@ export class DeliveryScheduler {
     const siteRejection = findSiteRejection(result)
     if (siteRejection !== undefined) this.#sites.backOff(site, siteRejection)
     else if (session) this.#sites.recordSession(site)
+    this.#security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
     const attemptVerdict = toVerdict(result)
     const verdict =
       siteRejection !== undefined && attemptVerdict.kind === 'deferred'
@@ -517,6 +522,13 @@ export class DeliveryScheduler {
     return getTenantId(this.#app.db, accountId)
   }
 }
+
+/** The TLS of the sessions that an attempt opened or tried to open; not that of a session that it reused. */
+const listTlsResults = (result: AttemptResult, session: AttemptSession | undefined): readonly TlsResult[] => [
+  ...((result.kind === 'unreachable' && result.tlsResults) || []),
+  ...(session?.tlsFailures ?? []),
+  ...(session?.tlsResult && !session.isReused ? [session.tlsResult] : []),
+]
 
 /** The verdict of an attempt whose Worker died. */
 const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>

@@ -6,7 +6,10 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 import type { TlsaRecord } from '#protocols/smtp/dane.ts'
+import type { DomainPolicy } from './domain-policy.ts'
 import { type StsFinding, StsPolicies } from './mta-sts.ts'
+import { SessionCounts } from './session-counts.ts'
+import type { TlsResult } from './tls-result.ts'
 
 /** TLSA records of a host: `unknown`: DNS gave no answer, so the host must not be used now (RFC 7672 §2.1.2). */
 export type TlsaFinding = readonly TlsaRecord[] | 'unknown'
@@ -21,6 +24,7 @@ const MAX_TLSA_LENGTH = 8192
 export class TransportSecurity {
   readonly #app: App
   readonly #sts: StsPolicies
+  readonly #counts: SessionCounts
   #selfTest: Promise<boolean> | undefined
   #hasPassed = false
   #testedAt: Millis = 0
@@ -28,11 +32,23 @@ export class TransportSecurity {
   constructor(app: App) {
     this.#app = app
     this.#sts = new StsPolicies(app)
+    this.#counts = new SessionCounts(app)
   }
 
-  /** Tests the DNS servers, so that the first mail need not wait for it. */
+  /** Tests the DNS servers, so that the first mail need not wait for it, and starts to store counts. */
   start(): void {
     void this.isDaneOn()
+    this.#counts.start()
+  }
+
+  stop(): Promise<void> {
+    return this.#counts.stop()
+  }
+
+  /** Counts sessions for the reports to a domain. */
+  countSessions(policy: DomainPolicy | undefined, results: readonly TlsResult[]): void {
+    if (!policy || !this.#app.config.tlsReports) return
+    for (const result of results) this.#counts.add(policy, result)
   }
 
   /** See `StsPolicies.find`. */
