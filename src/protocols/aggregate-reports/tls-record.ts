@@ -22,7 +22,7 @@ export function parseTlsReportRecord(texts: readonly string[]): readonly ReportD
 
 function parseDestination(uri: string): ReportDestination | undefined {
   if (uri.length > MAX_URI_LENGTH) return undefined
-  if (/^https:\/\//i.test(uri)) return { kind: 'https', url: uri }
+  if (/^https:\/\//i.test(uri)) return URL.canParse(uri) ? { kind: 'https', url: uri } : undefined
   const encoded = /^mailto:([^?]+)/i.exec(uri)?.[1]
   if (encoded === undefined) return undefined
   try {

@@ -9,6 +9,7 @@ import type { Clock, Timer } from '#platform/clock.ts'
 import { findTlsaMismatch, type TlsaRecord } from './dane.ts'
 import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'
+import { TLS_FAILURE_CODES } from './tls-failures.ts'
 
 /** The result of waiting for a reply. */
 export type ReplyOrFailure = SmtpReply | SmtpFailure
@@ -173,7 +174,6 @@ export class SmtpChannel {
         ...(isIP(host) === 0 && { servername: host }),
         ...(options.ca !== undefined && { ca: options.ca }),
         ...(options.secureContext && { secureContext: options.secureContext }),
-        minVersion: 'TLSv1.2',
         rejectUnauthorized: options.verifyCertificate,
       })
     } catch (error) {
@@ -191,12 +191,18 @@ export class SmtpChannel {
     this.#stopTimer()
     this.#onHandshakeFailed = undefined
     this.#isSecuring = false
-    return failure ?? this.#failure ?? this.#checkTlsa(socket, host, options.tlsa) ?? describeTls(socket, options.tlsa)
+    return failure ?? this.#failure ?? this.#checkPeer(socket, host, options) ?? describeTls(socket, options.tlsa)
   }
 
-  /** Ends the connection and returns why, if the server's certificate does not match the records. */
-  #checkTlsa(socket: TLSSocket, host: string, tlsa: SecureOptions['tlsa']): SmtpFailure | undefined {
-    const mismatch = tlsa && findTlsaMismatch(readChain(socket), tlsa, host, this.#options.clock.now())
+  /**
+   * Ends the connection and returns why, if a checked session is older than TLS 1.2 (RFC 8461 §4.2, RFC 7672 §3) or the
+   * certificate does not match the records.
+   */
+  #checkPeer(socket: TLSSocket, host: string, { tlsa, verifyCertificate }: SecureOptions): SmtpFailure | undefined {
+    const isOld = (verifyCertificate || tlsa) && !MODERN_TLS.has(socket.getProtocol() ?? '')
+    const mismatch = isOld
+      ? { code: TLS_FAILURE_CODES.oldVersion, message: 'The TLS version is older than 1.2' }
+      : tlsa && findTlsaMismatch(readChain(socket), tlsa, host, this.#options.clock.now())
     if (!mismatch) return undefined
     const failure: SmtpFailure = { kind: 'tls', ...mismatch }
     this.fail(failure)
@@ -300,6 +306,7 @@ function recordReply(transcript: SmtpTranscript, reply: SmtpReply): void {
   }
 }
 
+const MODERN_TLS: ReadonlySet<string> = new Set(['TLSv1.2', 'TLSv1.3'])
 /** Limits the certificates of a server that are looked at. */
 const MAX_CHAIN_LENGTH = 10
 

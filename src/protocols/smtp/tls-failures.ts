@@ -4,7 +4,11 @@
 import type { SmtpFailure } from './failures.ts'
 
 /** Codes of our own, beside those of OpenSSL and Node. */
-export const TLS_FAILURE_CODES = { notOffered: 'STARTTLS_NOT_OFFERED', tlsaMismatch: 'TLSA_MISMATCH' } as const
+export const TLS_FAILURE_CODES = {
+  notOffered: 'STARTTLS_NOT_OFFERED',
+  tlsaMismatch: 'TLSA_MISMATCH',
+  oldVersion: 'TLS_VERSION_TOO_OLD',
+} as const
 
 /** Result types of RFC 8460 §4.3.1 and §4.3.2. */
 export const TLS_FAILURE_TYPES = [
@@ -40,6 +44,7 @@ const FAILURES: Readonly<Record<string, FailureWords>> = {
     type: 'validation-failure',
     words: 'presented a certificate that matches none of its TLSA records',
   },
+  [TLS_FAILURE_CODES.oldVersion]: { type: 'validation-failure', words: 'does not speak TLS 1.2 or newer' },
   CERT_HAS_EXPIRED: { type: 'certificate-expired', words: 'presented an expired certificate' },
   CERT_NOT_YET_VALID: { type: 'certificate-expired', words: 'presented a certificate that is not valid yet' },
   ERR_TLS_CERT_ALTNAME_INVALID: {

@@ -13,6 +13,11 @@ import { lookUpDestinations, toDay } from './session-counts.ts'
 /** A report is dropped when its day ended this long ago. */
 const MAX_AGE_DAYS = 2
 const CONCURRENT_REPORTS = 8
+/**
+ * Reports of one run to the same destination; further ones are dropped. Anyone can name a stranger's address in the
+ * records of thousands of domains.
+ */
+const MAX_REPORTS_PER_DESTINATION = 100
 const POST_TIMEOUT_MS = seconds(20)
 
 const sql = prepareStatements((db) => ({
@@ -33,8 +38,9 @@ export async function sendTlsReports(app: App, ending: AbortSignal): Promise<voi
   await app.commit.write((tx) => sql(tx.db).purge.run(today - MAX_AGE_DAYS, today + 1))
   if (!app.config.tlsReports) return
   const due = sql(app.db).due.all(today)
+  const sent = new Map<string, number>()
   for (let from = 0; from < due.length && !ending.aborted; from += CONCURRENT_REPORTS)
-    await Promise.all(due.slice(from, from + CONCURRENT_REPORTS).map((report) => sendReport(app, report)))
+    await Promise.all(due.slice(from, from + CONCURRENT_REPORTS).map((report) => sendReport(app, report, sent)))
 }
 
 interface ReportKey {
@@ -43,7 +49,7 @@ interface ReportKey {
 }
 
 /** Sends a report to the destinations of its domain; one of them is enough. Never rejects, except when storage fails. */
-async function sendReport(app: App, key: ReportKey): Promise<void> {
+async function sendReport(app: App, key: ReportKey, sent: Map<string, number>): Promise<void> {
   const { day, domain } = key
   const destinations = await lookUpDestinations(app.resolver, domain)
   if (destinations === 'unknown') return
@@ -51,6 +57,13 @@ async function sendReport(app: App, key: ReportKey): Promise<void> {
   const packed = Bun.gzipSync(new TextEncoder().encode(JSON.stringify(report)))
   let isDone = destinations.length === 0
   for (const destination of destinations) {
+    const name = destination.kind === 'mail' ? destination.address.toLowerCase() : new URL(destination.url).host
+    const count = sent.get(name) ?? 0
+    sent.set(name, count + 1)
+    if (count >= MAX_REPORTS_PER_DESTINATION) {
+      isDone = true
+      continue
+    }
     const problem = await sendTo(app, destination, { ...key, id: report['report-id'], packed })
     if (problem === undefined) isDone = true
     else app.log.info({ domain, day, destination, reason: problem }, 'TLS report not sent')

@@ -8,23 +8,29 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { days, minutes } from '#platform/units.ts'
+import { days, minutes, seconds } from '#platform/units.ts'
 import { parseTlsReportRecord } from '#protocols/aggregate-reports/tls-record.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
-import { type DomainPolicy, findReportedFailure, toReportedPolicy } from './domain-policy.ts'
+import { type DomainPolicy, findReportedFailure, type ReportedPolicy, toReportedPolicy } from './domain-policy.ts'
 import type { TlsResult } from './tls-result.ts'
 
 const FLUSH_INTERVAL_MS = minutes(1)
 /** Different counts in memory; a session that would add another one is not counted. */
-const MAX_PENDING = 20_000
+const MAX_PENDING = 10_000
 /** Domains whose wish for reports is known. */
 const MAX_KNOWN_DOMAINS = 20_000
 const KNOWN_MS = days(1)
+/** How long a domain whose DNS fails is not asked again; its sessions are not counted meanwhile. */
+const FAILED_LOOKUP_MS = minutes(5)
 const CONCURRENT_LOOKUPS = 32
+/** Domains that are not asked within this time are asked at the next flush. */
+const MAX_LOOKUPS_MS = seconds(30)
 /** Rows of one domain and day. Further failures are counted without their details, in a few more rows. */
-const MAX_DETAILED_ROWS = 100
-const MAX_ROWS_PER_DOMAIN = 130
-const MAX_ROWS = 200_000
+const MAX_DETAILED_ROWS = 50
+const MAX_ROWS_PER_DOMAIN = 70
+const MAX_ROWS = 50_000
+/** A longer policy is stored without its text. */
+const MAX_POLICY_LENGTH = 4096
 
 /** Days since the epoch, UTC. */
 export const toDay = (at: Millis): number => Math.floor(at / days(1))
@@ -54,7 +60,7 @@ const sql = prepareStatements((db) => ({
 
 export class SessionCounts {
   readonly #app: App
-  #pending = new Map<string, Count>()
+  readonly #pending = new Map<string, Count>()
   /** Until when each domain is known to want reports, or not. */
   readonly #wishes = new Map<string, { readonly isWanted: boolean; readonly until: Millis }>()
   #loop: DueLoop | undefined
@@ -69,8 +75,8 @@ export class SessionCounts {
       name: 'TLS session counts',
       clock,
       log,
-      step: async () => {
-        await this.flush()
+      step: async (ending) => {
+        await this.#flush(ending)
         return clock.now() + FLUSH_INTERVAL_MS
       },
     })
@@ -80,7 +86,7 @@ export class SessionCounts {
   async stop(): Promise<void> {
     await this.#loop?.stop()
     this.#loop = undefined
-    await this.#store(this.#takePending().filter(({ domain }) => this.#findWish(domain) === true))
+    await this.#store([...this.#pending.values()].filter(({ domain }) => this.#findWish(domain) === true))
   }
 
   /** Counts one session, or one attempt to open it. */
@@ -88,7 +94,7 @@ export class SessionCounts {
     const { domain } = policy
     if (this.#findWish(domain) === false) return
     const day = toDay(this.#app.clock.now())
-    const reported = JSON.stringify(toReportedPolicy(policy, result.host))
+    const reported = formatPolicy(toReportedPolicy(policy, result.host))
     const type = findReportedFailure(policy, result)
     const failure = type === undefined ? '' : JSON.stringify(describeFailure(type, result))
     const key = `${day} ${domain} ${reported} ${failure}`
@@ -100,21 +106,35 @@ export class SessionCounts {
     }
   }
 
-  /** Stores all counts of domains that want reports, and drops the others. */
-  async flush(): Promise<void> {
-    const counts = this.#takePending()
-    const unknown = [...new Set(counts.map(({ domain }) => domain))].filter(
-      (domain) => this.#findWish(domain) === undefined,
-    )
-    for (let from = 0; from < unknown.length; from += CONCURRENT_LOOKUPS)
-      await Promise.all(unknown.slice(from, from + CONCURRENT_LOOKUPS).map((domain) => this.#askWish(domain)))
-    await this.#store(counts.filter(({ domain }) => this.#findWish(domain) === true))
+  /** Stores the counts of domains that want reports, and drops those of the others. */
+  async #flush(ending: AbortSignal): Promise<void> {
+    await this.#askWishes(ending)
+    const wanted: Count[] = []
+    for (const [key, count] of this.#pending) {
+      const isWanted = this.#findWish(count.domain)
+      if (isWanted === undefined) continue
+      this.#pending.delete(key)
+      if (isWanted) wanted.push(count)
+    }
+    await this.#store(wanted)
   }
 
-  #takePending(): Count[] {
-    const counts = [...this.#pending.values()]
-    this.#pending = new Map()
-    return counts
+  /** Asks DNS which of the counted domains want reports, for a limited time. */
+  async #askWishes(ending: AbortSignal): Promise<void> {
+    const { clock } = this.#app
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+    const unknown = new Set<string>()
+    for (const { domain } of this.#pending.values()) if (this.#findWish(domain) === undefined) unknown.add(domain)
+    const until = clock.monotonicMs() + MAX_LOOKUPS_MS
+    const domains = [...unknown]
+    const onEnding = () => end()
+    ending.addEventListener('abort', onEnding)
+    for (let from = 0; from < domains.length && !ending.aborted; from += CONCURRENT_LOOKUPS) {
+      if (clock.monotonicMs() > until) break
+      const batch = domains.slice(from, from + CONCURRENT_LOOKUPS).map((domain) => this.#askWish(domain))
+      await Promise.race([Promise.all(batch), ended])
+    }
+    ending.removeEventListener('abort', onEnding)
   }
 
   #findWish(domain: string): boolean | undefined {
@@ -124,12 +144,12 @@ export class SessionCounts {
 
   async #askWish(domain: string): Promise<void> {
     const destinations = await lookUpDestinations(this.#app.resolver, domain)
-    // While DNS fails, the domain is asked again at the next flush; these counts are lost.
-    if (destinations === 'unknown') return
+    const isWanted = destinations !== 'unknown' && destinations.length > 0
+    const until = this.#app.clock.now() + (destinations === 'unknown' ? FAILED_LOOKUP_MS : KNOWN_MS)
     const oldest = this.#wishes.keys().next().value
     if (this.#wishes.size >= MAX_KNOWN_DOMAINS && oldest !== undefined) this.#wishes.delete(oldest)
     this.#wishes.delete(domain)
-    this.#wishes.set(domain, { isWanted: destinations.length > 0, until: this.#app.clock.now() + KNOWN_MS })
+    this.#wishes.set(domain, { isWanted, until })
   }
 
   async #store(counts: readonly Count[]): Promise<void> {
@@ -145,6 +165,12 @@ function addCount(tx: Tx, { day, domain, policy, failure, failureType, sessions 
   const rows = ofDomain.get(day, domain)?.n ?? 0
   if (rows >= MAX_ROWS_PER_DOMAIN || (rows === 0 && (total.get()?.n ?? 0) >= MAX_ROWS)) return
   add.run(day, domain, policy, rows < MAX_DETAILED_ROWS ? failure : failureType, sessions)
+}
+
+function formatPolicy(policy: ReportedPolicy): string {
+  const text = JSON.stringify(policy)
+  if (text.length <= MAX_POLICY_LENGTH) return text
+  return JSON.stringify({ 'policy-type': policy['policy-type'], 'policy-domain': policy['policy-domain'] })
 }
 
 /** RFC 8460 §4.4: an element of `failure-details`, without its count. */

@@ -183,3 +183,23 @@ describe('sessions', () => {
     expect(readRows(flow).map(({ day }) => day)).toEqual([today - 2, today])
   })
 })
+
+test('a destination gets at most 100 reports of one run', async () => {
+  const clock = new ManualClock(START)
+  await using reports = await startHttpsReceiver({ names: ['reports.test'] })
+  const domains = Array.from({ length: 105 }, (_, i) => `d${i}.test`)
+  const rua = reports.url('reports.test')
+  const zone = Object.fromEntries(
+    domains.map((domain) => [`_smtp._tls.${domain}`, { TXT: [`v=TLSRPTv1; rua=${rua}`] }]),
+  )
+  await using flow = await startMailFlow({
+    clock,
+    zone: { ...zone, 'reports.test': { A: ['127.0.0.1'] } },
+    settings: { TASSIS_EXTRA_CA_FILE: reports.caFile },
+  })
+  for (const domain of domains)
+    flow.app.db.run("INSERT INTO tls_session_counts VALUES (?, ?, '{}', '', 1)", [toDay(START) - 1, domain])
+  await sendTlsReports(flow.app, NEVER)
+  expect(reports.requests).toHaveLength(100)
+  expect(readRows(flow)).toEqual([])
+})
