@@ -178,9 +178,8 @@ export class Connections {
       return
     }
     const waiting = this.#idle.get(site) ?? []
-    const { tlsFailures: _, ...session } = connection.session
     const idle: IdleConnection = {
-      connection: { ...connection, session: { ...session, isReused: true } },
+      connection,
       timer: this.#clock.after(this.#settings.connectionIdleMs, () => {
         const rest = (this.#idle.get(site) ?? []).filter((other) => other !== idle)
         if (rest.length > 0) this.#idle.set(site, rest)

@@ -58,7 +58,7 @@ export class TransportSecurity {
 
   /** Whether the DNS servers are trusted and validate DNSSEC. A failed test is repeated from time to time. */
   isDaneOn(): Promise<boolean> {
-    const { clock, config, resolver } = this.#app
+    const { clock, config, log, resolver } = this.#app
     if (config.dane === 'off') return Promise.resolve(false)
     const now = clock.now()
     if (this.#selfTest && (this.#hasPassed || Math.abs(now - this.#testedAt) < SELF_TEST_INTERVAL_MS))
@@ -66,6 +66,9 @@ export class TransportSecurity {
     this.#testedAt = now
     this.#selfTest = resolver.isValidating().then((hasPassed) => {
       this.#hasPassed = hasPassed
+      if (hasPassed) log.info('DANE is on: the DNS servers validate DNSSEC')
+      else if (config.dane === 'on')
+        log.warn('DANE is off: the DNS servers do not validate DNSSEC, or do not answer; use servers that do')
       return hasPassed
     })
     return this.#selfTest
