@@ -35,9 +35,18 @@ interface Mismatch {
   readonly message: string
 }
 
+const UNREADABLE: Mismatch = {
+  code: 'CERT_UNREADABLE',
+  message: 'The certificate of the server, or of its authority, cannot be read',
+}
+const MISMATCH: Mismatch = {
+  code: TLS_FAILURE_CODES.tlsaMismatch,
+  message: 'The certificate matches none of the TLSA records',
+}
+
 /**
  * Why a chain matches no record; undefined when it matches one. With usage 3, neither the name nor the dates of the
- * certificate matter (RFC 7672 §3.1.1); with usage 2, both do.
+ * certificate matter (RFC 7672 §3.1.1); with usage 2, both do. Never throws.
  * @param chain certificates in DER: the server's own first, then the issuer of each
  * @param now milliseconds since the epoch
  */
@@ -47,19 +56,23 @@ export function findTlsaMismatch(
   host: string,
   now: number,
 ): Mismatch | undefined {
-  let certificates: X509Certificate[]
   try {
-    certificates = chain.map((der) => new X509Certificate(der))
+    const certificates = chain.map((der) => new X509Certificate(der))
+    const [own] = certificates
+    if (!own) return MISMATCH
+    if (records.some((record) => record.usage === DANE_EE && matches(own, record))) return undefined
+    return findAnchorMismatch(certificates, own, { records, host, now })
   } catch {
-    return { code: 'CERT_UNREADABLE', message: 'The certificate of the server cannot be read' }
+    // Certificates with keys or fields that OpenSSL does not know.
+    return UNREADABLE
   }
-  const [own] = certificates
-  const mismatch: Mismatch = {
-    code: TLS_FAILURE_CODES.tlsaMismatch,
-    message: 'The certificate matches none of the TLSA records',
-  }
-  if (!own) return mismatch
-  if (records.some((record) => record.usage === DANE_EE && matches(own, record))) return undefined
+}
+
+function findAnchorMismatch(
+  certificates: readonly X509Certificate[],
+  own: X509Certificate,
+  { records, host, now }: { readonly records: readonly TlsaRecord[]; readonly host: string; readonly now: number },
+): Mismatch | undefined {
   const anchors = records.filter(({ usage }) => usage === DANE_TA)
   for (let at = 1; at < certificates.length && isIssuedBy(certificates, at); at++) {
     const authority = certificates[at]
@@ -72,7 +85,7 @@ export function findTlsaMismatch(
     if (own.checkHost(host) !== undefined) return undefined
     return { code: 'ERR_TLS_CERT_ALTNAME_INVALID', message: 'The certificate is for another name' }
   }
-  return mismatch
+  return MISMATCH
 }
 
 function matches(certificate: X509Certificate, { selector, matchingType, data }: TlsaRecord): boolean {
