@@ -25,9 +25,17 @@ import type { routeLane } from './route.ts'
 /** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
 
-export type ClaimedRecipients = ReturnType<typeof claimDue>
+/** A recipient that was claimed for an attempt. */
+export interface ClaimedRecipient {
+  readonly recipientId: number
+  readonly emailId: number
+  /** Number of the attempt, from 1. */
+  readonly attempt: number
+  readonly mail: ClaimedMail
+}
 
-interface Recipient {
+/** What decides whether a recipient may get the email. */
+export interface ClaimedMail {
   readonly accountId: number
   readonly address: string
   readonly transactional: number
@@ -38,7 +46,7 @@ interface Recipient {
 }
 
 const sql = prepareStatements((db) => ({
-  recipient: db.prepare<Recipient, [number]>(
+  recipient: db.prepare<ClaimedMail, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
      quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
@@ -65,15 +73,25 @@ export function claimLane(
   tx: Tx,
   lane: string,
   { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
-): ClaimedRecipients {
+): ClaimedRecipient[] {
   const sendingBlocks = new Map<number, string | undefined>()
-  return claimDue(tx, lane, {
+  const mailOf = new Map<number, ClaimedMail>()
+  const claimed = claimDue(tx, lane, {
     now,
     eventTime: app.eventTime(),
     limit,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
-    tryEnd: (recipient) => holdOrReject(app, tx, recipient, sendingBlocks),
+    tryEnd: (recipient) => {
+      const mail = sql(tx.db).recipient.get(recipient.recipientId)
+      if (!mail) return false
+      mailOf.set(recipient.recipientId, mail)
+      return holdOrReject(app, tx, recipient, mail, sendingBlocks)
+    },
     ...(dueSince !== undefined && { dueSince }),
+  })
+  return claimed.flatMap((recipient) => {
+    const mail = mailOf.get(recipient.recipientId)
+    return mail ? [{ ...recipient, mail }] : []
   })
 }
 
@@ -86,10 +104,9 @@ function holdOrReject(
   app: App,
   tx: Tx,
   at: { recipientId: number; emailId: number },
+  recipient: ClaimedMail,
   sendingBlocks: Map<number, string | undefined>,
 ): boolean {
-  const recipient = sql(tx.db).recipient.get(at.recipientId)
-  if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
   if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
   if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
@@ -104,12 +121,9 @@ function holdOrReject(
 }
 
 /** Whether a recipient was suppressed since it was claimed. */
-export function isSuppressed(db: Database, recipientId: number): boolean {
-  const recipient = sql(db).recipient.get(recipientId)
-  return recipient !== null && findSuppression(db, recipient) !== undefined
-}
+export const isSuppressed = (db: Database, mail: ClaimedMail): boolean => findSuppression(db, mail) !== undefined
 
-const findSuppression = (db: Database, recipient: Recipient): { reason: string } | undefined =>
+const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string } | undefined =>
   suppressionOf(db, {
     ...recipient,
     transactional: recipient.transactional === 1,
@@ -145,12 +159,13 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           kind: 'bounced',
           bounceType: 'hard',
           category: unroutable.category,
+          rule: 'no-route',
           reply: unroutable.text,
           // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
           // exist now may exist tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
-      : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
+      : { kind: 'deferred', category: unroutable.category, rule: 'no-route', reason: unroutable.text, reply: undefined }
   // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
   // would stay in delivery until the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
@@ -201,7 +216,14 @@ function expireHeld(
   // schedule has attempts.
   if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
-  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
+  const verdict: Verdict = {
+    kind: 'deferred',
+    category: 'connection_failure',
+    rule: 'site-backoff',
+    reason,
+    reply: undefined,
+    siteFailures,
+  }
   for (const claimed of claimLane(app, tx, lane, { limit: HELD_BATCH_SIZE, now, dueSince }))
     writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

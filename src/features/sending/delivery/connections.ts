@@ -1,10 +1,11 @@
 /**
- * @module SMTP connections of a Worker by receiving site: opens, reuses and closes them. Never sends a message itself.
+ * @module Opens SMTP sessions: dials the addresses of a route until one accepts the connection. Never sends a message
+ * and never reuses a session; `session-pool` does that.
  */
 import { isIPv6 } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
-import type { Clock, Timer } from '#platform/clock.ts'
+import type { Clock } from '#platform/clock.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
@@ -16,6 +17,8 @@ import type { AttemptResult, AttemptSession, Route, RouteHost, WorkerSettings } 
 export interface Connection {
   readonly client: SmtpClient
   readonly session: AttemptSession
+  /** By the monotonic clock of the Worker. */
+  readonly openedAtMs: number
   /** Whether the session carried a message before; the server may have closed it since then. */
   readonly isReused: boolean
 }
@@ -23,11 +26,6 @@ export interface Connection {
 export type OpenResult =
   | { readonly kind: 'open'; readonly connection: Connection }
   | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' }>
-
-interface IdleConnection {
-  readonly connection: Connection
-  readonly timer: Timer
-}
 
 /** The failure of sessions whose attempt took too long. */
 export const ATTEMPT_TIMEOUT: SmtpFailure = {
@@ -45,14 +43,10 @@ export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
   readonly address: string
 }
 
-/**
- * The SMTP sessions of one Worker. Idle sessions stay open for the next message of their site; `closeIdle` ends them.
- * Opens no session before it is needed.
- */
+/** Opens the SMTP sessions of one Worker. */
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings
-  readonly #idle = new Map<string, IdleConnection[]>()
   #nextOutboundIp = 0
   #secureContext: SecureContext | undefined
 
@@ -114,18 +108,11 @@ export class Connections {
     }
     if (result.kind !== 'connected') return result
     const { client } = result
-    return { client, session: toAttemptSession(client, target, tls, handshakeFailure), isReused: false }
-  }
-
-  /** An idle session of the site; undefined when there is none. */
-  reuse(site: string): Connection | undefined {
-    const waiting = this.#idle.get(site)
-    for (;;) {
-      const idle = waiting?.pop()
-      if (!idle) return undefined
-      idle.timer.cancel()
-      if (idle.connection.client.isUsable) return { ...idle.connection, isReused: true }
-      idle.connection.client.destroy()
+    return {
+      client,
+      session: toAttemptSession(client, target, tls, handshakeFailure),
+      openedAtMs: this.#clock.monotonicMs(),
+      isReused: false,
     }
   }
 
@@ -164,42 +151,6 @@ export class Connections {
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
-  }
-
-  /** Keeps a session for the site's next message, or ends the session if it cannot or must not carry more messages. */
-  release(site: string, connection: Connection): void {
-    const { client } = connection
-    if (
-      !client.isUsable ||
-      client.transactionCount >= this.#settings.messagesPerConnection ||
-      this.#settings.connectionIdleMs === 0
-    ) {
-      void client.quit()
-      return
-    }
-    const waiting = this.#idle.get(site) ?? []
-    const idle: IdleConnection = {
-      connection,
-      timer: this.#clock.after(this.#settings.connectionIdleMs, () => {
-        const rest = (this.#idle.get(site) ?? []).filter((other) => other !== idle)
-        if (rest.length > 0) this.#idle.set(site, rest)
-        else this.#idle.delete(site)
-        void client.quit()
-      }),
-    }
-    waiting.push(idle)
-    this.#idle.set(site, waiting)
-  }
-
-  /** Ends all idle sessions. */
-  closeIdle(): void {
-    for (const waiting of this.#idle.values()) {
-      for (const { connection, timer } of waiting) {
-        timer.cancel()
-        void connection.client.quit()
-      }
-    }
-    this.#idle.clear()
   }
 }
 

@@ -11,6 +11,7 @@ import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
+import type { SessionPool } from './session-pool.ts'
 
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
@@ -83,6 +84,7 @@ export async function transmit(
   job: DeliverJob,
   message: readonly Uint8Array[],
   connections: Connections,
+  sessions: SessionPool,
   { beforeBody, signal }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
@@ -90,9 +92,10 @@ export async function transmit(
   const rejectingHosts = new Set<string>()
   let rejection: Attempt | undefined
   let next = 0
-  let connection = connections.reuse(route.site)
+  let connection = sessions.reuse(route.site)
   for (;;) {
     if (!connection) {
+      await sessions.makeRoom()
       const opened = await connections.open(route, next, rejectingHosts, signal)
       next = opened.next
       if (opened.kind !== 'open') {
@@ -114,8 +117,8 @@ export async function transmit(
       signal.removeEventListener('abort', close)
       // This host was tried only after another one had rejected the message. The session ends, because the messages
       // that follow must go to the hosts in order of preference (RFC 5321 §5.1).
-      if (rejection) void client.quit()
-      else connections.release(route.site, connection)
+      if (rejection) sessions.close(connection)
+      else sessions.release(route.site, connection)
     }
     const attempt = { result, session: isReused ? toReusedSession(session) : session }
     // Servers end sessions that were idle or carried many messages; that is not a failure of the host.
@@ -128,7 +131,7 @@ export async function transmit(
     if (signal.aborted || !(result.kind === 'lost' || isTemporaryRejection(result))) return attempt
     const hasNext = targets.slice(next).some(({ host }) => !rejectingHosts.has(host))
     if (!(isStaleSession || hasNext) || rejectingHosts.size >= MAX_REJECTING_HOSTS) return rejection ?? attempt
-    connection = rejection ? undefined : connections.reuse(route.site)
+    connection = rejection ? undefined : sessions.reuse(route.site)
   }
 }
 

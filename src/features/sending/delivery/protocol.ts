@@ -14,12 +14,24 @@ export interface WorkerSettings {
   readonly contentFolder: string
   readonly ehloName: string
   readonly outboundIps: readonly string[]
-  readonly connectionsPerSite: number
-  readonly messagesPerConnection: number
-  readonly connectionIdleMs: number
   /** Trusted certificate authorities in PEM; absent: those of the system. */
   readonly authorities?: readonly string[] | undefined
   readonly tracking: TrackingSettings
+}
+
+/** Limits of the connections of one Worker to the sites that share them. */
+export interface ConnectionLimits {
+  /** What the limits count for, such as a site. */
+  readonly key: string
+  /** This Worker's share of the connections, in use or idle. */
+  readonly connections: number
+  /** Bulk mail may start another message only while fewer than this many connections are in use. */
+  readonly bulkConnections: number
+  readonly messagesPerConnection: number
+  /** How long a session is used at most. */
+  readonly maxAgeMs: number
+  /** How long a session stays open for the next message to its site. */
+  readonly idleMs: number
 }
 
 /** Settings that all tracked messages share. */
@@ -87,10 +99,18 @@ export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
   /**
-   * Accounts (`owner`) take turns at a site. Bulk mail comes after all other mail, and leaves some connections of the
-   * site free for other mail.
+   * Accounts (`owner`) take turns at the connections that `limits` allow. Bulk mail comes after all other mail, and
+   * leaves some of the connections free for other mail.
    */
-  | { readonly type: 'start'; readonly job: DeliverJob; readonly owner: number; readonly isBulk: boolean }
+  | {
+      readonly type: 'start'
+      readonly job: DeliverJob
+      readonly owner: number
+      readonly isBulk: boolean
+      readonly limits: ConnectionLimits
+    }
+  /** Changes the limits of connections that may be open here. */
+  | { readonly type: 'limits'; readonly limits: ConnectionLimits }
   /**
    * `ok`: `delivery_started_at` is durable, so the first octet of the message may be sent. Otherwise nothing may be
    * sent.

@@ -18,11 +18,12 @@ import { TransportSecurity } from '#features/sending/transport-security/transpor
 import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
+import { readSnapshot } from '#platform/db/open.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type ClaimedRecipients, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { type ClaimedRecipient, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -33,11 +34,13 @@ import type { AttemptResult, AttemptSession, FromWorker, Route } from './protoco
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
+import { ReplyAlerts } from './reply-alerts.ts'
 import { type CaptureAddress, type RouteResult, routeLane } from './route.ts'
 import { findSiteRejection } from './site-rejection.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
+import { MAX_SESSION_AGE_MS, type TotalLimits } from './worker-shares.ts'
 
 /** The reason of a lane whose mail is not due yet. */
 export const NOT_DUE_REASON = 'waits for its time'
@@ -76,6 +79,7 @@ export class DeliveryScheduler {
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
   readonly #security: TransportSecurity
+  readonly #alerts: ReplyAlerts
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -92,6 +96,7 @@ export class DeliveryScheduler {
     this.#capture = capture
     this.#jobs = new JobBuilder(app)
     this.#security = new TransportSecurity(app)
+    this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -122,7 +127,11 @@ export class DeliveryScheduler {
         const { lane, worker } = attempt
         attempt.sentToWorkerAt = clock.now()
         attempt.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
-        this.#pool?.start(worker, prepared, { owner: this.#ownerOf(accountOfLane(lane)), isBulk: isBulkLane(lane) })
+        this.#pool?.start(worker, prepared, {
+          owner: this.#ownerOf(accountOfLane(lane)),
+          isBulk: isBulkLane(lane),
+          limits: attempt.limits,
+        })
         this.#renderQueue.leave(attempt)
       },
       isBulk: (attempt) => isBulkLane(attempt.lane),
@@ -143,15 +152,12 @@ export class DeliveryScheduler {
         contentFolder: join(config.dataDir, 'content'),
         ehloName: config.hostname,
         outboundIps: config.outboundIps,
-        connectionsPerSite: config.connectionsPerSite,
-        messagesPerConnection: config.messagesPerConnection,
-        connectionIdleMs: seconds(config.connectionIdleSeconds),
         authorities: readCertificateAuthorities(config),
         tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
       log,
-      onMessage: (_, message) => this.#onMessage(message),
+      onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
     this.#security.start()
@@ -287,12 +293,13 @@ export class DeliveryScheduler {
     const limit = countDue(this.#app.db, lane.name, now, max)
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     this.#sites.acquireSlots(destination, limit, lane.name)
-    let claimed: ClaimedRecipients = []
+    let claimed: ClaimedRecipient[] = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
     }
+    const limits = this.#limitsOf(route)
     const attempts = claimed.map(
       (recipient): InFlightAttempt => ({
         ...recipient,
@@ -301,13 +308,17 @@ export class DeliveryScheduler {
         destination,
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
-        worker: this.#pool?.workerOf(route.site) ?? 0,
+        limits,
+        worker: this.#pool?.assign(limits, isBulkLane(lane.name)) ?? 0,
         settling: undefined,
         tlsPolicy: policy,
       }),
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
-    for (const attempt of attempts) this.#startJob(attempt, route)
+    // One snapshot, because each read outside of it would acquire the lock of the database again.
+    readSnapshot(this.#app.db, () => {
+      for (const attempt of attempts) this.#startJob(attempt, route)
+    })
     this.#watchSlowAttempts()
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
@@ -338,9 +349,21 @@ export class DeliveryScheduler {
     return true
   }
 
+  /** The limits of the connections for a route, over all Workers. */
+  #limitsOf({ site }: Route): TotalLimits {
+    const { connectionsPerSite, messagesPerConnection, connectionIdleSeconds } = this.#app.config
+    return {
+      key: site,
+      connections: connectionsPerSite,
+      messagesPerConnection,
+      maxAgeMs: MAX_SESSION_AGE_MS,
+      idleMs: seconds(connectionIdleSeconds),
+    }
+  }
+
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
-      const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
+      const built = this.#jobs.build(attempt, attempt.mail.address, route)
       if ('isTlsReport' in built) attempt.tlsPolicy = undefined
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
@@ -390,11 +413,13 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }
 
-  #onMessage(message: FromWorker): void {
-    const attempt = this.#attempts.findUnsettled(message.recipientId)
-    if (!attempt) return
-    if (message.type === 'begin') void this.#attempts.begin(attempt)
-    else this.#onOutcome(attempt, message)
+  #onMessages(messages: readonly FromWorker[]): void {
+    for (const message of messages) {
+      const attempt = this.#attempts.findUnsettled(message.recipientId)
+      if (!attempt) continue
+      if (message.type === 'begin') this.#attempts.begin(attempt)
+      else this.#onOutcome(attempt, message)
+    }
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
@@ -410,6 +435,7 @@ export class DeliveryScheduler {
         : attemptVerdict
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
+    this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: undefined, session })
     void this.#attempts.settle(attempt, verdict, session)
   }
 
@@ -466,6 +492,7 @@ export class DeliveryScheduler {
   #releaseResources(attempt: InFlightAttempt): void {
     this.#renderQueue.leave(attempt)
     this.#memoryQueue.release(attempt)
+    this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
@@ -536,6 +563,7 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
     ? {
         kind: 'deferred',
         category: 'unknown',
+        rule: 'worker-ended',
         reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }

@@ -1,0 +1,1 @@
+ALTER TABLE `accounts` ADD `events_read_at` integer;
