@@ -9,17 +9,16 @@ import type { App } from '#features/core/app/app.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
-import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
+import { claimDue } from '#features/sending/queue/queue.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { minutes } from '#platform/units.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
-import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.ts'
+import { computeRetryDelayMs } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
 /** Why a lane has no route. */
@@ -59,20 +58,19 @@ export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
 )
 /** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
-const HELD_BATCH_SIZE = 200
 /** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
 
 /**
  * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those that were first due at or before
- * that time. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
+ * that time; with `canLeave`, only those for whose last sending address it returns true. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
  * more are due.
  */
 export function claimLane(
   app: App,
   tx: Tx,
   lane: string,
-  { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
+  { limit, now, dueSince, canLeave }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave'>,
 ): ClaimedRecipient[] {
   const sendingBlocks = new Map<number, string | undefined>()
   const mailOf = new Map<number, ClaimedMail>()
@@ -88,6 +86,7 @@ export function claimLane(
       return holdOrReject(app, tx, recipient, mail, sendingBlocks)
     },
     ...(dueSince !== undefined && { dueSince }),
+    ...(canLeave && { canLeave }),
   })
   return claimed.flatMap((recipient) => {
     const mail = mailOf.get(recipient.recipientId)
@@ -129,6 +128,17 @@ const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string
     transactional: recipient.transactional === 1,
     listId: recipient.listId ?? undefined,
   })
+
+/** Holds a waiting recipient whose account is blocked; the cache is that of one transaction. False when it may wait on. */
+export function tryHoldForAccount(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  sendingBlocks: Map<number, string | undefined>,
+): boolean {
+  const recipient = sql(tx.db).recipient.get(at.recipientId)
+  return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
+}
 
 /**
  * Holds a recipient whose account is blocked. False when the account may send, or when the recipient is not waiting.
@@ -175,55 +185,4 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
   })
   for (const { recipientId, emailId } of settled)
     app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
-}
-
-/** Holds a batch of due recipients of a lane until the backoff of the lane's site ends. Records an event for each. */
-export async function holdLane(
-  app: App,
-  lane: string,
-  { now, until, reason, siteFailures }: { now: Millis; until: Millis; reason: string; siteFailures: number },
-): Promise<void> {
-  const held = await app.commit.writeFromReserve((tx) => {
-    expireHeld(app, tx, lane, { now, reason, siteFailures })
-    const sendingBlocks = new Map<number, string | undefined>()
-    const tryHold = (at: { recipientId: number; emailId: number }): boolean => {
-      const recipient = sql(tx.db).recipient.get(at.recipientId)
-      return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
-    }
-    return deferDue(tx, lane, {
-      now,
-      eventTime: app.eventTime(),
-      until,
-      reason,
-      limit: HELD_BATCH_SIZE,
-      tryHold: tryHold,
-    })
-  })
-  if (held > 0) app.log.info({ lane, recipients: held, reason, until: new Date(until).toISOString() }, 'held')
-}
-
-/**
- * Expires mail that is too old. The failures of a site count as attempts for all recipients that wait for the site. If
- * only the attempts of a recipient counted, recipients at a dead site would outlive their expiry by days.
- */
-function expireHeld(
-  app: App,
-  tx: Tx,
-  lane: string,
-  { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
-): void {
-  // A fast clock makes all mail look old. Therefore mail expires only when the site has failed as often as the retry
-  // schedule has attempts.
-  if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
-  const dueSince = now - hours(app.config.retryExpiryHours)
-  const verdict: Verdict = {
-    kind: 'deferred',
-    category: 'connection_failure',
-    rule: 'site-backoff',
-    reason,
-    reply: undefined,
-    siteFailures,
-  }
-  for (const claimed of claimLane(app, tx, lane, { limit: HELD_BATCH_SIZE, now, dueSince }))
-    writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

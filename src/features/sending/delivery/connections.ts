@@ -11,7 +11,7 @@ import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
-import type { AttemptResult, AttemptSession, Route, RouteHost, WorkerSettings } from './protocol.ts'
+import type { AttemptResult, AttemptSession, OutboundSource, Route, RouteHost, WorkerSettings } from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
 export interface Connection {
@@ -47,7 +47,7 @@ export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings
-  #nextOutboundIp = 0
+  #nextSource = 0
   #secureContext: SecureContext | undefined
 
   constructor(clock: Clock, settings: WorkerSettings) {
@@ -55,9 +55,12 @@ export class Connections {
     this.#settings = settings
   }
 
-  #localAddressFor(address: string): string | undefined {
-    const usable = this.#settings.outboundIps.filter((ip) => isIPv6(ip) === isIPv6(address))
-    return usable.length === 0 ? undefined : usable[this.#nextOutboundIp++ % usable.length]
+  /** The source of the route, or another one of the address's family; undefined when the system chooses. */
+  #sourceFor({ source, fromOutboundIps }: Route, address: string): OutboundSource | undefined {
+    const isUsable = ({ ip }: OutboundSource) => isIPv6(ip) === isIPv6(address)
+    if (!fromOutboundIps || (source && isUsable(source))) return source
+    const usable = this.#settings.outboundSources.filter(isUsable)
+    return usable[this.#nextSource++ % usable.length]
   }
 
   #getSecureContext(): SecureContext | undefined {
@@ -73,19 +76,20 @@ export class Connections {
     tls: Route['tls'],
     signal: AbortSignal,
   ): Promise<ConnectResult> {
-    const localAddress = route.fromOutboundIps ? this.#localAddressFor(address) : undefined
+    const source = this.#sourceFor(route, address)
+    const isVerified = tls === 'implicit' || route.tls === 'required' || demand?.verifies === 'certificate'
     return connectSmtp({
       host,
       address,
       port: route.port,
-      ehloName: this.#settings.ehloName,
+      ehloName: source?.ehloName ?? this.#settings.ehloName,
       clock: this.#clock,
       abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
-      verifyCertificate: demand ? demand.verifies === 'certificate' : tls === 'required' || tls === 'implicit',
+      verifyCertificate: isVerified && !demand?.tlsa,
       tlsa: demand?.tlsa,
       secureContext: this.#getSecureContext(),
-      ...(localAddress !== undefined && { localAddress }),
+      ...(source && { localAddress: source.ip }),
       ...(route.auth && { auth: route.auth }),
     })
   }

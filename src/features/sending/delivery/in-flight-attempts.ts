@@ -22,6 +22,8 @@ export interface InFlightAttempt extends AttemptState {
   readonly mail: ClaimedMail
   readonly lane: string
   readonly destination: Destination
+  /** State of the pair of the destination when the attempt was claimed. */
+  readonly pairGeneration: number
   readonly limits: TotalLimits
   readonly worker: number
   /** Undefined until the attempt has memory and its message is rendered. */

@@ -13,7 +13,8 @@ import type { SmtpReply } from '#protocols/smtp/replies.ts'
 export interface WorkerSettings {
   readonly contentFolder: string
   readonly ehloName: string
-  readonly outboundIps: readonly string[]
+  /** For addresses of the family that the source of a route has not. */
+  readonly outboundSources: readonly OutboundSource[]
   /** Trusted certificate authorities in PEM; absent: those of the system. */
   readonly authorities?: readonly string[] | undefined
   readonly tracking: TrackingSettings
@@ -32,6 +33,12 @@ export interface ConnectionLimits {
   readonly maxAgeMs: number
   /** How long a session stays open for the next message to its site. */
   readonly idleMs: number
+}
+
+/** One of our outgoing addresses, and the name that it gives in EHLO. */
+export interface OutboundSource {
+  readonly ip: string
+  readonly ehloName: string
 }
 
 /** Settings that all tracked messages share. */
@@ -56,6 +63,8 @@ export interface Route {
   readonly port: number
   /** Whether to connect from `TASSIS_OUTBOUND_IPS`; false for the capture server, which is on this machine. */
   readonly fromOutboundIps: boolean
+  /** The address to connect from; undefined when the system chooses. */
+  readonly source?: OutboundSource
   /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
   readonly auth?: { readonly user: string; readonly password: string }

@@ -19,6 +19,8 @@ export interface WorkerPool {
    */
   assign(limits: TotalLimits, isBulk: boolean): number
   leave(worker: number, limits: TotalLimits): void
+  /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
+  setLimits(limits: TotalLimits): void
   post(worker: number, message: ToWorker): void
   /** Starts a job, after sending the key if the Worker does not have it yet. */
   start(
@@ -100,6 +102,10 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
       return shares.assign(limits.key, isBulk)
     },
     leave: (index, { key }) => shares.leave(key, index),
+    setLimits(limits) {
+      if (!shares.has(limits.key)) return
+      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+    },
     post,
     start(index, { job, privateKeyPem }, { limits, ...as }) {
       const { domainId } = job.dkim

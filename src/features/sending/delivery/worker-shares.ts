@@ -29,6 +29,11 @@ export class WorkerShares {
     this.#count = count
   }
 
+  /** Whether attempts with this key are in flight. */
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
   /** Stores the limits of a key. Returns the new limits of each Worker that has attempts, if they changed. */
   update(limits: TotalLimits): [worker: number, limits: ConnectionLimits][] {
     const shared = this.#keys.get(limits.key)

@@ -1,13 +1,13 @@
 /**
- * @module Decides which TLS a session to a mail host must have, from the policies of the provider, the domain (MTA-STS)
- * and the host (DANE). Pure.
+ * @module Decides which TLS a session to a mail host must have, from the policies of the domain (MTA-STS) and the host
+ * (DANE). Pure. The policy of a provider (`tls` in providers.toml) is that of the route.
  */
 import { isUsableTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
 import type { StsPolicy } from '#protocols/smtp/mta-sts.ts'
 
 /** What a session to a host must have; without it the mail is deferred, never sent in clear. */
 export interface TlsDemand {
-  readonly by: 'mta-sts' | 'dane' | 'required'
+  readonly by: 'mta-sts' | 'dane'
   /** What about the certificate is checked: its validity for the host, the TLSA records, or nothing. */
   readonly verifies: 'certificate' | 'tlsa' | 'nothing'
   /** The usable TLSA records. */
@@ -16,28 +16,22 @@ export interface TlsDemand {
   readonly words: string
 }
 
-/** The setting of a provider: TLS if offered, or TLS with a valid certificate. */
-export type ProviderTls = 'opportunistic' | 'required'
-
 export interface TlsPolicies {
   /** The recipient domain. */
   readonly domain: string
-  readonly provider?: ProviderTls | undefined
   readonly sts?: StsPolicy | undefined
   /** The TLSA records of the host, if DNSSEC protects them; undefined or empty when there are none. */
   readonly dane?: readonly TlsaRecord[] | undefined
 }
 
 /**
- * Returns what a session to one host must have; undefined: TLS if the host offers it. DANE comes before MTA-STS (RFC
+ * Returns what a session to one host must have; undefined: as the route's `tls` says. DANE comes before MTA-STS (RFC
  * 8461 §2). TLSA records that SMTP cannot use demand TLS without a check of the certificate (RFC 7672 §2.2).
  */
-export function chooseTlsPolicy({ domain, provider, sts, dane = [] }: TlsPolicies): TlsDemand | undefined {
+export function chooseTlsPolicy({ domain, sts, dane = [] }: TlsPolicies): TlsDemand | undefined {
   const tlsa = dane.filter(isUsableTlsa)
   if (tlsa.length > 0)
     return { by: 'dane', verifies: 'tlsa', tlsa, words: `${domain} demands TLS that matches its TLSA records (DANE)` }
-  if (provider === 'required')
-    return { by: 'required', verifies: 'certificate', words: `Mail to ${domain} requires verified TLS` }
   if (dane.length > 0) return { by: 'dane', verifies: 'nothing', words: `${domain} demands TLS (DANE)` }
   if (sts?.mode === 'enforce')
     return { by: 'mta-sts', verifies: 'certificate', words: `${domain} demands verified TLS (MTA-STS, enforce)` }
@@ -47,7 +41,6 @@ export function chooseTlsPolicy({ domain, provider, sts, dane = [] }: TlsPolicie
 const DEMAND_NAMES: Readonly<Record<TlsDemand['by'], string>> = {
   'mta-sts': 'MTA-STS',
   dane: 'DANE',
-  required: 'TLS required',
 }
 
 /**

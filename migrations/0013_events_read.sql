@@ -1,1 +1,0 @@
-ALTER TABLE `accounts` ADD `events_read_at` integer;
