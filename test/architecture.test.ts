@@ -27,6 +27,7 @@ const AREAS = {
     'broadcasts',
     'newsletters',
     'transport-security',
+    'simulator',
     'delivery',
   ],
   people: ['team', 'domain-notices', 'sub-accounts', 'billing'],

@@ -17,6 +17,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { minutes } from '#platform/units.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
+import { SMALL_MESSAGE_BYTES } from './memory-queue.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
 import { computeRetryDelayMs } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
@@ -33,7 +34,7 @@ export interface ClaimedRecipient {
   readonly mail: ClaimedMail
 }
 
-/** What decides whether a recipient may get the email. */
+/** What decides whether a recipient may get the email, and which Worker sends it. */
 export interface ClaimedMail {
   readonly accountId: number
   readonly address: string
@@ -42,12 +43,15 @@ export interface ClaimedMail {
   readonly listId: number | null
   readonly broadcastId: number | null
   readonly quotaMonth: number | null
+  /** 1: the email has a large body, and other recipients with the same. */
+  readonly sharesLargeBody: number
 }
 
 const sql = prepareStatements((db) => ({
   recipient: db.prepare<ClaimedMail, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
-     quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
+     quota_month AS quotaMonth, size_bytes > ${SMALL_MESSAGE_BYTES} AND recipient_count > 1 AND broadcast_id IS NULL AS sharesLargeBody
+     FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
   broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
 }))

@@ -11,7 +11,15 @@ import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
-import type { AttemptResult, AttemptSession, OutboundSource, Route, RouteHost, WorkerSettings } from './protocol.ts'
+import type {
+  AddressFailure,
+  AttemptResult,
+  AttemptSession,
+  OutboundSource,
+  Route,
+  RouteHost,
+  WorkerSettings,
+} from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
 export interface Connection {
@@ -47,12 +55,14 @@ export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings
+  readonly #onAddressFailed: (failure: AddressFailure) => void
   #nextSource = 0
   #secureContext: SecureContext | undefined
 
-  constructor(clock: Clock, settings: WorkerSettings) {
+  constructor(clock: Clock, settings: WorkerSettings, onAddressFailed: (failure: AddressFailure) => void) {
     this.#clock = clock
     this.#settings = settings
+    this.#onAddressFailed = onAddressFailed
   }
 
   /** The source of the route, or another one of the address's family; undefined when the system chooses. */
@@ -96,18 +106,20 @@ export class Connections {
 
   /**
    * Dials one address. With opportunistic TLS, a failed handshake is followed by a session in clear, because otherwise
-   * the mail would only be lost.
+   * the mail would only be lost. If a handshake failed recently, TLS is not tried.
    */
   async #openAddress(
     route: Route,
     target: Target,
     signal: AbortSignal,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
+    const isBroken = !target.demand && (route.plaintextAddresses?.includes(target.address) ?? false)
     const tls = target.demand ? 'required' : route.tls
-    let result = await this.#dial(route, target, tls, signal)
-    let handshakeFailure: SmtpFailure | undefined
+    let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal)
+    let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
     if (tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
       handshakeFailure = result.failure
+      this.#onAddressFailed({ address: target.address, kind: 'tls' })
       result = await this.#dial(route, target, 'never', signal)
     }
     if (result.kind !== 'connected') return result
@@ -147,6 +159,7 @@ export class Connections {
       }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
+      if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address: target.address, kind: 'connect' })
       const unreachable = toUnreachable(opened, target, route)
       tlsFailures.push(...(unreachable.tlsResults ?? []))
       // A host that lacks the demanded TLS is the reason, even if another host cannot be reached at all.
@@ -158,6 +171,8 @@ export class Connections {
   }
 }
 
+const RECENTLY_BROKEN: SmtpFailure = { kind: 'tls', message: 'not tried again, because it failed recently' }
+
 const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult[]): Connection => ({
   ...connection,
   session: { ...connection.session, tlsFailures },
@@ -165,6 +180,12 @@ const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult
 
 const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
   demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
+
+/** Whether an address did not answer at all, or cannot be reached. A refused connection costs no time. */
+const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolean =>
+  result.kind === 'failed' &&
+  result.phase === 'connect' &&
+  (result.failure.kind === 'timeout' || result.failure.kind === 'unreachable')
 
 function toAttemptSession(
   client: SmtpClient,

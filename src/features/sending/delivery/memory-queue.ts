@@ -13,7 +13,8 @@ import type { PreparedJob } from './job.ts'
  * A message uses this many times its size: for the composed message, its parts, and the data on its way to the socket.
  */
 const MEMORY_FACTOR = 2
-const SMALL_MESSAGE_BYTES = 64 * 1024
+/** Messages up to this size wait for no memory. */
+export const SMALL_MESSAGE_BYTES = 64 * 1024
 /**
  * Fraction of the memory budget for deliveries. Requests can always use the rest, even while servers accept large
  * messages slowly.

@@ -26,6 +26,7 @@ import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { FailedAddresses } from './failed-addresses.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -42,7 +43,7 @@ import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
-import { type CaptureAddress, type RouteResult, routeLane } from './route.ts'
+import { type LocalServers, type RouteResult, routeLane } from './route.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -76,10 +77,11 @@ const MAX_REASON_LENGTH = 1000
 
 export class DeliveryScheduler {
   readonly #app: App
-  readonly #capture: CaptureAddress
+  readonly #localServers: LocalServers
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
+  readonly #failedAddresses: FailedAddresses
   readonly #pairs: Pairs
   readonly #sources: OutboundSources
   readonly #notes: WaitNotes<Lane>
@@ -97,13 +99,14 @@ export class DeliveryScheduler {
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
-  constructor(app: App, capture: CaptureAddress) {
+  constructor(app: App, localServers: LocalServers) {
     const { clock, config } = app
     const stopping = this.#stopping.signal
     this.#app = app
-    this.#capture = capture
+    this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
     this.#security = new TransportSecurity(app)
+    this.#failedAddresses = new FailedAddresses(clock)
     this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
@@ -275,7 +278,7 @@ export class DeliveryScheduler {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routeResult = await routeLane(this.#app, lane.name, this.#capture, this.#security)
+        const routeResult = await routeLane(this.#app, lane.name, this.#localServers, this.#security)
         if (stopping.aborted) return
         if (routeResult.kind === 'pending') {
           // The turn ends, so that lanes that wait for the same slots need not wait for the policy of this domain.
@@ -287,7 +290,9 @@ export class DeliveryScheduler {
           return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         }
         const claiming =
-          routeResult.kind === 'route' ? this.#handOut(lane, routeResult) : this.#settleUnroutable(lane, routeResult)
+          routeResult.kind === 'route'
+            ? this.#handOut(lane, { ...routeResult, route: this.#failedAddresses.apply(routeResult.route) })
+            : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
         if (!canContinue) return
@@ -362,7 +367,7 @@ export class DeliveryScheduler {
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
         limits,
-        worker: this.#pool?.assign(limits, isBulkLane(lane.name)) ?? 0,
+        worker: this.#assignWorker(recipient, limits, isBulkLane(lane.name)),
         settling: undefined,
         tlsPolicy: policy,
       }),
@@ -442,6 +447,11 @@ export class DeliveryScheduler {
     return true
   }
 
+  /** Recipients who share a large body share a Worker: each Worker would need memory and time for it. */
+  #assignWorker({ emailId, mail }: ClaimedRecipient, limits: TotalLimits, isBulk: boolean): number {
+    return this.#pool?.assign(limits, isBulk, mail.sharesLargeBody === 1 ? emailId : undefined) ?? 0
+  }
+
   /** The limits of the connections of a pair, over all Workers. */
   #limitsOf(pair: Pair): TotalLimits {
     const { messagesPerConnection, connectionAgeMs, idleMs } = pair.provider.policy
@@ -503,6 +513,10 @@ export class DeliveryScheduler {
 
   #onMessages(messages: readonly FromWorker[]): void {
     for (const message of messages) {
+      if (message.type === 'address_failed') {
+        this.#failedAddresses.record(message.failure)
+        continue
+      }
       const attempt = this.#attempts.findUnsettled(message.recipientId)
       if (!attempt) continue
       if (message.type === 'begin') this.#attempts.begin(attempt)
@@ -512,6 +526,7 @@ export class DeliveryScheduler {
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
     this.#security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
+    if (session) this.#failedAddresses.recordSession(session.address)
     const failures = this.#learn(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
     const verdict =

@@ -16,8 +16,9 @@ export interface WorkerPool {
   /**
    * Chooses a Worker for an attempt: of those that have a share of the connections, the one with the fewest attempts
    * for its share. The attempt counts there until `leave`.
+   * @param sharedBody see `WorkerShares`
    */
-  assign(limits: TotalLimits, isBulk: boolean): number
+  assign(limits: TotalLimits, isBulk: boolean, sharedBody?: number): number
   leave(worker: number, limits: TotalLimits): void
   /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
   setLimits(limits: TotalLimits): void
@@ -96,10 +97,10 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   }
 
   return {
-    assign(limits, isBulk) {
+    assign(limits, isBulk, sharedBody) {
       // Workers that have messages of the same key learn a changed limit before they end one of them.
       for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
-      return shares.assign(limits.key, isBulk)
+      return shares.assign(limits.key, isBulk, sharedBody)
     },
     leave: (index, { key }) => shares.leave(key, index),
     setLimits(limits) {

@@ -2,15 +2,11 @@
  * @module Divides the connections of each limit, such as those to a site, among the Workers, and chooses the Worker of
  * each attempt. Posts nothing.
  */
-import { minutes } from '#platform/units.ts'
 import { computeBulkLimit } from './bulk-limit.ts'
 import type { ConnectionLimits } from './protocol.ts'
 
 /** Limits of connections over all Workers. */
 export type TotalLimits = Omit<ConnectionLimits, 'bulkConnections'>
-
-/** How long a session is used at most: servers end long sessions themselves, and load balancers move hosts. */
-export const MAX_SESSION_AGE_MS = minutes(5)
 
 interface SharedKey {
   limits: TotalLimits
@@ -47,24 +43,34 @@ export class WorkerShares {
     return [...shared.attempts.entries()].map(([worker]) => [worker, this.limitsOf(worker, limits)])
   }
 
-  /** Chooses the Worker with the fewest attempts for its share of the connections, and counts the attempt there. */
-  assign(key: string, isBulk: boolean): number {
+  /**
+   * Chooses the Worker with the fewest attempts for its share of the connections, and counts the attempt there.
+   * @param sharedBody attempts with the same number get the same Worker, which has their body in memory only once
+   */
+  assign(key: string, isBulk: boolean, sharedBody?: number): number {
     const shared = this.#keys.get(key)
     if (!shared) throw new Error(`the limits of ${key} are unknown`)
-    const home = this.#homeOf(key)
-    let chosen = home
-    let least = Number.POSITIVE_INFINITY
-    for (let rank = 0; rank < this.#count; rank++) {
-      const worker = (home + rank) % this.#count
-      const { connections, bulkConnections } = this.limitsOf(worker, shared.limits)
-      const load = ((shared.attempts[worker] ?? 0) + 1) / (isBulk ? bulkConnections : connections)
-      if (load >= least) continue
-      chosen = worker
-      least = load
-    }
-    shared.attempts[chosen] = (shared.attempts[chosen] ?? 0) + 1
+    const candidates = this.#listCandidates(shared, isBulk)
+    const leastLoad = Math.min(...candidates.map(({ load }) => load))
+    const chosen =
+      sharedBody === undefined
+        ? candidates.find(({ load }) => load === leastLoad)
+        : candidates[sharedBody % candidates.length]
+    // While a limit is 0, every Worker returns the message.
+    const worker = chosen?.worker ?? this.#homeOf(key)
+    shared.attempts[worker] = (shared.attempts[worker] ?? 0) + 1
     shared.inFlight++
-    return chosen
+    return worker
+  }
+
+  /** The Workers that have a share of the connections. */
+  #listCandidates({ limits, attempts }: SharedKey, isBulk: boolean): { worker: number; load: number }[] {
+    const home = this.#homeOf(limits.key)
+    return Array.from({ length: this.#count }, (_, rank) => (home + rank) % this.#count).flatMap((worker) => {
+      const { connections, bulkConnections } = this.limitsOf(worker, limits)
+      const share = isBulk ? bulkConnections : connections
+      return share > 0 ? [{ worker, load: ((attempts[worker] ?? 0) + 1) / share }] : []
+    })
   }
 
   /** Ends an attempt that `assign` counted. */
@@ -81,7 +87,7 @@ export class WorkerShares {
     return {
       ...limits,
       connections: this.#shareOf(rank, limits.connections),
-      bulkConnections: this.#shareOf(rank, computeBulkLimit(limits.connections)),
+      bulkConnections: this.#shareOf(rank, Math.min(limits.connections, computeBulkLimit(limits.connections))),
     }
   }
 

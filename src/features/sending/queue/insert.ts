@@ -11,7 +11,7 @@ import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
-import { laneOf } from './lanes.ts'
+import { laneOf, simulatorDomain } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
@@ -114,6 +114,7 @@ export function insertEmail(
     accountId: actor.accountId,
     waiting,
     dueAt,
+    simulatorDomain: simulatorDomain(app.config),
   })
   if (email.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)
@@ -198,7 +199,13 @@ function addRecipients(
     accountId,
     waiting,
     dueAt,
-  }: { readonly accountId: number; readonly waiting: 'queued' | 'scheduled'; readonly dueAt: Millis },
+    simulatorDomain,
+  }: {
+    readonly accountId: number
+    readonly waiting: 'queued' | 'scheduled'
+    readonly dueAt: Millis
+    readonly simulatorDomain: string
+  },
 ): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
   const statements = sql(tx.db)
   const lanes = new Set<string>()
@@ -214,7 +221,7 @@ function addRecipients(
       if (!recipient) break
       const reason = suppressions[from + at]
       const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk })
+      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk, simulatorDomain })
       values.push(
         emailId,
         recipientKindCode(recipient.kind),

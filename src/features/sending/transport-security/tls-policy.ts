@@ -48,7 +48,7 @@ const DEMAND_NAMES: Readonly<Record<TlsDemand['by'], string>> = {
  * less.
  */
 export function nameSite(hosts: readonly string[], demands: readonly (TlsDemand | undefined)[]): string {
-  const site = [...hosts].sort().join(',')
+  const site = [...new Set(hosts)].sort().join(',')
   const names = new Set(demands.flatMap((demand) => (demand ? [DEMAND_NAMES[demand.by]] : [])))
   return names.size === 0 ? site : `${site} (${[...names].sort().join(', ')})`
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Connection } from '#features/sending/delivery/connections.ts'
-import type { ConnectionLimits } from '#features/sending/delivery/protocol.ts'
+import type { ConnectionLimits, ToWorker } from '#features/sending/delivery/protocol.ts'
 import { SessionPool } from '#features/sending/delivery/session-pool.ts'
 import { type TotalLimits, WorkerShares } from '#features/sending/delivery/worker-shares.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -12,12 +12,12 @@ import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** The indexes of the delivery Workers that were told to start a message. */
-let started: Set<number>
+/** The indexes of the delivery Workers that were told to start messages, by email. */
+let started: Map<number, Set<number>>
 const { Worker: PlainWorker } = globalThis
 
 beforeEach(() => {
-  started = new Set()
+  started = new Map()
   let count = 0
   globalThis.Worker = class extends PlainWorker {
     constructor(url: string | URL, options?: WorkerOptions) {
@@ -26,7 +26,11 @@ beforeEach(() => {
       const index = count++
       const post = this.postMessage.bind(this)
       this.postMessage = (message: unknown) => {
-        if (String(message).includes('"type":"start"')) started.add(index)
+        for (const one of JSON.parse(String(message)) as ToWorker[]) {
+          if (one.type !== 'start') continue
+          const workers = started.get(one.job.emailId) ?? new Set()
+          started.set(one.job.emailId, workers.add(index))
+        }
         post(message)
       }
     }
@@ -79,9 +83,29 @@ describe('the connections of a site', () => {
     for (const email of sent) expect((await flow.settled(email)).recipients).toMatchObject([{ status: 'sent' }])
     expect(counted.most).toBeLessThanOrEqual(connections)
     expect(counted.sessions).toBeGreaterThanOrEqual(20)
-    expect(started.size).toBe(workers)
+    expect(new Set([...started.values()].flatMap((indexes) => [...indexes])).size).toBe(workers)
     expectBalanced(flow.service)
   })
+})
+
+test('recipients of a large email share a Worker; those of a small one use all', async () => {
+  const { server } = await startCountingSmtp()
+  await using _ = server
+  await using flow = await startMailFlow({
+    zone: { 'receiver.test': { A: ['127.0.0.1'] } },
+    smtpPort: server.port,
+    settings: { TASSIS_WORKERS: '2' },
+  })
+  const to = Array.from({ length: 8 }, (_, i) => `r${i}@receiver.test`)
+  for (const [length, workers] of [
+    [100_000, 1],
+    [1000, 2],
+  ] as const) {
+    started.clear()
+    const email = await flow.settled(await flow.send({ to, text_body: 'x'.repeat(length) }))
+    expect(email.status).toBe('sent')
+    expect([...started.values()].map((indexes) => indexes.size)).toEqual([workers])
+  }
 })
 
 describe('the share of a Worker', () => {
@@ -103,7 +127,9 @@ describe('the share of a Worker', () => {
           shares.limitsOf(worker, limits('a.test', connections)),
         )
         expect(sum(parts.map((part) => part.connections))).toBe(connections)
-        expect(sum(parts.map((part) => part.bulkConnections))).toBe(Math.max(1, Math.floor(connections * 0.8)))
+        expect(sum(parts.map((part) => part.bulkConnections))).toBe(
+          Math.min(connections, Math.max(1, Math.floor(connections * 0.8))),
+        )
       }
     },
   )
@@ -123,6 +149,30 @@ describe('the share of a Worker', () => {
         expect(shares.limitsOf(worker, total).connections).toBeGreaterThan(0)
         expect(assigned.filter((other) => other === worker)).toHaveLength(most)
       }
+    }
+  })
+
+  test('is ignored by attempts that share a body: they share a Worker, though never one without a share', () => {
+    const shares = new WorkerShares(4)
+    for (const connections of [1, 2, 8]) {
+      const total = limits(`${connections}.test`, connections)
+      shares.update(total)
+      for (let body = 0; body < 20; body++) {
+        const assigned = new Set(Array.from({ length: 10 }, () => shares.assign(total.key, false, body)))
+        expect(assigned.size).toBe(1)
+        for (const worker of assigned) expect(shares.limitsOf(worker, total).connections).toBeGreaterThan(0)
+      }
+    }
+  })
+
+  test('is none while the limit is 0, and attempts still get a Worker, which returns them', () => {
+    const shares = new WorkerShares(2)
+    const total = limits('a.test', 0)
+    shares.update(total)
+    for (const isBulk of [false, true]) {
+      const worker = shares.assign(total.key, isBulk)
+      expect(shares.assign(total.key, isBulk, 7)).toBe(worker)
+      expect(shares.limitsOf(worker, total)).toMatchObject({ connections: 0, bulkConnections: 0 })
     }
   })
 
