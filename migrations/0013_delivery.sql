@@ -27,6 +27,24 @@ CREATE TABLE `queue_rules` (
 CREATE INDEX `queue_rules_domain` ON `queue_rules` (`domain`);--> statement-breakpoint
 CREATE INDEX `queue_rules_account` ON `queue_rules` (`account_id`);--> statement-breakpoint
 CREATE INDEX `queue_rules_email` ON `queue_rules` (`email_id`);--> statement-breakpoint
+CREATE TABLE `mta_sts_policies` (
+	`domain` text PRIMARY KEY NOT NULL,
+	`policy_id` text NOT NULL,
+	`policy` text NOT NULL,
+	`fetched_at` integer NOT NULL,
+	`expires_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `mta_sts_policies_expiry` ON `mta_sts_policies` (`expires_at`);--> statement-breakpoint
+CREATE TABLE `tls_session_counts` (
+	`day` integer NOT NULL,
+	`domain` text NOT NULL,
+	`policy` text NOT NULL,
+	`failure` text NOT NULL,
+	`sessions` integer NOT NULL,
+	PRIMARY KEY(`day`, `domain`, `policy`, `failure`)
+) STRICT;
+--> statement-breakpoint
 ALTER TABLE `accounts` ADD `events_read_at` integer;--> statement-breakpoint
 ALTER TABLE `recipients` ADD `wait_noted_at` integer;--> statement-breakpoint
 ALTER TABLE `domains` ADD `ed25519_public_key` text;--> statement-breakpoint

@@ -60,7 +60,8 @@ const STEPS: Readonly<Record<string, (email: Email) => void>> = {
     runSteps(encodeText(Buffer.from(mail.html_body)))
   },
   'compose header and body': ({ input }) => void composeMessage(input),
-  '  the same by MailComposer': ({ input }) => void composeByMailComposer(readFields(input), listBodies(input), []),
+  '  the same by MailComposer': ({ input }) =>
+    void composeByMailComposer(readFields(input), listBodies(input), { attachments: [] }),
   'hash the body': ({ message }) => {
     const hash = new RelaxedBodyHash()
     for (const piece of message.body) hash.update(piece)

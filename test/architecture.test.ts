@@ -26,6 +26,7 @@ const AREAS = {
     'dead-letters',
     'broadcasts',
     'newsletters',
+    'transport-security',
     'simulator',
     'delivery',
   ],

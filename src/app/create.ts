@@ -35,6 +35,7 @@ import { startSimulator } from '#features/sending/simulator/server.ts'
 import { requireSystemSender } from '#features/sending/system-mail/send.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
+import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { parseMonthName } from '#platform/content/read.ts'
@@ -60,10 +61,11 @@ import { TrustedClock } from '#platform/trusted-clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
-import { readSystemServers } from '#protocols/dns/servers.ts'
+import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
+import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
-import { createOutgoingFetch, readCertificateAuthorities } from './outgoing.ts'
+import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
 
 /** WAL size that triggers a checkpoint. */
@@ -252,6 +254,12 @@ interface Network extends Pick<App, 'resolver' | 'freshResolver' | 'fetch' | 'ow
   close(): void
 }
 
+/** Whether to believe what the DNS servers say about DNSSEC: see the setting `dane`. */
+function trustsDnssec({ dane, delivery }: Config, servers: readonly string[]): boolean {
+  if (dane === 'off' || delivery !== 'direct') return false
+  return dane === 'on' || servers.every((server) => isLoopback(parseServer(server).host))
+}
+
 /** @param override replaces all resolvers, in tests */
 function openNetwork(
   config: Config,
@@ -259,10 +267,12 @@ function openNetwork(
   authorities: ReturnType<typeof readCertificateAuthorities>,
   override: DnsClient | undefined,
 ): Network {
+  const servers = config.dnsServers.length > 0 ? config.dnsServers : readSystemServers()
   const dns = {
-    servers: config.dnsServers.length > 0 ? config.dnsServers : readSystemServers(),
+    servers,
     clock,
     randomId: () => randomBelow(65_536),
+    trustsAuthenticity: trustsDnssec(config, servers),
   }
   const resolver = override ?? new StubResolver(dns)
   const freshResolver = override ?? new StubResolver({ ...dns, cacheEntries: 0 })

@@ -1,11 +1,7 @@
-/** @module Builds `App.fetch`: its DNS client, the addresses it may connect to and the authorities it trusts. */
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+/** @module Builds `App.fetch`: its DNS client and the addresses it may connect to. */
 import { BlockList, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { getCACertificates } from 'node:tls'
 import type { App } from '#features/core/app/app.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
 import { type HostLookup, SafeFetch } from '#platform/safe-fetch.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
@@ -66,35 +62,4 @@ function isOwnAddress(address: string): boolean {
     own.addAddress(local.split('%', 1)[0] ?? '', family === 'IPv6' ? 'ipv6' : 'ipv4')
   }
   return own.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
-}
-
-/**
- * Returns the trusted certificate authorities in PEM; undefined when only the default ones are trusted. Throws
- * ConfigError when TASSIS_EXTRA_CA_FILE cannot be used.
- */
-export function readCertificateAuthorities({
-  extraCaFile: path,
-}: Pick<Config, 'extraCaFile'>): readonly string[] | undefined {
-  if (path === '') return undefined
-  const createError = (what: string) =>
-    new ConfigError(
-      `TASSIS_EXTRA_CA_FILE is "${path}", which ${what}; use a readable file of PEM certificates, or unset it.`,
-    )
-  let content: string
-  try {
-    content = readFileSync(path, 'utf8')
-  } catch {
-    throw createError('cannot be read')
-  }
-  const certificates = content.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
-  if (certificates.length === 0) throw createError('holds no certificate')
-  for (const certificate of certificates) {
-    try {
-      new X509Certificate(certificate)
-    } catch {
-      throw createError('holds a certificate that cannot be read')
-    }
-  }
-  // A `ca` option replaces the default authorities, so they are included.
-  return [...getCACertificates('default'), ...certificates]
 }

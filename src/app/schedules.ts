@@ -15,6 +15,7 @@ import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { purgeFindings } from '#features/reporting/abuse/findings.ts'
 import { purgeStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
+import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
@@ -49,6 +50,7 @@ const SCHEDULES: readonly Schedule[] = [
     run: ({ app }) => dropRawMail(app),
   },
   { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
+  { name: 'send TLS reports', pattern: '0 22 * * * *', run: ({ app }, signal) => sendTlsReports(app, signal) },
   { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
   { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
   { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },

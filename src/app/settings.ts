@@ -24,6 +24,7 @@ import { captureSettings } from '#features/sending/capture/settings.ts'
 import { deliveryModeSettings, deliverySettings, requireRelayUrl } from '#features/sending/delivery/settings.ts'
 import { systemMailSettings } from '#features/sending/system-mail/settings.ts'
 import { trackingSettings } from '#features/sending/tracking/settings.ts'
+import { transportSecuritySettings } from '#features/sending/transport-security/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
@@ -42,6 +43,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Service', settings: processSettings },
   { topic: 'Emails', settings: acceptanceSettings },
   { topic: 'Delivery', settings: deliverySettings },
+  { topic: 'Delivery', settings: transportSecuritySettings },
   { topic: 'Service', settings: requestSettings },
   { topic: 'Emails', settings: emailLimitSettings },
   { topic: 'Accounts and plans', settings: workSettings },

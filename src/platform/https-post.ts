@@ -26,6 +26,8 @@ export interface PostTarget {
 }
 
 export interface PostContent {
+  /** Default: POST. A GET has no body. */
+  readonly method?: 'POST' | 'GET'
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
   readonly maxResponseBytes: number
@@ -41,7 +43,22 @@ export interface PostLimits {
   readonly connectTimeoutMs?: number | undefined
 }
 
-export type PostResult = { readonly kind: 'response'; readonly status: number; readonly body: string } | PostFailure
+export type PostResult =
+  | {
+      readonly kind: 'response'
+      readonly status: number
+      readonly body: string
+      /** Present after a GET. */
+      readonly bodyInfo?: BodyInfo
+    }
+  | PostFailure
+
+export interface BodyInfo {
+  /** The Content-Type field; '' without one. */
+  readonly contentType: string
+  /** Whether the body ended before its limit, and was not cut off. */
+  readonly isComplete: boolean
+}
 
 export interface PostFailure {
   readonly kind: 'failed'
@@ -135,7 +152,7 @@ function exchangeOnce(
       socket.destroy()
     })
     outgoing.on('response', (incoming: IncomingMessage) => {
-      const reader = readResponse(incoming, content.maxResponseBytes, settle)
+      const reader = readResponse(incoming, content, settle)
       response = reader
     })
     // This event also follows `destroy`, when the result is already settled.
@@ -166,7 +183,7 @@ function toRequestOptions(
   { agent, secureContext }: ExchangeContext,
 ): RequestOptions & { readonly secureContext: SecureContext } {
   return {
-    method: 'POST',
+    method: content.method ?? 'POST',
     // The host is an address, so nothing is resolved again. The agent groups connections by address, port and server
     // name.
     host: target.address,
@@ -177,7 +194,7 @@ function toRequestOptions(
     headers: {
       ...removeReservedHeaders(content.headers),
       host: target.authority,
-      'content-length': String(Buffer.byteLength(content.body)),
+      ...(content.method !== 'GET' && { 'content-length': String(Buffer.byteLength(content.body)) }),
       'accept-encoding': 'identity',
     },
     agent,
@@ -218,15 +235,26 @@ interface ResponseReader {
 }
 
 /**
- * Reads up to `maxBytes` of the body, then closes the connection. Calls `done` with the response even if the body is
+ * Reads up to `maxResponseBytes` of the body, then closes the connection. Calls `done` with the response even if the body is
  * cut off.
  */
-function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result: PostResult) => void): ResponseReader {
+function readResponse(
+  incoming: IncomingMessage,
+  { maxResponseBytes: maxBytes, method }: PostContent,
+  done: (result: PostResult) => void,
+): ResponseReader {
+  const isGet = method === 'GET'
   // Each chunk is decoded immediately: it may be a small view of a large buffer, which would otherwise stay in memory.
   const decoder = new TextDecoder()
   let body = ''
   let leftBytes = maxBytes
-  const readSoFar = (): PostResult => ({ kind: 'response', status: incoming.statusCode ?? 0, body })
+  let isComplete = false
+  const readSoFar = (): PostResult => ({
+    kind: 'response',
+    status: incoming.statusCode ?? 0,
+    body,
+    ...(isGet && { bodyInfo: { contentType: incoming.headers['content-type'] ?? '', isComplete } }),
+  })
   incoming.on('data', (chunk: Buffer) => {
     body += decoder.decode(chunk.subarray(0, leftBytes), { stream: true })
     leftBytes -= chunk.length
@@ -237,6 +265,7 @@ function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result
   })
   incoming.on('end', () => {
     body += decoder.decode()
+    isComplete = incoming.complete
     done(readSoFar())
   })
   incoming.on('error', () => done(readSoFar()))

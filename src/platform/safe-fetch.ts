@@ -1,11 +1,11 @@
 /**
- * @module The only way to call a URL that a tenant gave: to a checked address, limited in time and size; a POST needs
- * https. DNS and the rules about addresses are passed in.
+ * @module The only way to call a URL that a tenant or a remote domain gave: to a checked address, limited in time and
+ * size; a POST needs https. DNS and the rules about addresses are passed in.
  */
 import { isIP } from 'node:net'
 import type { Clock, Timer } from './clock.ts'
 import { type ProbeResult, probeOnce } from './http-probe.ts'
-import { createHttpsPoster, type PostFailure, type PostTarget } from './https-post.ts'
+import { type BodyInfo, createHttpsPoster, type PostFailure, type PostTarget } from './https-post.ts'
 import { shuffle } from './ids.ts'
 import { seconds } from './units.ts'
 
@@ -20,12 +20,17 @@ export interface PostRequest {
   readonly signal?: AbortSignal
 }
 
+/** A request for a short text. */
+export type GetRequest = Omit<PostRequest, 'body'>
+
 export type FetchOutcome =
   | {
       readonly kind: 'response'
       readonly status: number
       /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for invalid bytes. */
       readonly body: string
+      /** Present after a GET. */
+      readonly bodyInfo?: BodyInfo
       readonly address: string
       readonly durationMs: number
     }
@@ -137,7 +142,16 @@ export class SafeFetch {
    * POSTs; never throws for network errors. Does not follow redirects: a 302 is a response. If an idle connection is
    * lost before any response, the request is sent again over a new connection, so the server may see the request twice.
    */
-  async post(url: string, request: PostRequest): Promise<FetchOutcome> {
+  post(url: string, request: PostRequest): Promise<FetchOutcome> {
+    return this.#call(url, request)
+  }
+
+  /** GETs a short text over https, under the same rules as a POST. */
+  get(url: string, request: GetRequest): Promise<FetchOutcome> {
+    return this.#call(url, { ...request, method: 'GET', body: '' })
+  }
+
+  async #call(url: string, request: PostRequest & { readonly method?: 'GET' }): Promise<FetchOutcome> {
     const startedMs = this.#options.clock.monotonicMs()
     const durationMs = () => Math.round(this.#options.clock.monotonicMs() - startedMs)
     const failed = (cause: FetchFailureCause, reason: string): FetchOutcome => ({

@@ -289,7 +289,10 @@ suite('through a Postfix as smarthost', () => {
     expect(events).toMatchObject([
       {
         type: 'deferred',
-        data: { bounce_category: 'tls_failure', reason: expect.stringContaining('self signed certificate') },
+        data: {
+          bounce_category: 'tls_failure',
+          reason: expect.stringContaining('presented a self-signed certificate'),
+        },
       },
     ])
     expect(postfix.log()).not.toContain('sasl_username=nobody')

@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import {
   type Answer,
+  AUTHENTIC_DATA,
   AUTHORITATIVE_ANSWER,
   type DecodedPacket,
   decode,
@@ -17,6 +18,7 @@ import {
   type Question,
   RECURSION_AVAILABLE,
   RECURSION_DESIRED,
+  type TlsaData,
   TRUNCATED_RESPONSE,
 } from 'dns-packet'
 
@@ -36,6 +38,9 @@ export interface NameEntry {
   CNAME?: string
   NS?: readonly string[] | Fault
   PTR?: readonly string[] | Fault
+  TLSA?: readonly TlsaData[] | Fault
+  /** Whether DNSSEC protects the name: answers have the AD bit if the query had it. */
+  secure?: boolean
   /** Seconds; default 300. */
   ttl?: number
   /** Sends empty answers with a wrong id, a wrong question and from a wrong port before the right one. */
@@ -75,8 +80,8 @@ export interface DnsServer extends AsyncDisposable {
   close(): Promise<void>
 }
 
-type ZoneType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'NS' | 'PTR'
-const ZONE_TYPES: readonly string[] = ['A', 'AAAA', 'MX', 'TXT', 'NS', 'PTR']
+type ZoneType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'NS' | 'PTR' | 'TLSA'
+const ZONE_TYPES: readonly string[] = ['A', 'AAAA', 'MX', 'TXT', 'NS', 'PTR', 'TLSA']
 const RCODES = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 } as const
 const DEFAULT_TTL_SECONDS = 300
 const PLAIN_UDP_BYTES = 512
@@ -235,6 +240,7 @@ function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOpti
   const hasEdns = packet.additionals?.some((a) => a.type === 'OPT') === true
   const first = findEntry(zone, question.name)
   const forgedFirst = typeof first === 'object' && first.forgedFirst === true
+  let isSecure = packet.flag_ad
   const finish = (rcode: number, negativeFor?: string): Reply => {
     const soa = negativeFor === undefined ? undefined : toSoa(negativeFor, options)
     return {
@@ -243,7 +249,7 @@ function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOpti
       packet: {
         type: 'response',
         id: packet.id,
-        flags: rcode | AUTHORITATIVE_ANSWER | RECURSION_AVAILABLE | RECURSION_DESIRED,
+        flags: rcode | AUTHORITATIVE_ANSWER | RECURSION_AVAILABLE | RECURSION_DESIRED | (isSecure ? AUTHENTIC_DATA : 0),
         questions: [question],
         answers,
         authorities: soa === undefined ? [] : [soa],
@@ -258,6 +264,7 @@ function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOpti
     if (entry === undefined) return finish(RCODES.NXDOMAIN, name)
     if (typeof entry === 'string') return toFaultyReply(entry, packet, finish, name)
     if (entry.refusesEdns && hasEdns) return finish(RCODES.FORMERR)
+    if (!entry.secure) isSecure = false
     const ttl = entry.ttl ?? DEFAULT_TTL_SECONDS
     if (entry.CNAME !== undefined) {
       answers.push({ name, type: 'CNAME', ttl, data: entry.CNAME })
@@ -312,6 +319,8 @@ function toAnswer(name: string, type: ZoneType, ttl: number, data: unknown): Ans
       const mx = data as { preference: number; exchange: string }
       return { name, type, ttl, data: { preference: mx.preference, exchange: mx.exchange || '.' } }
     }
+    case 'TLSA':
+      return { name, type, ttl, data: data as TlsaData }
     case 'TXT':
       return { name, type, ttl, data: typeof data === 'string' ? splitStrings(data) : [...(data as string[])] }
     default:

@@ -29,6 +29,8 @@ export interface MailFlowOptions {
    * answers late.
    */
   readonly dnsTimeoutMs?: number
+  /** Whether the DNS server is trusted about DNSSEC; default false. */
+  readonly trustsDnssec?: boolean
   /** The service's clock; the Workers and DNS keep the real one. */
   readonly clock?: Clock
   readonly log?: Log
@@ -71,6 +73,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
       clock: systemClock,
       timeoutMs: options.dnsTimeoutMs ?? 5000,
       attempts: 1,
+      trustsAuthenticity: options.trustsDnssec === true,
       randomId: () => randomBelow(65_536),
     }),
     settings: { TASSIS_SMTP_PORT: String(options.smtpPort ?? 9), ...options.settings },

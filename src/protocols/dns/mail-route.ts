@@ -19,6 +19,8 @@ export type MailRoute =
       /** Whether the domain has no MX record and is its own mail host. */
       readonly implicit: boolean
       readonly ttlSeconds: number
+      /** Present when DNSSEC protects the names of the hosts. */
+      readonly isSecure?: true
     }
   /** The domain declares that it does not accept mail (RFC 7505): permanent, 5.1.10. */
   | { readonly kind: 'null-mx' }
@@ -35,7 +37,13 @@ export type MailRoute =
 
 export type HostAddresses =
   /** IPv4 before IPv6. */
-  | { readonly kind: 'ok'; readonly addresses: readonly string[]; readonly ttlSeconds: number }
+  | {
+      readonly kind: 'ok'
+      readonly addresses: readonly string[]
+      readonly ttlSeconds: number
+      /** Present when DNSSEC protects all of them. */
+      readonly isSecure?: true
+    }
   | { readonly kind: 'nxdomain' }
   /** The host exists but has no address of the requested kinds. */
   | { readonly kind: 'nodata' }
@@ -57,7 +65,7 @@ export async function resolveMailHosts(
   const answer = await resolver.mx(domain)
   switch (answer.kind) {
     case 'ok':
-      return toMailRoute(answer.records, answer.ttlSeconds, shuffle)
+      return toMailRoute(answer, shuffle)
     case 'nodata':
       return resolveImplicitRoute(resolver, domain)
     case 'nxdomain':
@@ -69,8 +77,7 @@ export async function resolveMailHosts(
 }
 
 function toMailRoute(
-  records: readonly MxRecord[],
-  ttlSeconds: number,
+  { records, ttlSeconds, isSecure }: Extract<Answer<MxRecord>, { kind: 'ok' }>,
   shuffle: <T>(items: readonly T[]) => T[],
 ): MailRoute {
   // RFC 7505 §3: a null MX among other records is a mistake, so it is ignored.
@@ -84,7 +91,7 @@ function toMailRoute(
   for (const { exchange, preference } of sorted) {
     if (!hosts.has(exchange) && hosts.size < MAX_HOSTS) hosts.set(exchange, { host: exchange, preference })
   }
-  return { kind: 'ok', hosts: [...hosts.values()], implicit: false, ttlSeconds }
+  return { kind: 'ok', hosts: [...hosts.values()], implicit: false, ttlSeconds, ...(isSecure && { isSecure }) }
 }
 
 async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise<MailRoute> {
@@ -94,7 +101,8 @@ async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise
   switch (found.kind) {
     case 'ok': {
       const host = domain.toLowerCase().replace(/\.$/, '')
-      return { kind: 'ok', hosts: [{ host, preference: 0 }], implicit: true, ttlSeconds: found.ttlSeconds }
+      const { ttlSeconds, isSecure } = found
+      return { kind: 'ok', hosts: [{ host, preference: 0 }], implicit: true, ttlSeconds, ...(isSecure && { isSecure }) }
     }
     // Not `nxdomain`, because the MX response showed that the name exists.
     case 'nodata':
@@ -116,7 +124,9 @@ export async function resolveHostAddresses(
   const found = answers.flatMap((answer) => (answer.kind === 'ok' ? [answer] : []))
   if (found.length > 0) {
     const addresses = [...new Set(found.flatMap((answer) => answer.records))].slice(0, MAX_ADDRESSES)
-    return { kind: 'ok', addresses, ttlSeconds: Math.min(...found.map((answer) => answer.ttlSeconds)) }
+    const ttlSeconds = Math.min(...found.map((answer) => answer.ttlSeconds))
+    const isSecure = found.every((answer) => answer.isSecure)
+    return { kind: 'ok', addresses, ttlSeconds, ...(isSecure && { isSecure }) }
   }
   const failed = answers.find(isFailedAnswer)
   if (failed !== undefined) return { kind: 'temporary', reason: describeFailure(failed, 'addresses', host) }
@@ -128,6 +138,8 @@ export async function resolveHostAddresses(
 export interface HostWithAddresses {
   readonly host: string
   readonly addresses: readonly string[]
+  /** Present when DNSSEC protects the addresses. */
+  readonly isSecure?: true
 }
 
 export type RouteAddresses =
@@ -156,7 +168,9 @@ export async function resolveRouteAddresses(
       })),
     )
     const usable = batch.flatMap(({ host, found }) =>
-      found.kind === 'ok' ? [{ host, addresses: found.addresses }] : [],
+      found.kind === 'ok'
+        ? [{ host, addresses: found.addresses, ...(found.isSecure && { isSecure: true as const }) }]
+        : [],
     )
     if (usable.length > 0) return { kind: 'ok', hosts: usable }
     if (batch.some(({ found }) => found.kind === 'temporary' || found.kind === 'loop')) isCertain = false

@@ -2,15 +2,24 @@
  * @module Encodes DNS queries and decodes responses (RFC 1035 §4, EDNS0 of RFC 6891), with dns-packet. Opens no socket.
  */
 import { isIPv4, isIPv6 } from 'node:net'
-import { type DecodedPacket, decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
+import {
+  AUTHENTIC_DATA,
+  type DecodedPacket,
+  decode,
+  encode,
+  type Answer as PacketAnswer,
+  RECURSION_DESIRED,
+} from 'dns-packet'
 import { parseIpv6Groups } from './special-addresses.ts'
 
-export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS'
+export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS' | 'TLSA'
 
 export interface Question {
   /** The name, normalised by `normaliseName`. */
   readonly name: string
   readonly type: QueryType
+  /** Asks the server whether it validated its answer with DNSSEC (RFC 6840 §5.7). */
+  readonly asksAuthenticity?: boolean
 }
 
 /** The size of a UDP response that no path fragments (DNS flag day 2020). */
@@ -47,7 +56,7 @@ export function encodeQuery(question: Question, id: number, edns: boolean): Buff
   return encode({
     type: 'query',
     id,
-    flags: RECURSION_DESIRED,
+    flags: RECURSION_DESIRED | (question.asksAuthenticity ? AUTHENTIC_DATA : 0),
     questions: [{ name: question.name, type: question.type, class: 'IN' }],
     additionals: edns ? [EDNS] : [],
   })
@@ -78,6 +87,8 @@ export type Rcode = 'noerror' | 'nxdomain' | 'servfail' | 'refused' | 'unsupport
 export interface Response {
   readonly rcode: Rcode
   readonly truncated: boolean
+  /** Whether the server says that it validated the answer with DNSSEC: the AD bit (RFC 4035 §3.2.3). */
+  readonly isAuthentic: boolean
   readonly answers: readonly AnswerRecord[]
   /** From the SOA of a negative answer: the owner of the SOA, and how long the absence may be cached (RFC 2308 §5). */
   readonly soa: { readonly owner: string; readonly ttlSeconds: number } | undefined
@@ -108,7 +119,7 @@ export function decodeResponse(
   const echoedQuestion = packet.questions?.[0]
   // Some servers omit the question from an error response; then only the error code is used.
   if (echoedQuestion === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
-    return { kind: 'response', response: { rcode, truncated: false, answers: [], soa: undefined } }
+    return { kind: 'response', response: { rcode, truncated: false, isAuthentic: false, answers: [], soa: undefined } }
   }
   if (
     echoedQuestion === undefined ||
@@ -122,6 +133,7 @@ export function decodeResponse(
     response: {
       rcode,
       truncated: packet.flag_tc,
+      isAuthentic: (flags & AUTHENTIC_DATA) !== 0,
       answers: (packet.answers ?? []).flatMap((a) => (a.type === 'OPT' ? [] : [toAnswerRecord(a)])),
       soa: findSoa(packet.authorities ?? []),
     },

@@ -4,6 +4,7 @@
  * next server when one fails. Uses neither node:dns nor the system's resolver.
  */
 import type { Clock } from '#platform/clock.ts'
+import type { TlsaRecord } from '../smtp/dane.ts'
 import { createTtlCache } from './cache.ts'
 import { type ExchangeResult, exchange, type ServerAddress } from './exchange.ts'
 import {
@@ -29,7 +30,13 @@ export interface FailedAnswer {
 }
 
 export type Answer<T> =
-  | { readonly kind: 'ok'; readonly records: readonly T[]; readonly ttlSeconds: number }
+  | {
+      readonly kind: 'ok'
+      readonly records: readonly T[]
+      readonly ttlSeconds: number
+      /** Present when DNSSEC protects the answer and every alias that led to it; see `trustsAuthenticity`. */
+      readonly isSecure?: true
+    }
   /** The name exists but has no record of this type. */
   | { readonly kind: 'nodata' }
   | { readonly kind: 'nxdomain' }
@@ -54,8 +61,19 @@ export interface Resolver extends Disposable {
   close(): void
 }
 
+/** A resolver that knows which answers DNSSEC protects, if it was created with `trustsAuthenticity`. */
+export interface DnssecResolver extends Resolver {
+  /** Returns the certificate associations of a server (RFC 6698 §3), such as at `_25._tcp.mx.example.com`. */
+  tlsa(name: string): Promise<Answer<TlsaRecord>>
+  /**
+   * Whether the servers validate DNSSEC now: they mark the name servers of the root as authentic, and answer nothing
+   * for a name whose signatures are wrong on purpose. Does not use the cache.
+   */
+  isValidating(): Promise<boolean>
+}
+
 /** A resolver that can tell whether its own servers or the name caused a failure. */
-export interface DnsClient extends Resolver {
+export interface DnsClient extends DnssecResolver {
   /**
    * Whether the servers respond at all now. Asks for the root, which every server knows, and does not use the cache.
    * REFUSED counts as a response, SERVFAIL does not.
@@ -88,8 +106,18 @@ export interface ResolverOptions {
   readonly maxTtlSeconds?: number
   /** How long a negative answer is cached; default: as the zone's SOA says, but at most 300. */
   readonly negativeTtlSeconds?: number
+  /**
+   * Whether to believe the servers, and the path to them, about which answers DNSSEC protects; default false. Anyone on
+   * an untrusted path can forge the AD bit (RFC 7672 §2.1).
+   */
+  readonly trustsAuthenticity?: boolean
 }
 
+/**
+ * A name that its owner signs wrongly, so that everyone can test whether a server validates. If it is no longer so, the
+ * test fails and DANE is off.
+ */
+const BOGUS_NAME = 'dnssec-failed.org'
 const MAX_CNAME_CHAIN_LENGTH = 8
 const MAX_RECORDS = 500
 const MAX_CONCURRENT_EXCHANGES = 256
@@ -163,16 +191,32 @@ export class StubResolver implements DnsClient {
     return this.#resolve(toArpaName(ip) ?? ip, 'PTR', parseName)
   }
 
+  tlsa(name: string): Promise<Answer<TlsaRecord>> {
+    return this.#resolve(name, 'TLSA', parseTlsa)
+  }
+
+  async isValidating(): Promise<boolean> {
+    if (!this.#options.trustsAuthenticity) return false
+    const root = await this.#ask({ name: '.', type: 'NS' })
+    if (typeof root === 'string' || root.rcode !== 'noerror' || !root.isAuthentic) return false
+    const bogus = await this.#ask({ name: BOGUS_NAME, type: 'A' })
+    return bogus === 'servfail'
+  }
+
   #askServer(server: ServerAddress, question: Question): Promise<ExchangeResult> {
     return this.#limit(async () =>
       this.#closing.signal.aborted
         ? { kind: 'broken' }
-        : exchange(server, question, {
-            clock: this.#options.clock,
-            timeoutMs: this.#timeoutMs,
-            randomId: this.#options.randomId,
-            signal: this.#closing.signal,
-          }),
+        : exchange(
+            server,
+            { ...question, asksAuthenticity: this.#options.trustsAuthenticity === true },
+            {
+              clock: this.#options.clock,
+              timeoutMs: this.#timeoutMs,
+              randomId: this.#options.randomId,
+              signal: this.#closing.signal,
+            },
+          ),
     )
   }
 
@@ -211,12 +255,14 @@ export class StubResolver implements DnsClient {
   async #lookUp<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<LookupResult> {
     let name = question.name
     let ttlSeconds = this.#maxTtlSeconds
+    let isSecure = this.#options.trustsAuthenticity === true
     const seen = new Set([name])
     for (;;) {
       const response = await this.#ask({ name, type: question.type })
       // Not cached, because the fault lies in this process and not in the servers, and may end soon.
       if (response === 'unasked') return toLookupResult({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return toLookupResult({ kind: response }, FAILURE_TTL_SECONDS)
+      if (!response.isAuthentic) isSecure = false
       const queriedName = name
       for (;;) {
         const records = selectRecords(response.answers, name, question.type)
@@ -224,7 +270,8 @@ export class StubResolver implements DnsClient {
           ttlSeconds = Math.min(ttlSeconds, ...records.map((r) => r.ttlSeconds))
           const values = records.flatMap((r) => parse(r.data) ?? [])
           if (values.length === 0) return toLookupResult({ kind: 'servfail' }, FAILURE_TTL_SECONDS)
-          return toLookupResult({ kind: 'ok', records: values, ttlSeconds }, ttlSeconds, estimateWeight(values))
+          const answer = { kind: 'ok', records: values, ttlSeconds, ...(isSecure && { isSecure }) } as const
+          return toLookupResult(answer, ttlSeconds, estimateWeight(values))
         }
         if (question.type === 'NS') break
         const alias = selectRecords(response.answers, name, 'CNAME')[0]
@@ -317,6 +364,13 @@ function parseMx(data: unknown): MxRecord | undefined {
   const exchange = parseName(data.exchange)
   const preference = 'preference' in data && typeof data.preference === 'number' ? data.preference : 0
   return exchange === undefined ? undefined : { preference, exchange }
+}
+
+function parseTlsa(data: unknown): TlsaRecord | undefined {
+  if (typeof data !== 'object' || data === null || !('certificate' in data)) return undefined
+  const { usage, selector, matchingType, certificate } = data as Record<string, unknown>
+  if (typeof usage !== 'number' || typeof selector !== 'number' || typeof matchingType !== 'number') return undefined
+  return Buffer.isBuffer(certificate) ? { usage, selector, matchingType, data: certificate.toString('hex') } : undefined
 }
 
 function parseStrings(data: unknown): string | undefined {

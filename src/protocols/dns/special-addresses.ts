@@ -71,6 +71,9 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8, 'ipv4')
 loopback.addAddress('::1', 'ipv6')
 
+/** Whether an address belongs to the loopback interface of this machine. */
+export const isLoopback = (ip: string): boolean => !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
+
 /**
  * Returns whether this service may connect to an address.
  * @param allowedSpecial which special addresses are allowed: all, only those of this machine (127.0.0.0/8 and ::1, also
@@ -78,7 +81,7 @@ loopback.addAddress('::1', 'ipv6')
  */
 export function canConnectTo(ip: string, allowedSpecial: boolean | 'loopback'): boolean {
   if (allowedSpecial === true || !isSpecialAddress(ip)) return true
-  return allowedSpecial === 'loopback' && !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
+  return allowedSpecial === 'loopback' && isLoopback(ip)
 }
 
 /** Returns the eight groups of a valid IPv6 address without a zone. */

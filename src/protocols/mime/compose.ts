@@ -33,6 +33,8 @@ export interface ComposeInput {
   readonly text?: EncodedPart
   readonly html?: EncodedPart
   readonly attachments: readonly Attachment[]
+  /** Makes a message with attachments a multipart/report of this type (RFC 6522). */
+  readonly reportType?: string
   /** The boundaries are derived from this text. */
   readonly boundarySeed: string
 }
@@ -56,7 +58,7 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
   const fields = readFields(input)
   const bodies = listBodies(input)
   const plain = input.attachments.length === 0 ? composePlain(fields, bodies) : undefined
-  return plain ?? composeByMailComposer(fields, bodies, input.attachments)
+  return plain ?? composeByMailComposer(fields, bodies, input)
 }
 
 /** Checks the fields of a message; throws as `composeMessage` does. */

@@ -29,7 +29,7 @@ import { type SerialisedMessage, serialiseTree } from './serialise.ts'
 export function composeByMailComposer(
   fields: MessageFields,
   bodies: Bodies,
-  attachments: readonly Attachment[],
+  { attachments, reportType }: { readonly attachments: readonly Attachment[]; readonly reportType?: string },
 ): SerialisedMessage {
   const leaves: EncodedPart[] = []
   /** MailComposer receives the index of a part instead of the content, because it would scan the content. */
@@ -61,6 +61,7 @@ export function composeByMailComposer(
     normalizeHeaderKey: (name: string) => fields.spellings.get(name.toLowerCase()) ?? name,
   })
   const root = composer.compile()
+  if (reportType !== undefined) root.setHeader('Content-Type', `multipart/report; report-type=${reportType}`)
   extendEncoders(root)
   return serialiseTree(root, ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }

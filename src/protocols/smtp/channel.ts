@@ -4,10 +4,12 @@
  */
 import type { Socket } from 'node:net'
 import { isIP } from 'node:net'
-import { type TLSSocket, connect as tlsConnect } from 'node:tls'
+import { type DetailedPeerCertificate, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls'
 import type { Clock, Timer } from '#platform/clock.ts'
+import { findTlsaMismatch, type TlsaRecord } from './dane.ts'
 import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'
+import { TLS_FAILURE_CODES } from './tls-failures.ts'
 
 /** The result of waiting for a reply. */
 export type ReplyOrFailure = SmtpReply | SmtpFailure
@@ -30,7 +32,13 @@ export interface SecureOptions {
    */
   readonly host: string
   readonly verifyCertificate: boolean
+  /**
+   * Checks the certificate against these records instead (RFC 7672 §3); the certificate need not be valid otherwise.
+   */
+  readonly tlsa?: readonly TlsaRecord[] | undefined
   readonly ca: string | undefined
+  /** Replaces the default context, and `ca`. */
+  readonly secureContext?: SecureContext | undefined
   readonly timeoutMs: number
 }
 
@@ -43,6 +51,8 @@ export interface SmtpTls {
   readonly authorized: boolean
   /** Why the certificate is not valid, as OpenSSL or Node names the reason, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
   readonly authorizationError?: string
+  /** The certificate was checked against TLSA records, and matches. */
+  readonly matchesTlsa?: true
 }
 
 /**
@@ -163,6 +173,7 @@ export class SmtpChannel {
         host,
         ...(isIP(host) === 0 && { servername: host }),
         ...(options.ca !== undefined && { ca: options.ca }),
+        ...(options.secureContext && { secureContext: options.secureContext }),
         rejectUnauthorized: options.verifyCertificate,
       })
     } catch (error) {
@@ -180,7 +191,22 @@ export class SmtpChannel {
     this.#stopTimer()
     this.#onHandshakeFailed = undefined
     this.#isSecuring = false
-    return failure ?? this.#failure ?? describeTls(socket)
+    return failure ?? this.#failure ?? this.#checkPeer(socket, host, options) ?? describeTls(socket, options.tlsa)
+  }
+
+  /**
+   * Ends the connection and returns why, if a checked session is older than TLS 1.2 (RFC 8461 §4.2, RFC 7672 §3) or the
+   * certificate does not match the records.
+   */
+  #checkPeer(socket: TLSSocket, host: string, { tlsa, verifyCertificate }: SecureOptions): SmtpFailure | undefined {
+    const isOld = (verifyCertificate || tlsa) && !MODERN_TLS.has(socket.getProtocol() ?? '')
+    const mismatch = isOld
+      ? { code: TLS_FAILURE_CODES.oldVersion, message: 'The TLS version is older than 1.2' }
+      : tlsa && findTlsaMismatch(readChain(socket), tlsa, host, this.#options.clock.now())
+    if (!mismatch) return undefined
+    const failure: SmtpFailure = { kind: 'tls', ...mismatch }
+    this.fail(failure)
+    return failure
   }
 
   /** Ends the connection. All waiting calls end with this failure, or with an earlier one if there was one. */
@@ -280,11 +306,28 @@ function recordReply(transcript: SmtpTranscript, reply: SmtpReply): void {
   }
 }
 
-function describeTls(socket: TLSSocket): SmtpTls {
+const MODERN_TLS: ReadonlySet<string> = new Set(['TLSv1.2', 'TLSv1.3'])
+/** Limits the certificates of a server that are looked at. */
+const MAX_CHAIN_LENGTH = 10
+
+/** The certificates of the server in DER: its own first, then the issuer of each, as far as known. */
+function readChain(socket: TLSSocket): Buffer[] {
+  const chain: Buffer[] = []
+  let certificate: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
+  while (certificate?.raw && chain.length < MAX_CHAIN_LENGTH) {
+    chain.push(certificate.raw)
+    // A self-signed certificate is its own issuer.
+    certificate = certificate.issuerCertificate === certificate ? undefined : certificate.issuerCertificate
+  }
+  return chain
+}
+
+function describeTls(socket: TLSSocket, tlsa: SecureOptions['tlsa']): SmtpTls {
   const session = {
     protocol: socket.getProtocol() ?? 'unknown',
     cipher: socket.getCipher()?.name ?? 'unknown',
     authorized: socket.authorized,
+    ...(tlsa && { matchesTlsa: true as const }),
   }
   // The type is Error, but Node and Bun set a string.
   const error: unknown = socket.authorizationError

@@ -3,15 +3,18 @@
  * RFC 3207, RFC 4954). One attempt at one address: no DNS, no retry.
  */
 import { connect, type Socket } from 'node:net'
+import type { SecureContext } from 'node:tls'
 import type { Clock } from '#platform/clock.ts'
 import { authenticate, type SmtpCredentials } from './auth.ts'
 import { isReply, type ReplyOrFailure, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
 import { SmtpClient } from './client.ts'
 import { formatGreetingCommand } from './commands.ts'
+import type { TlsaRecord } from './dane.ts'
 import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions } from './extensions.ts'
 import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { DEFAULT_MAX_REPLY_BYTES, type SmtpReply } from './replies.ts'
 import { DEFAULT_SMTP_TIMEOUTS, type SmtpTimeouts } from './timeouts.ts'
+import { TLS_FAILURE_CODES } from './tls-failures.ts'
 
 export interface SmtpConnectOptions {
   /** The server's name, used for SNI, the certificate check and error messages. */
@@ -36,8 +39,15 @@ export interface SmtpConnectOptions {
    * states why it is invalid.
    */
   readonly verifyCertificate: boolean
+  /**
+   * Usable TLSA records of the server (RFC 7672): the certificate must match one of them, and need not be valid
+   * otherwise.
+   */
+  readonly tlsa?: readonly TlsaRecord[] | undefined
   /** CA certificates in PEM, instead of the system's. */
   readonly ca?: string
+  /** Replaces the default TLS context, and `ca`. Created once, because it takes longer than a handshake. */
+  readonly secureContext?: SecureContext | undefined
   readonly auth?: SmtpCredentials
   /** Whether a password may be sent in plaintext. Default: no. */
   readonly allowPlaintextAuth?: boolean
@@ -138,8 +148,9 @@ async function openSession(
   timeouts: SmtpTimeouts,
 ): Promise<Session | NotConnected> {
   const secure = () => {
-    const { host, verifyCertificate, ca } = options
-    return channel.startTls({ host, verifyCertificate, ca, timeoutMs: timeouts.tlsHandshakeMs })
+    const { host, verifyCertificate, tlsa, ca, secureContext } = options
+    const timeoutMs = timeouts.tlsHandshakeMs
+    return channel.startTls({ host, verifyCertificate, tlsa, ca, secureContext, timeoutMs })
   }
   let tls: SmtpTls | undefined
   if (options.tls === 'implicit') {
@@ -172,7 +183,11 @@ async function openSession(
         if ('kind' in extensions) return extensions
       }
     } else if (required) {
-      return toFailure('starttls', { kind: 'tls', message: 'The server does not offer STARTTLS' })
+      return toFailure('starttls', {
+        kind: 'tls',
+        message: 'The server does not offer STARTTLS',
+        code: TLS_FAILURE_CODES.notOffered,
+      })
     }
   }
 

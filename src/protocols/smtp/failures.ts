@@ -12,6 +12,8 @@ export type SmtpFailureKind = 'refused' | 'unreachable' | 'timeout' | 'closed' |
 export interface SmtpFailure {
   readonly kind: SmtpFailureKind
   readonly message: string
+  /** Why TLS failed: a code of OpenSSL or Node such as `CERT_HAS_EXPIRED`, or one of `TLS_FAILURE_CODES`. */
+  readonly code?: string
 }
 
 const KIND_BY_CODE: Readonly<Record<string, SmtpFailureKind>> = {
@@ -42,7 +44,7 @@ export function toSmtpFailure(error: unknown, isSecuring = false): SmtpFailure {
   const kind = KIND_BY_CODE[code]
   if (kind) return { kind, message }
   const isTls = isSecuring || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
-  return { kind: isTls ? 'tls' : 'other', message }
+  return isTls ? { kind: 'tls', message, ...(code !== '' && { code }) } : { kind: 'other', message }
 }
 
 function readErrorCode(error: unknown): string {

@@ -21,7 +21,7 @@ const composeBoth = ({ text, html, ...fields }: PlainMessage) => {
     ...(html !== undefined && { html: runSteps(encodeText(Buffer.from(html))) }),
   })
   const plain = composePlain(input, bodies)
-  return { plain: plain && toText(plain), theirs: toText(composeByMailComposer(input, bodies, [])) }
+  return { plain: plain && toText(plain), theirs: toText(composeByMailComposer(input, bodies, { attachments: [] })) }
 }
 
 const ADDRESSES = [

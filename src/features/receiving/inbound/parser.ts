@@ -76,7 +76,9 @@ interface RunningWorker {
   silentChecks: number
 }
 
-export type ParserDependencies = Pick<App, 'config' | 'clock' | 'log' | 'resolver'>
+export interface ParserDependencies extends Pick<App, 'config' | 'clock' | 'log'> {
+  readonly resolver: Resolver
+}
 
 /** @param createWorker starts a Worker; replaced by tests that end it */
 export function createParser(app: ParserDependencies, createWorker: () => Worker = () => startWorker('parse')): Parser {

@@ -25,7 +25,7 @@ import { computeRetryDelayMs } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
 /** Why a lane has no route. */
-export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
+export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
 
 /** A recipient that was claimed for an attempt. */
 export interface ClaimedRecipient {

@@ -114,6 +114,7 @@ export function createComposeJob(
     attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
     boundarySeed: formatUuid(email.uuid),
     ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
+    ...(extra.report_type && { reportType: extra.report_type }),
     ...(email.tracked === 1 && { tracking: buildTracking(app, email) }),
   }
 }

@@ -54,6 +54,7 @@ export function* composeUnsigned(
     attachments,
     boundarySeed: compose.boundarySeed,
     ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
+    ...(compose.reportType !== undefined && { reportType: compose.reportType }),
     ...(html && { html }),
     ...(text && { text }),
   })

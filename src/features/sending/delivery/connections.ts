@@ -3,17 +3,21 @@
  * and never reuses a session; `session-pool` does that.
  */
 import { isIPv6 } from 'node:net'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { Clock } from '#platform/clock.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
 import type {
   AddressFailure,
   AttemptResult,
   AttemptSession,
   OutboundSource,
   Route,
+  RouteHost,
   WorkerSettings,
 } from './protocol.ts'
 
@@ -38,8 +42,14 @@ export const ATTEMPT_TIMEOUT: SmtpFailure = {
 }
 
 /** The addresses of a route in dialling order. */
-export const listTargets = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
-  route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
+export const listTargets = (route: Route): readonly Target[] =>
+  route.hosts.flatMap(({ host, addresses, demand }) =>
+    addresses.map((address) => ({ host, address, ...(demand && { demand }) })),
+  )
+
+export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
+  readonly address: string
+}
 
 /** Opens the SMTP sessions of one Worker. */
 export class Connections {
@@ -47,6 +57,7 @@ export class Connections {
   readonly #settings: WorkerSettings
   readonly #onAddressFailed: (failure: AddressFailure) => void
   #nextSource = 0
+  #secureContext: SecureContext | undefined
 
   constructor(clock: Clock, settings: WorkerSettings, onAddressFailed: (failure: AddressFailure) => void) {
     this.#clock = clock
@@ -62,8 +73,21 @@ export class Connections {
     return usable[this.#nextSource++ % usable.length]
   }
 
-  #dial(route: Route, host: string, address: string, tls: Route['tls'], signal: AbortSignal): Promise<ConnectResult> {
+  #getSecureContext(): SecureContext | undefined {
+    const { authorities } = this.#settings
+    // Created once, because loading the authorities takes longer than a handshake.
+    if (authorities) this.#secureContext ??= createSecureContext({ ca: [...authorities] })
+    return this.#secureContext
+  }
+
+  #dial(
+    route: Route,
+    { host, address, demand }: Target,
+    tls: Route['tls'],
+    signal: AbortSignal,
+  ): Promise<ConnectResult> {
     const source = this.#sourceFor(route, address)
+    const isVerified = tls === 'implicit' || route.tls === 'required' || demand?.verifies === 'certificate'
     return connectSmtp({
       host,
       address,
@@ -72,7 +96,9 @@ export class Connections {
       clock: this.#clock,
       abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
-      verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
+      verifyCertificate: isVerified && !demand?.tlsa,
+      tlsa: demand?.tlsa,
+      secureContext: this.#getSecureContext(),
       ...(source && { localAddress: source.ip }),
       ...(route.auth && { auth: route.auth }),
     })
@@ -84,23 +110,23 @@ export class Connections {
    */
   async #openAddress(
     route: Route,
-    host: string,
-    address: string,
+    target: Target,
     signal: AbortSignal,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
-    const isBroken = route.plaintextAddresses?.includes(address) ?? false
-    let result = await this.#dial(route, host, address, isBroken ? 'never' : route.tls, signal)
-    let handshakeError = isBroken ? 'not tried again, because it failed recently' : undefined
-    if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
-      handshakeError = result.failure.message
-      this.#onAddressFailed({ address, kind: 'tls' })
-      result = await this.#dial(route, host, address, 'never', signal)
+    const isBroken = !target.demand && (route.plaintextAddresses?.includes(target.address) ?? false)
+    const tls = target.demand ? 'required' : route.tls
+    let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal)
+    let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
+    if (tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
+      handshakeFailure = result.failure
+      this.#onAddressFailed({ address: target.address, kind: 'tls' })
+      result = await this.#dial(route, target, 'never', signal)
     }
     if (result.kind !== 'connected') return result
     const { client } = result
     return {
       client,
-      session: toAttemptSession(client, host, address, handshakeError),
+      session: toAttemptSession(client, target, tls, handshakeFailure),
       openedAtMs: this.#clock.monotonicMs(),
       isReused: false,
     }
@@ -123,19 +149,37 @@ export class Connections {
       tlsDemanded: false,
     }
     const targets = listTargets(route)
-    for (const [index, { host, address }] of targets.entries()) {
-      if (index < from || skipped.has(host)) continue
-      const opened = await this.#openAddress(route, host, address, signal)
-      if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
+    const tlsFailures: TlsResult[] = []
+    for (const [index, target] of targets.entries()) {
+      if (index < from || skipped.has(target.host)) continue
+      const opened = await this.#openAddress(route, target, signal)
+      if ('client' in opened) {
+        const connection = tlsFailures.length === 0 ? opened : withTlsFailures(opened, tlsFailures)
+        return { kind: 'open', connection, next: index + 1 }
+      }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
-      if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address, kind: 'connect' })
-      last = toUnreachable(opened, host, address, route)
+      if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address: target.address, kind: 'connect' })
+      const unreachable = toUnreachable(opened, target, route)
+      tlsFailures.push(...(unreachable.tlsResults ?? []))
+      // A host that lacks the demanded TLS is the reason, even if another host cannot be reached at all.
+      if (unreachable.tlsDemanded || !last.tlsDemanded) last = unreachable
+      if (tlsFailures.length > 0) last = { ...last, tlsResults: tlsFailures }
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
   }
 }
+
+const RECENTLY_BROKEN: SmtpFailure = { kind: 'tls', message: 'not tried again, because it failed recently' }
+
+const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult[]): Connection => ({
+  ...connection,
+  session: { ...connection.session, tlsFailures },
+})
+
+const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
+  demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
 
 /** Whether an address did not answer at all, or cannot be reached. A refused connection costs no time. */
 const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolean =>
@@ -145,39 +189,69 @@ const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolea
 
 function toAttemptSession(
   client: SmtpClient,
-  host: string,
-  address: string,
-  handshakeError: string | undefined,
+  { host, address, demand }: Target,
+  tls: Route['tls'],
+  handshakeFailure: SmtpFailure | undefined,
 ): AttemptSession {
-  const tls = client.tls
-    ? `${client.tls.protocol} ${client.tls.cipher}, ${client.tls.authorized ? 'certificate verified' : `certificate not verified: ${client.tls.authorizationError ?? 'unknown'}`}`
-    : handshakeError === undefined
-      ? 'none: not offered'
-      : `none: handshake failed: ${handshakeError}`
-  return { host, address, localAddress: client.localAddress, tls }
+  const { localAddress } = client
+  const at = { host, address, localAddress, policy: toPolicy(demand, tls) }
+  if (!client.tls) {
+    const words = handshakeFailure ? `none: handshake failed: ${handshakeFailure.message}` : 'none: not offered'
+    const failure = toTlsFailureType(handshakeFailure ? handshakeFailure.code : TLS_FAILURE_CODES.notOffered)
+    const tlsResult: TlsResult = { ...at, verified: false, ...(tls !== 'never' && { failure }) }
+    return { host, address, localAddress, tls: words, tlsResult }
+  }
+  const { protocol, cipher, authorized, authorizationError, matchesTlsa = false } = client.tls
+  const verified = authorized || matchesTlsa
+  const words = matchesTlsa
+    ? 'certificate matches the TLSA records'
+    : authorized
+      ? 'certificate verified'
+      : `certificate not verified: ${authorizationError ?? 'unknown'}`
+  const failure = verified ? undefined : toTlsFailureType(authorizationError)
+  const tlsResult: TlsResult = { ...at, version: protocol, cipher, verified, ...(failure && { failure }) }
+  return { host, address, localAddress, tls: `${protocol} ${cipher}, ${words}`, tlsResult }
 }
 
 function toUnreachable(
   result: Exclude<ConnectResult, { kind: 'connected' }>,
-  host: string,
-  address: string,
+  { host, address, demand }: Target,
   route: Route,
 ): Extract<AttemptResult, { kind: 'unreachable' }> {
   const where = `${host}[${address}]:${route.port}`
-  const tlsDemanded =
-    (route.tls === 'required' || route.tls === 'implicit') && (result.phase === 'tls' || result.phase === 'starttls')
+  const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
+  const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
+  const words = result.kind === 'failed' && tlsDemanded ? describeTlsFailure(result.failure) : undefined
+  const ended = {
+    kind: 'unreachable' as const,
+    phase: result.phase,
+    tlsDemanded,
+    ...(tlsDemanded && demand && { tlsDemand: demand.words }),
+    ...(isTlsPhase && { tlsResults: [toFailedTls(result, { host, address, demand }, route)] }),
+  }
   return result.kind === 'refused'
     ? {
-        kind: 'unreachable',
-        phase: result.phase,
+        ...ended,
         failure: { kind: 'refused', message: `${where} rejected the session (${result.phase}): ${result.reply.text}` },
         reply: result.reply,
-        tlsDemanded,
       }
     : {
-        kind: 'unreachable',
-        phase: result.phase,
-        failure: { ...result.failure, message: `${where}: ${result.failure.message}` },
-        tlsDemanded,
+        ...ended,
+        failure: {
+          ...result.failure,
+          message: words === undefined ? `${where}: ${result.failure.message}` : `${where} ${words}`,
+        },
       }
 }
+
+const toFailedTls = (
+  result: Exclude<ConnectResult, { kind: 'connected' }>,
+  { host, address, demand }: Pick<Target, 'host' | 'address'> & { readonly demand: Target['demand'] | undefined },
+  route: Route,
+): TlsResult => ({
+  host,
+  address,
+  policy: toPolicy(demand, route.tls),
+  verified: false,
+  failure: toTlsFailureType(result.kind === 'failed' ? result.failure.code : TLS_FAILURE_CODES.notOffered),
+})

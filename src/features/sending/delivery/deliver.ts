@@ -117,7 +117,7 @@ export async function transmit(
       if (rejection) sessions.close(connection)
       else sessions.release(route.site, connection)
     }
-    const attempt = { result, session }
+    const attempt = { result, session: isReused ? toReusedSession(session) : session }
     // Servers end sessions that were idle or carried many messages; that is not a failure of the host.
     const isStaleSession = isReused && hasEndedSession(result)
     const isRejected = isTemporaryRejection(result) && !isStaleSession
@@ -130,6 +130,11 @@ export async function transmit(
     if (!(isStaleSession || hasNext) || rejectingHosts.size >= MAX_REJECTING_HOSTS) return rejection ?? attempt
     connection = rejection ? undefined : sessions.reuse(route.site)
   }
+}
+
+/** Its TLS was counted with the first message. */
+function toReusedSession({ tlsFailures: _, ...session }: AttemptSession): AttemptSession {
+  return { ...session, isReused: true }
 }
 
 const hasEndedSession = (result: TransactionResult): boolean =>

@@ -6,6 +6,7 @@ import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import { NotProcessingError } from '#features/sending/queue/settle.ts'
+import type { DomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
 import type { Millis } from '#platform/clock.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -36,6 +37,8 @@ export interface InFlightAttempt extends AttemptState {
    * next claim rejects it.
    */
   isSuppressed?: true
+  /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
+  tlsPolicy: DomainPolicy | undefined
 }
 
 export interface InFlightAttemptsOptions {

@@ -5,6 +5,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
 import { minutes } from '#platform/units.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
@@ -21,6 +22,8 @@ export interface PreparedJob {
   readonly sizeBytes: number
   /** Whether other recipients of the email share its body; a shared body is in memory only once. */
   readonly isBodyShared: boolean
+  /** Present for a report about TLS, which itself is sent without a TLS policy and is not reported. */
+  readonly isTlsReport?: true
 }
 
 /**
@@ -61,15 +64,17 @@ export class JobBuilder {
     const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
       isMailboxField(name) ? [value] : [],
     )
+    const isTlsReport = extra.report_type === 'tlsrpt'
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,
       keys: keys.map(({ id, privateKeyPem }) => ({ id, privateKeyPem })),
+      ...(isTlsReport && { isTlsReport }),
       job: {
         recipientId,
         emailId,
         accountId: email.accountId,
-        route,
+        route: isTlsReport ? withoutTlsDemands(route) : route,
         mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
         rcptTo,
         // SMTPUTF8 (RFC 6531) is needed for non-ASCII addresses in the envelope and in the header.
@@ -93,6 +98,19 @@ export class JobBuilder {
     if (this.#domains.size >= MAX_CACHED_DOMAINS) this.#domains.clear()
     this.#domains.set(id, { domain, readAtMs: now })
     return domain
+  }
+}
+
+/** RFC 8460 §3: reports are delivered despite any failure of TLS. */
+const withoutTlsDemands = (route: Route): Route => {
+  const hosts = route.hosts.map(({ host, addresses }) => ({ host, addresses }))
+  return {
+    ...route,
+    hosts,
+    site: nameSite(
+      hosts.map(({ host }) => host),
+      [],
+    ),
   }
 }
 

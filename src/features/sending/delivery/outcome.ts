@@ -112,7 +112,8 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
         category: decision?.category ?? (result.tlsDemanded ? 'tls_failure' : 'connection_failure'),
         rule: decision?.rule ?? (result.tlsDemanded ? 'tls-demanded' : 'connection-failed'),
         alert: decision?.alert ?? false,
-        reason: result.failure.message,
+        reason:
+          result.tlsDemand === undefined ? result.failure.message : `${result.tlsDemand}: ${result.failure.message}`,
         reply: result.reply?.text,
         ...(decision?.waitMs !== undefined && { waitMs: decision.waitMs }),
       }

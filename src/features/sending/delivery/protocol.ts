@@ -4,6 +4,8 @@
  * the job and the result of an attempt, which scheduler and Workers use internally, too. Types only, of plain data:
  * `worker-pool` and `worker` send each message as JSON text, because many small parts transfer faster as one string.
  */
+import type { TlsDemand } from '#features/sending/transport-security/tls-policy.ts'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
@@ -13,6 +15,8 @@ export interface WorkerSettings {
   readonly ehloName: string
   /** For addresses of the family that the source of a route has not. */
   readonly outboundSources: readonly OutboundSource[]
+  /** Trusted certificate authorities in PEM; absent: those of the system. */
+  readonly authorities?: readonly string[] | undefined
   readonly tracking: TrackingSettings
 }
 
@@ -48,6 +52,8 @@ export interface TrackingSettings {
 export interface RouteHost {
   readonly host: string
   readonly addresses: readonly string[]
+  /** What a session to this host must have; absent: as the route's `tls` says. */
+  readonly demand?: TlsDemand
 }
 
 export interface Route {
@@ -83,6 +89,8 @@ export interface ComposeJob {
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
+  /** The message is a report of this type (RFC 6522). */
+  readonly reportType?: string
   /** Present when opens and clicks are tracked: base URL of the links, tag of the account, and day of acceptance. */
   readonly tracking?: { readonly baseUrl: string; readonly account: number; readonly day: number }
 }
@@ -150,6 +158,10 @@ export type AttemptResult =
       readonly reply?: SmtpReply
       /** Whether the session failed because TLS was required. */
       readonly tlsDemanded: boolean
+      /** Who demanded the TLS that failed, as the beginning of a sentence; absent: the operator's settings. */
+      readonly tlsDemand?: string
+      /** The hosts at which TLS failed. */
+      readonly tlsResults?: readonly TlsResult[]
     }
   /** A body or attachment is missing in the content store. */
   | { readonly kind: 'content_missing' }
@@ -169,6 +181,11 @@ export interface AttemptSession {
   readonly localAddress: string | undefined
   /** How the session was encrypted, or why it was not. */
   readonly tls: string
+  readonly tlsResult?: TlsResult
+  /** The hosts tried before at which TLS failed; absent when there are none. */
+  readonly tlsFailures?: readonly TlsResult[]
+  /** Present when the session carried a message before this one. */
+  readonly isReused?: true
 }
 
 /** `connect`: the address did not answer, or cannot be reached. `tls`: an opportunistic handshake failed. */

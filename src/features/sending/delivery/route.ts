@@ -5,21 +5,33 @@
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
+import { type DomainPolicy, describeDomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
+import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
+import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { shuffle } from '#platform/ids.ts'
 import {
-  type MailHost,
+  type HostWithAddresses,
+  type MailRoute,
   resolveHostAddresses,
   resolveMailHosts,
   resolveRouteAddresses,
 } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
+import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
 import type { BounceCategory } from './bounce-category.ts'
-import type { Route } from './protocol.ts'
+import type { Route, RouteHost } from './protocol.ts'
 import { findRedirect } from './queue-rules.ts'
 import { formatTarget, parseTarget, type RedirectTarget } from './redirect-target.ts'
 
 export type RouteResult =
-  | { readonly kind: 'route'; readonly route: Route }
+  | {
+      readonly kind: 'route'
+      readonly route: Route
+      /** The TLS policy of the domain, for reports; absent when sessions are not counted. */
+      readonly policy?: DomainPolicy
+    }
+  /** A policy of the domain is being fetched; `ready` resolves when the route should be looked up again. */
+  | { readonly kind: 'pending'; readonly ready: Promise<void> }
   /** Permanent: every recipient of the lane bounces. `text` is shown as the reply and starts with the status codes. */
   | { readonly kind: 'undeliverable'; readonly category: BounceCategory; readonly text: string }
   /** The mail is tried again later. */
@@ -36,15 +48,20 @@ interface LocalAddress {
   readonly port: number
 }
 
-export async function routeLane(app: App, lane: string, { capture, simulator }: LocalServers): Promise<RouteResult> {
+export async function routeLane(
+  app: App,
+  lane: string,
+  { capture, simulator }: LocalServers,
+  security: TransportSecurity,
+): Promise<RouteResult> {
   const domain = domainOfLane(lane)
   if (domain === SIMULATOR_LANE) return { kind: 'route', route: buildSimulatorRoute(simulator, accountOfLane(lane)) }
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
     return { kind: 'route', route: buildCaptureRoute(capture) }
   const redirect = parseTarget(findRedirect(app.db, lane) ?? '')
-  if (redirect) return resolveRedirectRoute(app, redirect)
+  if (redirect) return resolveRedirectRoute(app, redirect, security)
   if (app.config.delivery === 'relay') return resolveRelayRoute(app)
-  return resolveDirectRoute(app, domain)
+  return resolveDirectRoute(app, domain, security)
 }
 
 /**
@@ -68,9 +85,14 @@ const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => (
  * The route of redirected mail. A host that the operator names may have any address, like a smarthost; the MX hosts of
  * a domain may not. A target that does not resolve bounces nothing.
  */
-async function resolveRedirectRoute(app: App, target: RedirectTarget): Promise<RouteResult> {
+async function resolveRedirectRoute(
+  app: App,
+  target: RedirectTarget,
+  security: TransportSecurity,
+): Promise<RouteResult> {
   const { host, isHost, port = app.config.smtpPort } = target
-  const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host)
+  const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security)
+  if (found.kind === 'pending') return found
   if (found.kind !== 'route')
     return {
       kind: 'temporary',
@@ -129,7 +151,9 @@ export async function resolveRelayRoute(app: App): Promise<RouteResult> {
   }
 }
 
-async function resolveDirectRoute(app: App, domain: string): Promise<RouteResult> {
+async function resolveDirectRoute(app: App, domain: string, security: TransportSecurity): Promise<RouteResult> {
+  // Begins the look for a policy; its result is read when the hosts are known.
+  security.findSts(domain)
   const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffle })
   switch (mail.kind) {
     case 'null-mx':
@@ -161,11 +185,17 @@ async function resolveDirectRoute(app: App, domain: string): Promise<RouteResult
     case 'temporary':
       return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }
     case 'ok':
-      return resolveHostsRoute(app, domain, mail.hosts)
+      return resolveHostsRoute(app, domain, mail, security)
   }
 }
 
-async function resolveHostsRoute(app: App, domain: string, hosts: readonly MailHost[]): Promise<RouteResult> {
+async function resolveHostsRoute(
+  app: App,
+  domain: string,
+  mail: Extract<MailRoute, { kind: 'ok' }>,
+  security: TransportSecurity,
+): Promise<RouteResult> {
+  const { hosts } = mail
   const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
   if (found.kind === 'temporary')
     return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${found.reason}` }
@@ -177,9 +207,9 @@ async function resolveHostsRoute(app: App, domain: string, hosts: readonly MailH
       text: `550 5.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
     }
   }
-  const usable = found.hosts.flatMap(({ host, addresses }) => {
-    const allowed = addresses.filter((address) => canConnectTo(address, app.config.allowPrivateNetworks))
-    return allowed.length > 0 ? [{ host, addresses: allowed }] : []
+  const usable = found.hosts.flatMap((host) => {
+    const addresses = host.addresses.filter((address) => canConnectTo(address, app.config.allowPrivateNetworks))
+    return addresses.length > 0 ? [{ ...host, addresses }] : []
   })
   if (usable.length === 0)
     return {
@@ -187,12 +217,54 @@ async function resolveHostsRoute(app: App, domain: string, hosts: readonly MailH
       category: 'dns_failure',
       text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`,
     }
-  const site = usable
-    .map(({ host }) => host)
-    .sort()
-    .join(',')
+  return secureHosts(app, domain, usable, mail.isSecure === true, security)
+}
+
+/**
+ * The route over these hosts with what the policies of the domain (MTA-STS) and of its hosts (DANE) demand.
+ * @param isSecure whether DNSSEC protects the names of the hosts
+ */
+async function secureHosts(
+  app: App,
+  domain: string,
+  hosts: readonly HostWithAddresses[],
+  isSecure: boolean,
+  security: TransportSecurity,
+): Promise<RouteResult> {
+  const isDaneOn = isSecure && (await security.isDaneOn())
+  const withTlsa = await Promise.all(
+    hosts.map(async (host) => ({
+      host,
+      // Broken name servers of zones without DNSSEC do not answer the question (RFC 7672 §2.2.2).
+      tlsa: isDaneOn && host.isSecure ? await security.findTlsa(host.host) : [],
+    })),
+  )
+  const sts = security.findSts(domain)
+  if (sts instanceof Promise) return { kind: 'pending', ready: sts }
+  const names = hosts.map(({ host }) => host).join(', ')
+  const defer = (reason: string): RouteResult => ({ kind: 'temporary', category: 'tls_failure', text: reason })
+  const reachable = withTlsa.flatMap(({ host, tlsa }) => (tlsa === 'unknown' ? [] : [{ host, tlsa }]))
+  if (reachable.length === 0)
+    return defer(
+      `DNSSEC protects the mail hosts of ${domain}, but the TLSA records (DANE) of ${names} cannot be looked up`,
+    )
+  const route = reachable.flatMap(({ host: { host, addresses }, tlsa }): RouteHost[] => {
+    const demand = chooseTlsPolicy({ domain, sts: sts.policy, dane: tlsa })
+    // DANE comes before MTA-STS (RFC 8461 §2).
+    const isForbidden = sts.policy?.mode === 'enforce' && demand?.by !== 'dane' && !allowsMailHost(sts.policy, host)
+    return isForbidden ? [] : [{ host, addresses, ...(demand && { demand }) }]
+  })
+  if (route.length === 0)
+    return defer(
+      `${domain} demands verified TLS (MTA-STS, enforce): its policy allows none of its mail hosts (${names})`,
+    )
+  const site = nameSite(
+    route.map(({ host }) => host),
+    route.map(({ demand }) => demand),
+  )
   return {
     kind: 'route',
-    route: { site, hosts: usable, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+    route: { site, hosts: route, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+    policy: describeDomainPolicy(domain, sts, new Map(reachable.map(({ host, tlsa }) => [host.host, tlsa]))),
   }
 }

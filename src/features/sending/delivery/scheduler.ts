@@ -23,6 +23,9 @@ import {
   type QueuePosition,
 } from '#features/sending/queue/queue.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
+import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
 import { type Millis, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
@@ -98,6 +101,7 @@ export class DeliveryScheduler {
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
+  readonly #security: TransportSecurity
   readonly #alerts: ReplyAlerts
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
@@ -114,6 +118,7 @@ export class DeliveryScheduler {
     this.#app = app
     this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
+    this.#security = new TransportSecurity(app)
     this.#failedAddresses = new FailedAddresses(clock)
     this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
@@ -186,6 +191,7 @@ export class DeliveryScheduler {
         contentFolder: join(config.dataDir, 'content'),
         ehloName: config.hostname,
         outboundSources: readSources(config),
+        authorities: readCertificateAuthorities(config),
         tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
@@ -193,6 +199,7 @@ export class DeliveryScheduler {
       onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
+    this.#security.start()
     await this.#releaseOverdueMail()
     const stopDue = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.setDue(lane, at))
     const stopSetBack = this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail())
@@ -232,6 +239,7 @@ export class DeliveryScheduler {
     this.#renderQueue.clear()
     this.#memoryQueue.clear()
     await this.#attempts.settleStopped()
+    await this.#security.stop()
     await this.#pairs.stop()
     this.#pool?.terminate()
   }
@@ -311,13 +319,18 @@ export class DeliveryScheduler {
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         const routeResult = await this.#findRoute(lane)
         if (stopping.aborted) return
+        if (routeResult.kind === 'pending') {
+          // The turn ends, so that lanes that wait for the same slots need not wait for the policy of this domain.
+          void routeResult.ready.then(() => this.#lanes.wake(lane.name))
+          return this.#lanes.sleepInQueue(lane)
+        }
         if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
           return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         }
         const claiming =
           routeResult.kind === 'route'
-            ? this.#handOut(lane, this.#failedAddresses.apply(routeResult.route))
+            ? this.#handOut(lane, { ...routeResult, route: this.#failedAddresses.apply(routeResult.route) })
             : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
@@ -331,7 +344,7 @@ export class DeliveryScheduler {
 
   /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
   async #findRoute(lane: Lane): Promise<RouteResult> {
-    const found = await routeLane(this.#app, lane.name, this.#localServers)
+    const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security)
     if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
     return found.route.isSmarthost || !found.route.fromOutboundIps ? found : resolveRelayRoute(this.#app)
   }
@@ -349,7 +362,7 @@ export class DeliveryScheduler {
   }
 
   /** Claims for a site and starts the jobs. False when the lane has to wait. */
-  async #handOut(lane: Lane, route: Route): Promise<boolean> {
+  async #handOut(lane: Lane, { route, policy }: Extract<RouteResult, { kind: 'route' }>): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.getSite(route.site)
     if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route.site, site)
@@ -408,6 +421,7 @@ export class DeliveryScheduler {
         limits,
         worker: this.#assignWorker(recipient, limits, isBulkLane(lane.name)),
         settling: undefined,
+        tlsPolicy: policy,
       }),
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
@@ -500,6 +514,7 @@ export class DeliveryScheduler {
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
       const built = this.#jobs.build(attempt, attempt.mail.address, route)
+      if ('isTlsReport' in built) attempt.tlsPolicy = undefined
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
       else this.#memoryQueue.enqueue(attempt, built)
@@ -562,6 +577,7 @@ export class DeliveryScheduler {
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
+    this.#security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
     if (session) this.#failedAddresses.recordSession(session.address)
     const failures = this.#learn(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
@@ -718,6 +734,13 @@ export class DeliveryScheduler {
     return getTenantId(this.#app.db, accountId)
   }
 }
+
+/** The TLS of the sessions that an attempt opened or tried to open; not that of a session that it reused. */
+const listTlsResults = (result: AttemptResult, session: AttemptSession | undefined): readonly TlsResult[] => [
+  ...((result.kind === 'unreachable' && result.tlsResults) || []),
+  ...(session?.tlsFailures ?? []),
+  ...(session?.tlsResult && !session.isReused ? [session.tlsResult] : []),
+]
 
 /** The provider of an attempt, by its name in providers.toml. */
 const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>

@@ -55,4 +55,6 @@ export interface DraftExtra {
   readonly of_service?: true
   /** In system mail: row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about?: readonly number[]
+  /** In system mail: the type of a report (RFC 6522), which the mail is. */
+  readonly report_type?: 'tlsrpt'
 }

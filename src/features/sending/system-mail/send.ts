@@ -10,6 +10,7 @@ import { findReplay } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sendable.ts'
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
+import type { DraftAttachment, DraftExtra } from '#features/sending/queue/new-email.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
@@ -28,6 +29,11 @@ export interface SystemMail {
   readonly html?: string
   /** Idempotency key: mail with the same key is sent once. */
   readonly idempotencyKey?: string
+  readonly attachments?: readonly DraftAttachment[]
+  /** Header fields beside those of every automatic mail. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Type of a report (RFC 6522), which the mail then is. */
+  readonly reportType?: 'tlsrpt'
   /** Row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about: readonly number[]
 }
@@ -74,7 +80,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
   }
   await requireDiskSpace(app)
   const actor = createSystemActor(sender)
-  const draft = createDraft(
+  const written = createDraft(
     app,
     {
       from: sender.from,
@@ -87,6 +93,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     // The key is hashed with a prefix, so that it cannot equal one of the account's own keys.
     mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
   )
+  const draft = { ...written, attachments: mail.attachments ?? [] }
   if (findReplay(app, actor, draft.idempotency)) {
     await app.commit.barrier()
     return true
@@ -102,26 +109,26 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     const streamId = findStreamId(tx.db, sender.accountId, DEFAULT_STREAM)
     // The domain may have lapsed since the sender was chosen: the mail is still sent, and never goes to the sandbox.
     if (!domain || streamId === undefined) throw new Error('the sender of system mail no longer exists')
-    insertEmail(
-      app,
-      tx,
-      actor,
-      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC_HEADERS, of_service: true, about: mail.about } },
-      content,
-      {
-        domainId: domain.id,
-        streamId,
-        sandbox: !domain.isVerified && !domain.lapsed,
-        tracked: false,
-        suppressions: findSuppressions(tx.db, actor, draft, streamId),
-        quotaMonth: null,
-        operationId: null,
-      },
-    )
+    insertEmail(app, tx, actor, { ...draft, extra: { ...draft.extra, ...describeSystemMail(mail) } }, content, {
+      domainId: domain.id,
+      streamId,
+      sandbox: !domain.isVerified && !domain.lapsed,
+      tracked: false,
+      suppressions: findSuppressions(tx.db, actor, draft, streamId),
+      quotaMonth: null,
+      operationId: null,
+    })
   }
   await dropContentOnFailure(app, refs, () => app.commit.write(write))
   return true
 }
+
+const describeSystemMail = ({ headers, reportType, about }: SystemMail): DraftExtra => ({
+  headers: { ...AUTOMATIC_HEADERS, ...headers },
+  of_service: true,
+  about,
+  ...(reportType && { report_type: reportType }),
+})
 
 /**
  * Sends the same mail to several addresses, once to each regardless of case. Logs an address that cannot get mail,

@@ -17,8 +17,11 @@ const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
   inbound_receipts: 'messages on their way, for seconds',
   meta: 'values of the installation',
   migrations: 'names of migrations',
+  mta_sts_policies: 'policies that recipient domains publish',
   operator_mail: 'mail to the operator',
+  provider_pairs: 'limits and suspensions by provider and outgoing address',
   retention_left: 'row ids',
+  tls_session_counts: 'numbers of sessions to mail hosts, for days',
 }
 
 test('every table loses the rows of a deleted account, or has no account data', async () => {

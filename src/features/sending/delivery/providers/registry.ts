@@ -1,4 +1,5 @@
 /** @module Finds the provider of a route by the names of its MX hosts. Never changes a limit. */
+import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import type { Route } from '../protocol.ts'
 import { DEFAULT_PROVIDER, type ProviderPolicy, readProviders, SMARTHOST_PROVIDER } from './policy.ts'
 
@@ -13,6 +14,13 @@ export interface Provider {
 
 /** Names of sites are shortened to this, because a domain may have many MX hosts with long names. */
 const MAX_NAME_LENGTH = 200
+
+/** The name of a site, whatever TLS a domain demands of its hosts. */
+const nameHosts = (hosts: Route['hosts']): string =>
+  nameSite(
+    hosts.map(({ host }) => host),
+    [],
+  )
 
 export class ProviderRegistry {
   readonly #policies: ReadonlyMap<string, ProviderPolicy>
@@ -36,9 +44,9 @@ export class ProviderRegistry {
   }
 
   /** The provider of a route. The capture server, on this machine, has no rate limit. */
-  providerOf({ site, hosts, fromOutboundIps, isSmarthost }: Route): Provider {
+  providerOf({ hosts, fromOutboundIps, isSmarthost }: Route): Provider {
     if (!fromOutboundIps) return this.#capture
-    return isSmarthost ? this.byName(SMARTHOST_PROVIDER) : this.findProvider(site, hosts)
+    return isSmarthost ? this.byName(SMARTHOST_PROVIDER) : this.findProvider(nameHosts(hosts), hosts)
   }
 
   /** The provider of a site: that of all its MX hosts, else the site itself. */

@@ -1,0 +1,179 @@
+/**
+ * @module The MTA-STS policies of recipient domains (RFC 8461): finds, fetches and caches them. Mail waits for a policy
+ * only the first time that a domain is seen; later looks run in the background. The only writer of `mta_sts_policies`.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { lookUpPolicyId, MAX_POLICY_BYTES, parseStsPolicy, type StsPolicy } from '#protocols/smtp/mta-sts.ts'
+import type { TlsFailureType } from '#protocols/smtp/tls-failures.ts'
+
+/** What is known about a domain. */
+export interface StsFinding {
+  /** A valid policy of mode `enforce` or `testing`. */
+  readonly policy?: StsPolicy
+  /** Why the last fetch of a published policy failed. */
+  readonly failure?: TlsFailureType
+}
+
+interface KnownDomain {
+  readonly id: string | undefined
+  readonly policy: StsPolicy | undefined
+  readonly fetchedAt: Millis
+  readonly expiresAt: Millis
+  readonly failure: TlsFailureType | undefined
+  /** When DNS was last asked for the policy's id. */
+  readonly checkedAt: Millis
+}
+
+/** How often DNS is asked for the id, while a domain gets mail. RFC 8461 §3.3 allows a failed fetch as often. */
+const CHECK_INTERVAL_MS = minutes(5)
+/** For how long a look counts when no valid policy is known: then mail waits for the next look. */
+const MAX_UNCHECKED_MS = hours(1)
+/** RFC 8461 §3.3 and §10.2: a policy is fetched again daily even if its id stays the same. */
+const REFETCH_INTERVAL_MS = days(1)
+const FETCH_TIMEOUT_MS = seconds(10)
+/** Fetches at the same time, over all domains. */
+const MAX_CONCURRENT_FETCHES = 256
+const MAX_CACHED_DOMAINS = 20_000
+const MAX_STORED_POLICIES = 10_000
+
+const sql = prepareStatements((db) => ({
+  find: db.prepare<{ id: string; policy: string; fetchedAt: Millis; expiresAt: Millis }, [string, Millis]>(
+    `SELECT policy_id AS id, policy, fetched_at AS fetchedAt, expires_at AS expiresAt FROM mta_sts_policies
+     WHERE domain = ? AND expires_at > ?`,
+  ),
+  store: db.prepare<null, [string, string, string, Millis, Millis]>(
+    `INSERT INTO mta_sts_policies (domain, policy_id, policy, fetched_at, expires_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (domain) DO UPDATE SET policy_id = excluded.policy_id, policy = excluded.policy,
+       fetched_at = excluded.fetched_at, expires_at = excluded.expires_at`,
+  ),
+  // Removes expired policies first.
+  purge: db.prepare<null, [number]>(
+    `DELETE FROM mta_sts_policies WHERE domain IN (SELECT domain FROM mta_sts_policies
+     ORDER BY expires_at LIMIT max(0, (SELECT count(*) FROM mta_sts_policies) - ?))`,
+  ),
+}))
+
+export class StsPolicies {
+  readonly #app: App
+  /** The domain used longest ago comes first. */
+  readonly #known = new Map<string, KnownDomain>()
+  readonly #looks = new Map<string, Promise<void>>()
+  /** Domains that wait for a fetch to end before theirs begins. */
+  readonly #waiting: (() => void)[] = []
+  #fetches = 0
+
+  constructor(app: App) {
+    this.#app = app
+  }
+
+  /**
+   * Returns what is known about a domain, in A-labels and lower case; while nothing is, a promise that resolves when
+   * something is. The promise never rejects, and resolves within about the time limits of DNS and the fetch.
+   */
+  find(domain: string): StsFinding | Promise<void> {
+    const now = this.#app.clock.now()
+    const known = this.#known.get(domain) ?? this.#load(domain, now)
+    const policy = known && known.expiresAt > now ? known.policy : undefined
+    // A look in the future was made under a wrong clock.
+    const sinceCheckMs = known && known.checkedAt <= now ? now - known.checkedAt : Number.POSITIVE_INFINITY
+    if (!known || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#look(domain, known)
+    this.#remember(domain, known)
+    if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#look(domain, known)
+    return {
+      ...(policy && policy.mode !== 'none' && { policy }),
+      ...(known.failure && { failure: known.failure }),
+    }
+  }
+
+  #load(domain: string, now: Millis): KnownDomain | undefined {
+    const stored = sql(this.#app.db).find.get(domain, now)
+    if (!stored) return undefined
+    return { ...stored, policy: JSON.parse(stored.policy) as StsPolicy, failure: undefined, checkedAt: 0 }
+  }
+
+  #remember(domain: string, known: KnownDomain): void {
+    this.#known.delete(domain)
+    this.#known.set(domain, known)
+    const oldest = this.#known.keys().next().value
+    if (this.#known.size > MAX_CACHED_DOMAINS && oldest !== undefined) this.#known.delete(oldest)
+  }
+
+  /** Looks for the current policy of a domain, once for all that ask at the same time. */
+  #look(domain: string, known: KnownDomain | undefined): Promise<void> {
+    const running = this.#looks.get(domain)
+    if (running) return running
+    const look = this.#lookUp(domain, known)
+      .catch((error: unknown): KnownDomain => {
+        this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not updated')
+        return { ...(known ?? UNKNOWN), checkedAt: this.#app.clock.now() }
+      })
+      .then((found) => this.#remember(domain, found))
+      .finally(() => this.#looks.delete(domain))
+    this.#looks.set(domain, look)
+    return look
+  }
+
+  async #lookUp(domain: string, known: KnownDomain = UNKNOWN): Promise<KnownDomain> {
+    const { resolver, clock } = this.#app
+    const found = await lookUpPolicyId(resolver, domain)
+    const now = clock.now()
+    const kept: KnownDomain = known.expiresAt > now ? { ...known, checkedAt: now } : { ...UNKNOWN, checkedAt: now }
+    // A known policy stays valid when its record disappears or DNS fails (RFC 8461 §3.3 and §10.2).
+    if (found === 'none') return { ...kept, failure: undefined }
+    if (found === 'unknown') return kept
+    if (kept.policy && kept.id === found.id && now - kept.fetchedAt < REFETCH_INTERVAL_MS) return kept
+    const fetched = await this.#fetchInTurn(domain)
+    if (fetched === 'own') return kept
+    if (typeof fetched === 'string') return { ...kept, failure: fetched }
+    const fetchedAt = clock.now()
+    const expiresAt = fetchedAt + seconds(fetched.maxAgeSeconds)
+    await this.#app.commit.write((tx) => {
+      sql(tx.db).store.run(domain, found.id, JSON.stringify(fetched), fetchedAt, expiresAt)
+      sql(tx.db).purge.run(MAX_STORED_POLICIES)
+    })
+    return { id: found.id, policy: fetched, fetchedAt, expiresAt, failure: undefined, checkedAt: fetchedAt }
+  }
+
+  async #fetchInTurn(domain: string): Promise<StsPolicy | TlsFailureType | 'own'> {
+    if (this.#fetches >= MAX_CONCURRENT_FETCHES) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    else this.#fetches++
+    try {
+      return await this.#fetch(domain)
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#fetches--
+    }
+  }
+
+  /** Fetches a policy (RFC 8461 §3.3). `own`: this service could not call anyone. */
+  async #fetch(domain: string): Promise<StsPolicy | TlsFailureType | 'own'> {
+    const { mtaStsPort } = this.#app.config
+    const port = mtaStsPort === 443 ? '' : `:${mtaStsPort}`
+    const outcome = await this.#app.fetch.get(`https://mta-sts.${domain}${port}/.well-known/mta-sts.txt`, {
+      headers: { accept: 'text/plain' },
+      timeoutMs: FETCH_TIMEOUT_MS,
+      maxResponseBytes: MAX_POLICY_BYTES,
+    })
+    if (outcome.kind === 'failed') {
+      if (outcome.cause === 'own') return 'own'
+      return outcome.cause === 'tls' ? 'sts-webpki-invalid' : 'sts-policy-fetch-error'
+    }
+    if (outcome.status !== 200 || !outcome.bodyInfo?.isComplete) return 'sts-policy-fetch-error'
+    // RFC 8461 §3.2: otherwise a page that a user of the web server wrote could pass as a policy.
+    if (!/^text\/plain *(?:;|$)/i.test(outcome.bodyInfo.contentType)) return 'sts-policy-invalid'
+    return parseStsPolicy(outcome.body) ?? 'sts-policy-invalid'
+  }
+}
+
+const UNKNOWN: KnownDomain = {
+  id: undefined,
+  policy: undefined,
+  fetchedAt: 0,
+  expiresAt: 0,
+  failure: undefined,
+  checkedAt: 0,
+}

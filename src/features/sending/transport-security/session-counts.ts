@@ -1,0 +1,200 @@
+/**
+ * @module Counts SMTP sessions by domain, day, policy and failure, for TLS reports (RFC 8460). Only domains that ask
+ * for reports are counted. Counts of up to a minute are only in memory; a crash loses them. The only writer of
+ * `tls_session_counts`, with `reports.ts`.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { days, minutes, seconds } from '#platform/units.ts'
+import { parseTlsReportRecord } from '#protocols/aggregate-reports/tls-record.ts'
+import type { Resolver } from '#protocols/dns/resolver.ts'
+import { type DomainPolicy, findReportedFailure, type ReportedPolicy, toReportedPolicy } from './domain-policy.ts'
+import type { TlsResult } from './tls-result.ts'
+
+const FLUSH_INTERVAL_MS = minutes(1)
+/** Different counts in memory; a session that would add another one is not counted. */
+const MAX_PENDING = 10_000
+/** Domains whose wish for reports is known. */
+const MAX_KNOWN_DOMAINS = 20_000
+const KNOWN_MS = days(1)
+/** How long a domain whose DNS fails is not asked again; its sessions are not counted meanwhile. */
+const FAILED_LOOKUP_MS = minutes(5)
+const CONCURRENT_LOOKUPS = 32
+/** Domains that are not asked within this time are asked at the next flush. */
+const MAX_LOOKUPS_MS = seconds(30)
+/** Rows of one domain and day. Further failures are counted without their details, in a few more rows. */
+const MAX_DETAILED_ROWS = 50
+const MAX_ROWS_PER_DOMAIN = 70
+const MAX_ROWS = 50_000
+/** A longer policy is stored without its text. */
+const MAX_POLICY_LENGTH = 4096
+
+/** Days since the epoch, UTC. */
+export const toDay = (at: Millis): number => Math.floor(at / days(1))
+
+interface Count {
+  readonly day: number
+  readonly domain: string
+  /** JSON. */
+  readonly policy: string
+  /** JSON; empty for successful sessions. */
+  readonly failure: string
+  /** JSON: the failure without its details. */
+  readonly failureType: string
+  sessions: number
+}
+
+const sql = prepareStatements((db) => ({
+  total: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM tls_session_counts'),
+  ofDomain: db.prepare<{ n: number }, [number, string]>(
+    'SELECT count(*) AS n FROM tls_session_counts WHERE day = ? AND domain = ?',
+  ),
+  add: db.prepare<null, [number, string, string, string, number]>(
+    `INSERT INTO tls_session_counts (day, domain, policy, failure, sessions) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (day, domain, policy, failure) DO UPDATE SET sessions = sessions + excluded.sessions`,
+  ),
+}))
+
+export class SessionCounts {
+  readonly #app: App
+  readonly #pending = new Map<string, Count>()
+  /** Until when each domain is known to want reports, or not. */
+  readonly #wishes = new Map<string, { readonly isWanted: boolean; readonly until: Millis }>()
+  #loop: DueLoop | undefined
+
+  constructor(app: App) {
+    this.#app = app
+  }
+
+  start(): void {
+    const { clock, log } = this.#app
+    this.#loop = startDueLoop({
+      name: 'TLS session counts',
+      clock,
+      log,
+      step: async (ending) => {
+        await this.#flush(ending)
+        return clock.now() + FLUSH_INTERVAL_MS
+      },
+    })
+  }
+
+  /** Stores what is counted, as far as it is known without DNS who wants it. */
+  async stop(): Promise<void> {
+    await this.#loop?.stop()
+    this.#loop = undefined
+    await this.#store([...this.#pending.values()].filter(({ domain }) => this.#findWish(domain) === true))
+  }
+
+  /** Counts one session, or one attempt to open it. */
+  add(policy: DomainPolicy, result: TlsResult): void {
+    const { domain } = policy
+    if (this.#findWish(domain) === false) return
+    const day = toDay(this.#app.clock.now())
+    const reported = formatPolicy(toReportedPolicy(policy, result.host))
+    const type = findReportedFailure(policy, result)
+    const failure = type === undefined ? '' : JSON.stringify(describeFailure(type, result))
+    const key = `${day} ${domain} ${reported} ${failure}`
+    const count = this.#pending.get(key)
+    if (count) count.sessions++
+    else if (this.#pending.size < MAX_PENDING) {
+      const failureType = type === undefined ? '' : JSON.stringify({ 'result-type': type })
+      this.#pending.set(key, { day, domain, policy: reported, failure, failureType, sessions: 1 })
+    }
+  }
+
+  /** Stores the counts of domains that want reports, and drops those of the others. */
+  async #flush(ending: AbortSignal): Promise<void> {
+    await this.#askWishes(ending)
+    const wanted: Count[] = []
+    for (const [key, count] of this.#pending) {
+      const isWanted = this.#findWish(count.domain)
+      if (isWanted === undefined) continue
+      this.#pending.delete(key)
+      if (isWanted) wanted.push(count)
+    }
+    await this.#store(wanted)
+  }
+
+  /** Asks DNS which of the counted domains want reports, for a limited time. */
+  async #askWishes(ending: AbortSignal): Promise<void> {
+    const { clock } = this.#app
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+    const unknown = new Set<string>()
+    for (const { domain } of this.#pending.values()) if (this.#findWish(domain) === undefined) unknown.add(domain)
+    const until = clock.monotonicMs() + MAX_LOOKUPS_MS
+    const domains = [...unknown]
+    const onEnding = () => end()
+    ending.addEventListener('abort', onEnding)
+    for (let from = 0; from < domains.length && !ending.aborted; from += CONCURRENT_LOOKUPS) {
+      if (clock.monotonicMs() > until) break
+      const batch = domains.slice(from, from + CONCURRENT_LOOKUPS).map((domain) => this.#askWish(domain))
+      await Promise.race([Promise.all(batch), ended])
+    }
+    ending.removeEventListener('abort', onEnding)
+  }
+
+  #findWish(domain: string): boolean | undefined {
+    const wish = this.#wishes.get(domain)
+    return wish && wish.until > this.#app.clock.now() ? wish.isWanted : undefined
+  }
+
+  async #askWish(domain: string): Promise<void> {
+    const destinations = await lookUpDestinations(this.#app.resolver, domain)
+    const isWanted = destinations !== 'unknown' && destinations.length > 0
+    const until = this.#app.clock.now() + (destinations === 'unknown' ? FAILED_LOOKUP_MS : KNOWN_MS)
+    const oldest = this.#wishes.keys().next().value
+    if (this.#wishes.size >= MAX_KNOWN_DOMAINS && oldest !== undefined) this.#wishes.delete(oldest)
+    this.#wishes.delete(domain)
+    this.#wishes.set(domain, { isWanted, until })
+  }
+
+  async #store(counts: readonly Count[]): Promise<void> {
+    if (counts.length === 0) return
+    await this.#app.commit.write((tx) => {
+      for (const count of counts) addCount(tx, count)
+    })
+  }
+}
+
+function addCount(tx: Tx, { day, domain, policy, failure, failureType, sessions }: Count): void {
+  const { total, ofDomain, add } = sql(tx.db)
+  const rows = ofDomain.get(day, domain)?.n ?? 0
+  if (rows >= MAX_ROWS_PER_DOMAIN || (rows === 0 && (total.get()?.n ?? 0) >= MAX_ROWS)) return
+  add.run(day, domain, policy, rows < MAX_DETAILED_ROWS ? failure : failureType, sessions)
+}
+
+function formatPolicy(policy: ReportedPolicy): string {
+  const text = JSON.stringify(policy)
+  if (text.length <= MAX_POLICY_LENGTH) return text
+  return JSON.stringify({ 'policy-type': policy['policy-type'], 'policy-domain': policy['policy-domain'] })
+}
+
+/** RFC 8460 §4.4: an element of `failure-details`, without its count. */
+const describeFailure = (type: string, { host, address, localAddress }: TlsResult) => ({
+  'result-type': type,
+  ...(localAddress !== undefined && { 'sending-mta-ip': localAddress }),
+  'receiving-mx-hostname': host,
+  'receiving-ip': address,
+})
+
+/** Looks up where a domain wants its reports; an empty list: nowhere. `unknown`: DNS gave no answer. */
+export async function lookUpDestinations(
+  resolver: Resolver,
+  domain: string,
+): Promise<ReturnType<typeof parseTlsReportRecord> | 'unknown'> {
+  const answer = await resolver.txt(`_smtp._tls.${domain}`)
+  switch (answer.kind) {
+    case 'ok':
+      return parseTlsReportRecord(answer.records)
+    case 'nodata':
+    case 'nxdomain':
+    case 'loop':
+      return []
+    default:
+      return 'unknown'
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * @module What delivery knows about the TLS that recipient domains and their hosts demand: MTA-STS policies, TLSA
+ * records, and the counts for TLS reports. One object per service.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { minutes } from '#platform/units.ts'
+import type { TlsaRecord } from '#protocols/smtp/dane.ts'
+import type { DomainPolicy } from './domain-policy.ts'
+import { type StsFinding, StsPolicies } from './mta-sts.ts'
+import { SessionCounts } from './session-counts.ts'
+import type { TlsResult } from './tls-result.ts'
+
+/** TLSA records of a host: `unknown`: DNS gave no answer, so the host must not be used now (RFC 7672 §2.1.2). */
+export type TlsaFinding = readonly TlsaRecord[] | 'unknown'
+
+/** How long after a failed self-test of the DNS servers it is repeated. */
+const SELF_TEST_INTERVAL_MS = minutes(10)
+/** Records of one host that are used; each job for the host carries them. */
+const MAX_TLSA_RECORDS = 20
+/** Longest data of a record in hexadecimal: a certificate of 4 KiB. */
+const MAX_TLSA_LENGTH = 8192
+
+export class TransportSecurity {
+  readonly #app: App
+  readonly #sts: StsPolicies
+  readonly #counts: SessionCounts
+  #selfTest: Promise<boolean> | undefined
+  #hasPassed = false
+  #testedAt: Millis = 0
+
+  constructor(app: App) {
+    this.#app = app
+    this.#sts = new StsPolicies(app)
+    this.#counts = new SessionCounts(app)
+  }
+
+  /** Tests the DNS servers, so that the first mail need not wait for it, and starts to store counts. */
+  start(): void {
+    void this.isDaneOn()
+    this.#counts.start()
+  }
+
+  stop(): Promise<void> {
+    return this.#counts.stop()
+  }
+
+  /** Counts sessions for the reports to a domain. */
+  countSessions(policy: DomainPolicy | undefined, results: readonly TlsResult[]): void {
+    if (!policy || !this.#app.config.tlsReports) return
+    for (const result of results) this.#counts.add(policy, result)
+  }
+
+  /** See `StsPolicies.find`. */
+  findSts(domain: string): StsFinding | Promise<void> {
+    return this.#app.config.mtaSts ? this.#sts.find(domain) : {}
+  }
+
+  /** Whether the DNS servers are trusted and validate DNSSEC. A failed test is repeated from time to time. */
+  isDaneOn(): Promise<boolean> {
+    const { clock, config, log, resolver } = this.#app
+    if (config.dane === 'off') return Promise.resolve(false)
+    const now = clock.now()
+    if (this.#selfTest && (this.#hasPassed || Math.abs(now - this.#testedAt) < SELF_TEST_INTERVAL_MS))
+      return this.#selfTest
+    this.#testedAt = now
+    this.#selfTest = resolver.isValidating().then((hasPassed) => {
+      this.#hasPassed = hasPassed
+      if (hasPassed) log.info('DANE is on: the DNS servers validate DNSSEC')
+      else if (config.dane === 'on')
+        log.warn('DANE is off: the DNS servers do not validate DNSSEC, or do not answer; use servers that do')
+      return hasPassed
+    })
+    return this.#selfTest
+  }
+
+  /**
+   * The TLSA records of a mail host whose address DNSSEC protects; empty when there are none that DNSSEC protects. A
+   * record that is too long has no data, so it cannot be used.
+   */
+  async findTlsa(host: string): Promise<TlsaFinding> {
+    const answer = await this.#app.resolver.tlsa(`_${this.#app.config.smtpPort}._tcp.${host}`)
+    switch (answer.kind) {
+      case 'ok':
+        if (!answer.isSecure) return []
+        return answer.records
+          .slice(0, MAX_TLSA_RECORDS)
+          .map((record) => (record.data.length > MAX_TLSA_LENGTH ? { ...record, data: '' } : record))
+      case 'nodata':
+      case 'nxdomain':
+        return []
+      default:
+        return 'unknown'
+    }
+  }
+}

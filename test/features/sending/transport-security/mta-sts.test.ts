@@ -1,0 +1,230 @@
+import { describe, expect, test } from 'bun:test'
+import { type StsFinding, StsPolicies } from '#features/sending/transport-security/mta-sts.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import type { HttpsReply } from '#test/support/https-receiver.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import {
+  MX,
+  policyText,
+  RECIPIENT_DOMAIN,
+  startTlsReceiver,
+  type TlsReceiver,
+  type TlsReceiverOptions,
+} from '#test/support/tls-receivers.ts'
+
+const TO = `bob@${RECIPIENT_DOMAIN}`
+const START = Date.UTC(2026, 2, 15, 12)
+const TEXT = { 'content-type': 'text/plain; charset=utf-8' }
+const FETCH_ERROR: StsFinding = { failure: 'sts-policy-fetch-error' }
+const INVALID: StsFinding = { failure: 'sts-policy-invalid' }
+
+const manyHosts = (count: number): string => Array.from({ length: count }, (_, i) => `mx: mx${i}.test\r\n`).join('')
+
+const startFlow = ({ zone, settings }: TlsReceiver) => startMailFlow({ zone, settings })
+
+describe('a policy of mode enforce', () => {
+  test('mail goes over a verified session', async () => {
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce'))
+    await using flow = await startFlow(receiver)
+    const { events } = await flow.outcome(TO)
+    expect(events.at(-1)).toMatchObject({
+      type: 'delivered',
+      data: { tls: expect.stringContaining('certificate verified') },
+    })
+    expect(receiver.sink.messages).toMatchObject([{ secure: true, rcptTo: [TO] }])
+    expect(receiver.policyHost.requests).toMatchObject([
+      { method: 'GET', url: '/.well-known/mta-sts.txt', serverName: `mta-sts.${RECIPIENT_DOMAIN}` },
+    ])
+  })
+
+  const demands = `${RECIPIENT_DOMAIN} demands verified TLS (MTA-STS, enforce): ${MX}[127.0.0.1]:`
+  const failures: [string, TlsReceiverOptions, string][] = [
+    [
+      'an expired certificate',
+      { certificate: (ca) => ca.issue([MX], { notAfter: new Date('2021-01-01') }) },
+      'presented an expired certificate',
+    ],
+    [
+      'a certificate for another name',
+      { certificate: (ca) => ca.issue(['mx.other.test']) },
+      'presented a certificate for another name',
+    ],
+    ['no STARTTLS', { offersTls: false }, 'does not offer TLS (STARTTLS)'],
+  ]
+  test.each(failures)('mail to a host with %s is deferred, never sent in clear', async (_, options, words) => {
+    await using receiver = await startTlsReceiver(options)
+    receiver.publish(policyText('enforce'))
+    await using flow = await startFlow(receiver)
+    const { recipient, events } = await flow.outcome(TO)
+    expect(recipient).toMatchObject({ status: 'queued', attempts: 1 })
+    expect(events.at(-1)).toMatchObject({ type: 'deferred', data: { bounce_category: 'tls_failure' } })
+    expect(recipient.lastError).toBe(`${demands}${receiver.sink.port} ${words}`)
+    expect(receiver.sink.messages).toEqual([])
+    expectBalanced(flow.service)
+  })
+
+  test('mail to a host that the policy does not allow is deferred without a connection', async () => {
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce', `*.mail.${RECIPIENT_DOMAIN}`))
+    await using flow = await startFlow(receiver)
+    const { recipient, events } = await flow.outcome(TO)
+    expect(events.at(-1)).toMatchObject({ type: 'deferred', data: { bounce_category: 'tls_failure' } })
+    expect(recipient.lastError).toBe(
+      `${RECIPIENT_DOMAIN} demands verified TLS (MTA-STS, enforce): its policy allows none of its mail hosts (${MX})`,
+    )
+    expect(receiver.sink.messages).toEqual([])
+  })
+
+  test('a session without a check is not reused for a domain with a policy', async () => {
+    await using receiver = await startTlsReceiver({ certificate: (ca) => ca.issue(['mx.other.test']) })
+    receiver.publish(policyText('enforce'))
+    receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
+    await using flow = await startFlow(receiver)
+    expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')
+    expect((await flow.outcome(TO)).recipient.status).toBe('queued')
+    // The failure of the one domain does not hold the mail of the other.
+    expect((await flow.outcome('eve@open.test')).recipient.status).toBe('sent')
+    expect(receiver.sink.messages).toMatchObject([{ rcptTo: ['ada@open.test'] }, { rcptTo: ['eve@open.test'] }])
+  })
+})
+
+test('a policy of mode testing changes nothing about delivery', async () => {
+  await using receiver = await startTlsReceiver({ certificate: (ca) => ca.issue(['mx.other.test']) })
+  receiver.publish(policyText('testing'))
+  await using flow = await startFlow(receiver)
+  expect((await flow.outcome(TO)).recipient.status).toBe('sent')
+  expect(receiver.policyHost.requests).toHaveLength(1)
+})
+
+test('with TASSIS_MTA_STS=false no policy is looked for', async () => {
+  await using receiver = await startTlsReceiver({ offersTls: false })
+  receiver.publish(policyText('enforce'))
+  await using flow = await startMailFlow({
+    zone: receiver.zone,
+    settings: { ...receiver.settings, TASSIS_MTA_STS: 'false' },
+  })
+  expect((await flow.outcome(TO)).recipient.status).toBe('sent')
+  expect(flow.dns.queries.filter(({ name }) => name.startsWith('_mta-sts'))).toEqual([])
+})
+
+describe('the policies', () => {
+  /** What is found once every look has ended. */
+  const settle = async (policies: StsPolicies): Promise<StsFinding> => {
+    for (;;) {
+      const found = policies.find(RECIPIENT_DOMAIN)
+      if (!(found instanceof Promise)) return found
+      await found
+    }
+  }
+
+  test.each(['SERVFAIL', 'NXDOMAIN'] as const)('are kept over a restart while DNS answers %s', async (dns) => {
+    const clock = new ManualClock(START)
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce'))
+    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    await settle(new StsPolicies(flow.app))
+    receiver.policyHost.answer('reset')
+    receiver.zone[`_mta-sts.${RECIPIENT_DOMAIN}`] = dns
+    const restarted = new StsPolicies(flow.app)
+    for (let look = 1; look <= 3; look++) {
+      expect(restarted.find(RECIPIENT_DOMAIN)).toMatchObject({ policy: { mode: 'enforce', mx: [MX] } })
+      // The answer that the look waits for, too.
+      await flow.app.resolver.txt(`_mta-sts.${RECIPIENT_DOMAIN}`)
+      await Bun.sleep(1)
+      clock.advance(minutes(6))
+    }
+  })
+
+  test('a silent policy server delays the mail of its domain once, and no other mail', async () => {
+    const clock = new ManualClock(START)
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce'))
+    receiver.policyHost.answer('hang')
+    receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
+    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    const sent = await Promise.all(Array.from({ length: 10 }, () => flow.send({ to: TO })))
+    await receiver.policyHost.received(1)
+    expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')
+    expect(receiver.sink.messages).toHaveLength(1)
+    clock.advance(seconds(10))
+    for (const each of sent) expect((await flow.settled(each)).recipients[0]?.status).toBe('sent')
+    expect((await flow.outcome(TO)).recipient.status).toBe('sent')
+    expect(receiver.policyHost.requests).toHaveLength(1)
+  })
+
+  test('are fetched once for all that ask, and again when the id changes or a day has passed', async () => {
+    const clock = new ManualClock(START)
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce'))
+    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    const policies = new StsPolicies(flow.app)
+    const found = await Promise.all(Array.from({ length: 20 }, () => settle(policies)))
+    expect(found.every(({ policy }) => policy?.mode === 'enforce')).toBe(true)
+    expect(receiver.policyHost.requests).toHaveLength(1)
+
+    clock.advance(minutes(6))
+    receiver.publish(policyText('testing'), '2')
+    await settle(policies)
+    await eventually(async () => (await settle(policies)).policy?.mode === 'testing')
+    expect(receiver.policyHost.requests).toHaveLength(2)
+
+    clock.advance(minutes(6))
+    await settle(policies)
+    clock.advance(hours(23))
+    await settle(policies)
+    expect(receiver.policyHost.requests).toHaveLength(2)
+    receiver.publish(policyText('none'), '2')
+    clock.advance(hours(2))
+    await eventually(async () => (await settle(policies)).policy === undefined)
+    expect(receiver.policyHost.requests).toHaveLength(3)
+  })
+
+  test('end with their max_age', async () => {
+    const clock = new ManualClock(START)
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce', MX, 7200))
+    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    const policies = new StsPolicies(flow.app)
+    expect((await settle(policies)).policy?.mode).toBe('enforce')
+    receiver.policyHost.answer('reset')
+    clock.advance(seconds(7199))
+    expect((await settle(policies)).policy?.mode).toBe('enforce')
+    clock.advance(seconds(2))
+    expect(await settle(policies)).toEqual({ failure: 'sts-policy-fetch-error' })
+  })
+
+  const bad: [string, HttpsReply, StsFinding][] = [
+    ['a redirect', { status: 302, headers: { location: 'https://other.test/' } }, FETCH_ERROR],
+    ['an error', { status: 500, headers: TEXT, body: policyText('enforce') }, FETCH_ERROR],
+    ['a web page', { headers: { 'content-type': 'text/html' }, body: policyText('enforce') }, INVALID],
+    ['nonsense', { headers: TEXT, body: 'hello' }, INVALID],
+    ['too much text', { headers: TEXT, body: `${policyText('enforce')}${'x: y\r\n'.repeat(20_000)}` }, FETCH_ERROR],
+    ['too many hosts', { headers: TEXT, body: `${policyText('enforce')}${manyHosts(60)}` }, INVALID],
+    [
+      'half a policy',
+      {
+        raw: `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 500\r\n\r\n${policyText('enforce')}`,
+        after: 'reset',
+      },
+      FETCH_ERROR,
+    ],
+  ]
+  test.each(bad)('%s instead of a policy is none', async (_, reply, expected) => {
+    await using receiver = await startTlsReceiver()
+    receiver.publish('')
+    receiver.policyHost.answer(reply)
+    await using flow = await startFlow(receiver)
+    expect(await settle(new StsPolicies(flow.app))).toEqual(expected)
+  })
+
+  test('a policy server with a certificate for another name is not believed', async () => {
+    await using receiver = await startTlsReceiver({ policyNames: ['other.test'] })
+    receiver.publish(policyText('enforce'))
+    await using flow = await startFlow(receiver)
+    expect(await settle(new StsPolicies(flow.app))).toEqual({ failure: 'sts-webpki-invalid' })
+  })
+})
