@@ -10,10 +10,10 @@ import { hours, minutes } from '#platform/units.ts'
  * also variable strategies with shorter delays at first.
  */
 const RETRY_DELAYS_MS = [
+  minutes(1),
   minutes(5),
-  minutes(10),
-  minutes(20),
-  minutes(40),
+  minutes(15),
+  minutes(30),
   hours(1),
   hours(2),
   hours(4),
