@@ -48,6 +48,7 @@ import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
+import { attemptRoutes } from '#features/sending/delivery/attempt-routes.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
 import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { createSourceReader } from '#features/sending/delivery/source.ts'
@@ -185,6 +186,9 @@ export function createRoutes(
       takeRate,
       renderedBodies,
       readSource: createSourceReader(app, renderBroadcast),
+    }),
+    attemptRoutes(app, {
+      findDialogue: (recipientId) => delivery()?.scheduler.recentDialogues.find(recipientId),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     broadcastReadRoutes(app),

@@ -79,6 +79,7 @@ export const LARGE_TABLES: readonly string[] = [
   'emails',
   'email_search',
   'recipients',
+  'attempts',
   'opens',
   'click_marks',
   'link_clicks',

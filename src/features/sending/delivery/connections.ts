@@ -7,6 +7,7 @@ import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import type { AttemptTrace } from './attempt-trace.ts'
 import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
@@ -15,6 +16,8 @@ export interface Connection {
   readonly session: AttemptSession
   /** Whether the session carried a message before; the server may have closed it since then. */
   readonly isReused: boolean
+  /** The attempt that uses the session now. */
+  readonly user: { trace: AttemptTrace | undefined }
 }
 
 export type OpenResult =
@@ -56,7 +59,14 @@ export class Connections {
     return usable.length === 0 ? undefined : usable[this.#nextOutboundIp++ % usable.length]
   }
 
-  #dial(route: Route, host: string, address: string, tls: Route['tls'], signal: AbortSignal): Promise<ConnectResult> {
+  #dial(
+    route: Route,
+    { host, address }: { readonly host: string; readonly address: string },
+    tls: Route['tls'],
+    signal: AbortSignal,
+    user: Connection['user'],
+  ): Promise<ConnectResult> {
+    user.trace?.beginServer(host, address, 'connecting to')
     const localAddress = route.fromOutboundIps ? this.#localAddressFor(address) : undefined
     return connectSmtp({
       host,
@@ -67,6 +77,8 @@ export class Connections {
       abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
       verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
+      transcript: (direction, line) => user.trace?.record(direction, line),
+      onPhaseEnd: (phase) => user.trace?.endPhase(phase),
       ...(localAddress !== undefined && { localAddress }),
       ...(route.auth && { auth: route.auth }),
     })
@@ -81,16 +93,20 @@ export class Connections {
     host: string,
     address: string,
     signal: AbortSignal,
+    trace: AttemptTrace,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
-    let result = await this.#dial(route, host, address, route.tls, signal)
+    const user: Connection['user'] = { trace }
+    let result = await this.#dial(route, { host, address }, route.tls, signal, user)
     let handshakeError: string | undefined
     if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
       handshakeError = result.failure.message
-      result = await this.#dial(route, host, address, 'never', signal)
+      trace.note(`the TLS handshake failed: ${handshakeError}`)
+      result = await this.#dial(route, { host, address }, 'never', signal, user)
     }
+    if (result.kind === 'failed') trace.note(result.failure.message)
     if (result.kind !== 'connected') return result
     const { client } = result
-    return { client, session: toAttemptSession(client, host, address, handshakeError), isReused: false }
+    return { client, session: toAttemptSession(client, host, address, handshakeError), isReused: false, user }
   }
 
   /** An idle session of the site; undefined when there is none. */
@@ -114,6 +130,7 @@ export class Connections {
     from: number,
     skipped: ReadonlySet<string>,
     signal: AbortSignal,
+    trace: AttemptTrace,
   ): Promise<OpenResult & { readonly next: number }> {
     let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
       kind: 'unreachable',
@@ -124,7 +141,7 @@ export class Connections {
     const targets = listTargets(route)
     for (const [index, { host, address }] of targets.entries()) {
       if (index < from || skipped.has(host)) continue
-      const opened = await this.#openAddress(route, host, address, signal)
+      const opened = await this.#openAddress(route, host, address, signal, trace)
       if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
@@ -137,6 +154,7 @@ export class Connections {
   /** Keeps a session for the site's next message, or ends the session if it cannot or must not carry more messages. */
   release(site: string, connection: Connection): void {
     const { client } = connection
+    connection.user.trace = undefined
     if (
       !client.isUsable ||
       client.transactionCount >= this.#settings.messagesPerConnection ||

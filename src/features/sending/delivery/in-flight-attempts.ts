@@ -11,7 +11,7 @@ import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { isSuppressed } from './claim.ts'
 import { type AttemptState, type Verdict, writeOutcome } from './outcome.ts'
-import type { AttemptSession } from './protocol.ts'
+import type { AttemptSession, AttemptTraceData } from './protocol.ts'
 import type { Destination } from './sites.ts'
 
 export interface InFlightAttempt extends AttemptState {
@@ -29,6 +29,7 @@ export interface InFlightAttempt extends AttemptState {
    * next claim rejects it.
    */
   isSuppressed?: true
+  trace?: AttemptTraceData | undefined
 }
 
 export interface InFlightAttemptsOptions {

@@ -21,7 +21,7 @@ import { seconds } from '#platform/units.ts'
 import { type BounceCategory, isRetriedUntilExpiry, toBounceType } from './bounce-category.ts'
 import { classifyReply } from './classify.ts'
 import { isPermanentlyInvalid } from './permanently-invalid.ts'
-import type { AttemptResult, AttemptSession } from './protocol.ts'
+import type { AttemptResult, AttemptSession, AttemptTraceData } from './protocol.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { holdWithoutContent } from './without-content.ts'
@@ -34,6 +34,8 @@ export interface AttemptState {
   readonly attempt: number
   /** When the start of DATA was stored; undefined if it was not. */
   startedAt: Millis | undefined
+  /** Undefined until the attempt has ended, and when it never began. */
+  readonly trace?: AttemptTraceData | undefined
 }
 
 /** What happens to the recipient. */
@@ -128,20 +130,26 @@ export function toVerdict(result: AttemptResult): Verdict {
 
 /** The fields of an attempt that are stored and emitted, whatever its outcome. */
 const toAttemptFacts = (
+  { attempt: number, trace }: AttemptState,
   session: AttemptSession | undefined,
   reply: string | undefined,
   extra: AttemptFacts['data'],
 ): AttemptFacts => ({
+  attempt: { number, dialogue: trace?.dialogue },
   smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
   sendingIp: session?.localAddress,
   data: {
     smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
     ip_address: session?.localAddress ?? null,
-    remote_mta: session ? `${session.host} [${session.address}]` : null,
+    remote_mta: formatServer(session ?? trace),
     tls: session?.tls ?? null,
+    ...(trace?.host !== undefined && { timings: trace.timings }),
     ...extra,
   },
 })
+
+const formatServer = (server: Pick<AttemptTraceData, 'host' | 'address'> | undefined): string | null =>
+  server?.host === undefined ? null : `${server.host} [${server.address}]`
 
 /** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
 export function writeOutcome(
@@ -156,7 +164,7 @@ export function writeOutcome(
   const now = app.eventTime()
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
-    toAttemptFacts(session, reply, { ...(session && app.config.delivery === 'relay' && { relay: true }), ...extra })
+    toAttemptFacts(attempt, session, reply, { ...(session && app.config.delivery === 'relay' && { relay: true }), ...extra })
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: attempt.startedAt, ...facts(verdict.reply) })

@@ -6,6 +6,7 @@
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import type { SmtpTimedPhase } from '#protocols/smtp/phases.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
 export interface WorkerSettings {
@@ -128,6 +129,21 @@ export interface AttemptSession {
   readonly tls: string
 }
 
+/** Milliseconds by phase, at the last server of the attempt; without `connect` in a reused session. */
+export type AttemptTimings = Partial<Record<SmtpTimedPhase, number>>
+
+/** What happened in an attempt, for the sender and the operator. */
+export interface AttemptTraceData {
+  /** The last server of the attempt, connected or not. */
+  readonly host?: string
+  readonly address?: string
+  readonly timings: AttemptTimings
+  /**
+   * Lines `ms mark text`, `ms` since the start of the attempt: `>` our command, `<` the server's reply, `*` a remark.
+   */
+  readonly dialogue: string
+}
+
 export type FromWorker =
   | { readonly type: 'begin'; readonly recipientId: number }
   | {
@@ -135,4 +151,6 @@ export type FromWorker =
       readonly recipientId: number
       readonly result: AttemptResult
       readonly session: AttemptSession | undefined
+      /** Absent when the attempt never began. */
+      readonly trace?: AttemptTraceData
     }

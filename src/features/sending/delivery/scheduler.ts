@@ -26,6 +26,7 @@ import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
 import { releaseOverdueMail } from './overdue.ts'
+import { RecentDialogues } from './recent-dialogues.ts'
 import type { AttemptResult, AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
@@ -72,6 +73,8 @@ export class DeliveryScheduler {
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
+  /** Of accepted messages. */
+  readonly recentDialogues: RecentDialogues
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -87,6 +90,7 @@ export class DeliveryScheduler {
     this.#app = app
     this.#capture = capture
     this.#jobs = new JobBuilder(app)
+    this.recentDialogues = new RecentDialogues(clock)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -384,7 +388,10 @@ export class DeliveryScheduler {
     else this.#onOutcome(attempt, message)
   }
 
-  #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
+  #onOutcome(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
+    attempt.trace = trace
+    if (trace && result.kind === 'accepted')
+      this.recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
     const site = this.#sites.getSite(attempt.destination.siteName)
     const siteRejection = findSiteRejection(result)
     if (siteRejection !== undefined) this.#sites.backOff(site, siteRejection)

@@ -17,6 +17,7 @@ import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
 import { requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
+import { deleteAttempts } from './attempts.ts'
 import { rejectRecipient } from './waiting-transitions.ts'
 
 interface RecipientRow {
@@ -177,7 +178,11 @@ export function anonymiseRecipients(
     .filter(({ address }) => isMatch(address))
     .filter(({ id }) => sql(tx.db).anonymise.run(id).changes === 1)
     .map(({ id }) => id)
-  if (recipientIds.length > 0) reindexEmail(tx, emailId)
+  if (recipientIds.length > 0) {
+    // All of the email, because a reply to another recipient may name the person.
+    deleteAttempts(tx, emailId)
+    reindexEmail(tx, emailId)
+  }
   return { recipientIds, isAll: recipientIds.length === all.length }
 }
 
