@@ -164,7 +164,10 @@ export function writeOutcome(
   const now = app.eventTime()
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
-    toAttemptFacts(attempt, session, reply, { ...(session && app.config.delivery === 'relay' && { relay: true }), ...extra })
+    toAttemptFacts(attempt, session, reply, {
+      ...(session && app.config.delivery === 'relay' && { relay: true }),
+      ...extra,
+    })
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: attempt.startedAt, ...facts(verdict.reply) })

@@ -12,12 +12,12 @@ import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-li
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { deleteAttempts } from './attempts.ts'
 import { hashIdempotencyKey } from './idempotency-key.ts'
 import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
 import { requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
-import { deleteAttempts } from './attempts.ts'
 import { rejectRecipient } from './waiting-transitions.ts'
 
 interface RecipientRow {
