@@ -50,7 +50,7 @@ import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { attemptRoutes } from '#features/sending/delivery/attempt-routes.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { createSourceReader } from '#features/sending/delivery/source.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { domainTestRoutes } from '#features/sending/emails/domain-test-routes.ts'
@@ -175,7 +175,7 @@ export function createRoutes(
   const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
-  const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
+  const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.

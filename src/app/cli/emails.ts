@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts'
 import { findEmail, findOnlyEmail, listEmails, readEmailEvents } from '#features/sending/emails/read.ts'
 import { MAX_COUNTED, parseSearch, type SearchText, searchEmails } from '#features/sending/emails/search-list.ts'
@@ -60,7 +60,7 @@ const removeUndefined = ({ from, to }: ReturnType<typeof parseDateRange>) => ({
   ...(to !== undefined && { to }),
 })
 
-const getMaxAttempts = ({ config }: App): number => computeMaxAttempts(config.retryExpiryHours)
+const getMaxAttempts = ({ config }: App) => createMaxAttempts(config.retryExpiryHours)
 
 function listPage(
   { db }: App,

@@ -15,7 +15,7 @@ import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
-import { findStreamId } from '#features/setup/streams/streams.ts'
+import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Config } from '#platform/config.ts'
 import { insufficientStorage, invalid } from '#platform/errors.ts'
@@ -41,10 +41,16 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
   const sandbox = !domain.isVerified && !domain.lapsed
   const isRejected = domain.lapsed !== undefined || (sandbox && app.config.sendingUnverified === 'reject')
   if (isRejected && !isAccepted) throw domainNotVerified('from', domain)
-  const streamId = findStreamId(app.db, actor.accountId, draft.stream)
-  if (streamId === undefined)
-    throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
-  return { account, domainId: domain.id, sandbox, streamId, tracked: isTracked(app.config, account, draft) }
+  const stream = findStream(app.db, actor.accountId, draft.stream)
+  if (!stream) throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
+  return {
+    account,
+    domainId: domain.id,
+    sandbox,
+    streamId: stream.id,
+    streamExpiresIn: stream.expiresIn,
+    tracked: isTracked(app.config, account, draft),
+  }
 }
 
 /** Only HTML can be tracked, and only on a plan with tracking. */

@@ -34,7 +34,7 @@ export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogu
       detail: {
         summary: 'List the delivery attempts of an email',
         description:
-          'Oldest first: server, TLS, timings, the SMTP dialogue, and who must act. Of attempts that did not deliver, the last 10 of each recipient, the last 3 with their dialogue.',
+          'Newest first: server, TLS, timings, the SMTP dialogue, and who must act. Of attempts that did not deliver, the last 10 of each recipient, the last 3 with their dialogue.',
         tags: ['Emails'],
         ...requires('emails:read'),
       },

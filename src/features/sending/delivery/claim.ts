@@ -17,6 +17,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
+import { endAtDeadline } from './deadlines.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
 import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.ts'
@@ -35,12 +36,13 @@ interface Recipient {
   readonly listId: number | null
   readonly broadcastId: number | null
   readonly quotaMonth: number | null
+  readonly expiresAt: Millis | null
 }
 
 const sql = prepareStatements((db) => ({
   recipient: db.prepare<Recipient, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
-     quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
+     quota_month AS quotaMonth, expires_at AS expiresAt FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
   broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
 }))
@@ -78,7 +80,7 @@ export function claimLane(
 }
 
 /**
- * Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
+ * Ends a recipient whose deadline has come. Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
  * broadcast. Rejects a recipient who was suppressed since acceptance. False when the recipient may be claimed.
  * @param sendingBlocks cache: why each account checked so far may not send; undefined if it may
  */
@@ -91,6 +93,10 @@ function holdOrReject(
   const recipient = sql(tx.db).recipient.get(at.recipientId)
   if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
+  if (hasExpired(app, recipient)) {
+    endAtDeadline(app, tx, at)
+    return true
+  }
   if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
   if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + BROADCAST_HOLD_MS
@@ -103,11 +109,13 @@ function holdOrReject(
   return true
 }
 
-/** Whether a recipient was suppressed since it was claimed. */
-export function isSuppressed(db: Database, recipientId: number): boolean {
+/** Whether a claimed recipient must not get its message any more: it was suppressed, or its deadline has come. */
+export function isUnwanted(app: App, db: Database, recipientId: number): boolean {
   const recipient = sql(db).recipient.get(recipientId)
-  return recipient !== null && findSuppression(db, recipient) !== undefined
+  return recipient !== null && (hasExpired(app, recipient) || findSuppression(db, recipient) !== undefined)
 }
+
+const hasExpired = ({ clock }: App, { expiresAt }: Recipient): boolean => expiresAt !== null && expiresAt <= clock.now()
 
 const findSuppression = (db: Database, recipient: Recipient): { reason: string } | undefined =>
   suppressionOf(db, {

@@ -9,7 +9,7 @@ import { NotProcessingError } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { isSuppressed } from './claim.ts'
+import { isUnwanted } from './claim.ts'
 import { type AttemptState, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession, AttemptTraceData } from './protocol.ts'
 import type { Destination } from './sites.ts'
@@ -25,10 +25,10 @@ export interface InFlightAttempt extends AttemptState {
   /** Resolves when the outcome of the attempt is stored or given up; nothing is written for the attempt after that. */
   settling: Promise<void> | undefined
   /**
-   * Set when the recipient was suppressed before its message began: the recipient is due again immediately, and the
-   * next claim rejects it.
+   * Set when the recipient was suppressed, or its deadline came, before its message began: the recipient is due again
+   * immediately, and the next claim ends it.
    */
-  isSuppressed?: true
+  isUnwanted?: true
   trace?: AttemptTraceData | undefined
 }
 
@@ -92,8 +92,8 @@ export class InFlightAttempts {
   }
 
   /**
-   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed while
-   * the attempt waited for a connection or for the server.
+   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed, or its deadline
+   * came, while the attempt waited for a connection or for the server.
    */
   async begin(attempt: InFlightAttempt): Promise<void> {
     const { onBegun, stopping } = this.#options
@@ -102,8 +102,8 @@ export class InFlightAttempts {
     attempt.startedAt = startedAt
     try {
       const begun = await this.#app.commit.writeFromReserve((tx) => {
-        if (!isSuppressed(tx.db, attempt.recipientId)) return beginDelivery(tx, attempt.recipientId, startedAt)
-        attempt.isSuppressed = true
+        if (!isUnwanted(this.#app, tx.db, attempt.recipientId)) return beginDelivery(tx, attempt.recipientId, startedAt)
+        attempt.isUnwanted = true
         return false
       })
       if (!begun) attempt.startedAt = undefined
@@ -126,7 +126,7 @@ export class InFlightAttempts {
   async #store(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
     const { onDue, stopping } = this.#options
     const write = async (): Promise<true> => {
-      const isDelayed = verdict.kind === 'released' && !stopping.aborted && !attempt.isSuppressed
+      const isDelayed = verdict.kind === 'released' && !stopping.aborted && !attempt.isUnwanted
       const releaseAt = this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)
       const nextAt = await this.#app.commit.writeFromReserve((tx) =>
         writeOutcome(this.#app, tx, attempt, verdict, session, releaseAt),

@@ -66,8 +66,8 @@ export type Verdict =
   | { readonly kind: 'released' }
 
 const sql = prepareStatements((db) => ({
-  firstDueAt: db.prepare<{ at: number }, [number]>(
-    'SELECT coalesce(retry_from, scheduled_at, created_at) AS at FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
+  age: db.prepare<{ firstDueAt: Millis; expiresAt: Millis | null }, [number]>(
+    'SELECT coalesce(retry_from, scheduled_at, created_at) AS firstDueAt, expires_at AS expiresAt FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
   recipient: db.prepare<{ accountId: number; accountUuid: UuidBytes; address: string; sandbox: number }, [number]>(
     `SELECT account_id AS accountId, accounts.uuid AS accountUuid, address, sandbox FROM recipients
@@ -188,13 +188,18 @@ export function writeOutcome(
       if (verdict.isAddressDead) suppressRecipient(app, tx, attempt)
       return undefined
     case 'deferred': {
-      const firstDueAt = sql(tx.db).firstDueAt.get(attempt.recipientId)?.at ?? now
+      const { firstDueAt, expiresAt } = sql(tx.db).age.get(attempt.recipientId) ?? { firstDueAt: now, expiresAt: null }
       const attempts = Math.max(attempt.attempt, verdict.siteFailures ?? 0)
-      if (isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)) {
+      const hasEnded =
+        expiresAt === null
+          ? isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)
+          : app.clock.now() >= expiresAt
+      if (hasEnded) {
         expireRecipient(tx, at, verdict, facts(verdict.reply))
         return undefined
       }
-      const nextAt = app.clock.now() + computeRetryDelayMs(attempt.attempt, randomFraction())
+      const retryAt = app.clock.now() + computeRetryDelayMs(attempt.attempt, randomFraction())
+      const nextAt = Math.min(retryAt, expiresAt ?? retryAt)
       deferRecipient(
         tx,
         { ...at, nextAt, reason: verdict.reason },

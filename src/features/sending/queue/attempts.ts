@@ -52,7 +52,7 @@ const sql = prepareStatements((db) => ({
   deleteOfEmail: db.prepare('DELETE FROM attempts WHERE email_id = ?'),
   page: db.prepare<Row, [number, number, number]>(
     `SELECT found.*, address FROM (${ALL_ATTEMPTS}) AS found JOIN recipients ON recipients.id = recipientId
-     ORDER BY at, recipientId, number LIMIT ?2 OFFSET ?3`,
+     ORDER BY at DESC, recipientId DESC, number DESC LIMIT ?2 OFFSET ?3`,
   ),
   count: db.prepare<{ n: number }, [number]>(`SELECT count(*) AS n FROM (${ALL_ATTEMPTS})`),
 }))
@@ -79,7 +79,7 @@ export function storeAttempt(
 /** Deletes the attempts of an email. */
 export const deleteAttempts = (tx: Tx, emailId: number): void => void sql(tx.db).deleteOfEmail.run(emailId)
 
-/** A page of the attempts of an email, oldest first, and how many it has. */
+/** A page of the attempts of an email, newest first, and how many it has. */
 export const listAttempts = (
   db: Database,
   emailId: number,

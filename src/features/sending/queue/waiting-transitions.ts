@@ -1,6 +1,6 @@
 /**
- * @module Ends waiting recipients without an attempt: those that may no longer get mail, and scheduled ones that were
- * cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside the caller's transaction, as
+ * @module Ends waiting recipients without an attempt: those that may no longer get mail, those whose deadline has come,
+ * and scheduled ones that were cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside the caller's transaction, as
  * `status` describes. The caller refunds the quota.
  */
 
@@ -11,13 +11,14 @@ import { prepareStatements } from '#platform/db/open.ts'
 import {
   type ChangedRecipient,
   countBegun,
+  countBounced,
   type EmailRow,
   IS_NEVER_ATTEMPTED,
   requireEmail,
   settleEmail,
   uncountSent,
 } from './settle.ts'
-import { statusCode, statusName } from './status.ts'
+import { statusCode, statusName, WAITING_CODES } from './status.ts'
 
 const sql = prepareStatements((db) => ({
   neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${IS_NEVER_ATTEMPTED}`),
@@ -29,7 +30,21 @@ const sql = prepareStatements((db) => ({
     'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
   ),
   reschedule: db.prepare<{ lane: string }, [number, number, number]>(
-    'UPDATE recipients SET next_at = ? WHERE email_id = ? AND status = ? RETURNING lane',
+    'UPDATE recipients SET next_at = ?1, expires_at = expires_at - next_at + ?1 WHERE email_id = ?2 AND status = ?3 RETURNING lane',
+  ),
+  lastError: db.prepare<{ lastError: string | null }, [number]>(
+    'SELECT last_error AS lastError FROM recipients WHERE id = ?',
+  ),
+  expire: db.prepare<ChangedRecipient, [number, string, number]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = NULL, last_error = ?, bounce_type = 'soft',
+     bounce_category = 'expired' WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
+  ),
+  expiring: db.prepare<{ recipientId: number; emailId: number }, [number, number]>(
+    `SELECT id AS recipientId, email_id AS emailId FROM recipients INDEXED BY recipients_expiring
+     WHERE expires_at <= ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES} ORDER BY expires_at LIMIT ?`,
+  ),
+  nextExpiry: db.prepare<{ at: number | null }, [number]>(
+    `SELECT min(expires_at) AS at FROM recipients INDEXED BY recipients_expiring WHERE expires_at > ? AND next_at IS NOT NULL`,
   ),
   setScheduledAt: db.prepare('UPDATE emails SET scheduled_at = ? WHERE id = ?'),
 }))
@@ -60,6 +75,45 @@ export function rejectRecipient(
   })
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'rejected', at.now)
+}
+
+/** Waiting recipients whose deadline has come, up to `limit`. */
+export const listExpiring = (
+  db: Tx['db'],
+  now: Millis,
+  limit: number,
+): { readonly recipientId: number; readonly emailId: number }[] => sql(db).expiring.all(now, limit)
+
+/** The first deadline of an open recipient after `now`; undefined if there is none. */
+export const findNextExpiry = (db: Tx['db'], now: Millis): Millis | undefined =>
+  sql(db).nextExpiry.get(now)?.at ?? undefined
+
+/**
+ * Ends a waiting recipient at its deadline: one soft `bounced` event with category `expired`. Returns the stored error;
+ * undefined if the recipient is not (or no longer) waiting. The caller adds the dead letter.
+ */
+export function expireWaitingRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+): string | undefined {
+  const email = requireEmail(tx, at.emailId)
+  const isNeverTried = sql(tx.db).neverTried.get(at.recipientId) !== null
+  const before = sql(tx.db).lastError.get(at.recipientId)?.lastError
+  const lastError = `Not delivered before its deadline${before ? `; the last obstacle was: ${before}` : ''}`
+  const changed = sql(tx.db).expire.get(statusCode('bounced'), lastError, at.recipientId)
+  if (!changed) return undefined
+  if (isNeverTried) countBegun(tx, email, 1)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'bounced',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    data: { bounce_type: 'soft', bounce_category: 'expired', reason: lastError },
+  })
+  countBounced(tx, email, changed, at.now, false)
+  settleEmail(tx, email, 'bounced', at.now)
+  return lastError
 }
 
 /**

@@ -216,18 +216,18 @@ describe('what a server sends is bounded', () => {
   test('a recipient keeps ten attempts, the newest three with their dialogue', async () => {
     await using sending = await startSending({ rcpt: '450 4.2.0 Later' })
     const id = await sending.sent()
-    const lastOf = (found: readonly Attempt[]) => found.at(-1)?.attempt
+    const lastOf = (found: readonly Attempt[]) => found[0]?.attempt
     for (let n = 2; n <= 12; n++) {
       sending.clock.advance(minutes(9 * 60))
       await eventually(async () => lastOf(await sending.attempts(id)) === n)
     }
     const found = await sending.attempts(id)
-    expect(found.map(({ attempt }) => attempt)).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
-    expect(found.slice(-4).map(({ dialogue }) => dialogue !== null)).toEqual([false, true, true, true])
+    expect(found.map(({ attempt }) => attempt)).toEqual([12, 11, 10, 9, 8, 7, 6, 5, 4, 3])
+    expect(found.slice(0, 4).map(({ dialogue }) => dialogue !== null)).toEqual([true, true, true, false])
   })
 })
 
-test('pages: the total counts all attempts, and the next page begins after the last', async () => {
+test('pages show the newest attempts first, with the total of all', async () => {
   await using sending = await startSending({ rcpt: '450 4.2.0 Later' })
   const id = await sending.sent()
   await sending.retried(id)
@@ -235,7 +235,7 @@ test('pages: the total counts all attempts, and the next page begins after the l
   const page = await sending.api('GET', `/v1/emails/${id}/attempts?per_page=2`)
   expect(at(page.body, 'pagination')).toMatchObject({ page: 1, per_page: 2, total: 3, total_pages: 2 })
   const next = await sending.api('GET', `/v1/emails/${id}/attempts?per_page=2&page=2`)
-  expect((at(next.body, 'data') as Attempt[]).map(({ attempt }) => attempt)).toEqual([3])
+  expect((at(next.body, 'data') as Attempt[]).map(({ attempt }) => attempt)).toEqual([1])
 })
 
 test('another account finds no attempts', async () => {
