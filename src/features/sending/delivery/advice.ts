@@ -1,5 +1,6 @@
 /** @module Says who must act after an attempt, and what to do, in words for senders and operators. Pure. */
 import type { EventType } from '#features/core/events/record.ts'
+import type { Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
 
 /**
@@ -46,7 +47,7 @@ const BY_CATEGORY: Readonly<Record<BounceCategory, Advice & { readonly whileRetr
   rate_limited: {
     who: 'operator',
     whileRetried: 'nobody',
-    text: 'The receiver limits how much mail it accepts from this service.',
+    text: 'The receiver limits the rate of mail, or delays mail from unknown senders (greylisting).',
   },
   message_too_large: { who: 'sender', text: 'The message is too large. Send a link in place of the attachment.' },
   dns_failure: {
@@ -88,6 +89,52 @@ const OF_RELAY: ReadonlySet<string> = new Set<BounceCategory>([
 ])
 
 const isCategory = (text: string): text is BounceCategory => Object.hasOwn(BY_CATEGORY, text)
+
+export interface RecipientFinding {
+  readonly status: Status
+  /** Category of its bounce. */
+  readonly category: string | null
+  /** Why it waits or was not delivered, as a sentence. */
+  readonly lastError: string | null
+  /** Its newest attempt, if one is stored. */
+  readonly lastAttempt: AttemptFinding | undefined
+  /** Why its email was only captured. */
+  readonly captured: 'domain' | 'mode' | undefined
+  /** Why its due mail waits, as the scheduler words it. */
+  readonly waitReason: string | undefined
+}
+
+/** Who must act for a recipient to get the mail, and what to do. */
+export function adviseOnRecipient(recipient: RecipientFinding): Advice {
+  const { status, category, lastError, lastAttempt, captured, waitReason } = recipient
+  switch (status) {
+    case 'scheduled':
+      return { who: 'nobody', text: 'It is sent at its time.' }
+    case 'processing':
+      return { who: 'nobody', text: 'It is being sent now.' }
+    case 'cancelled':
+      return { who: 'nobody', text: 'It was cancelled before it was sent.' }
+    case 'rejected':
+      return {
+        who: 'sender',
+        text: `It was not sent: ${lastError ?? 'the address is suppressed'} (\`tassis suppressions\`).`,
+      }
+    case 'queued':
+      if (waitReason !== undefined) return { who: 'nobody', text: `It is due, and ${waitReason}.` }
+      if (lastAttempt) return adviseOn(lastAttempt)
+      return lastError === null
+        ? { who: 'nobody', text: 'It waits for its first attempt.' }
+        : { who: 'operator', text: `It waits without an attempt: ${lastError}` }
+    case 'sent':
+      if (captured === 'domain')
+        return { who: 'sender', text: 'It was captured, not sent: the sending domain was never verified.' }
+      if (captured === 'mode')
+        return { who: 'operator', text: 'It was captured, not sent: the delivery mode is `capture`.' }
+      return adviseOn({ outcome: 'delivered', category: null, isRelayed: false })
+    default:
+      return adviseOn({ outcome: status, category, isRelayed: lastAttempt?.isRelayed ?? false })
+  }
+}
 
 /** Who must act after an attempt, and what to do. */
 export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advice {

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { StoredAttempt } from '#features/sending/queue/attempts.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, StringEnum, Timestamp } from '#platform/http/schemas.ts'
-import { adviseOn, RESPONSIBLE } from './advice.ts'
+import { type AttemptFinding, adviseOn, RESPONSIBLE } from './advice.ts'
 
 /** Roles of the lines of a dialogue, by their marks. */
 const SPEAKERS = { '>': 'client', '<': 'server', '*': 'note' } as const
@@ -62,6 +62,13 @@ export const parseDialogue = (dialogue: string): DialogueLine[] =>
     return at === undefined ? [] : [{ at_ms: Number(at), from: SPEAKERS[mark as keyof typeof SPEAKERS], text }]
   })
 
+/** What `advice` needs to know of an attempt. */
+export const toFinding = ({ type, data }: StoredAttempt): AttemptFinding => ({
+  outcome: type,
+  category: data.bounce_category ?? null,
+  isRelayed: 'relay' in data,
+})
+
 /**
  * @param dialogue if the stored attempt has none
  */
@@ -71,7 +78,7 @@ export function attemptWire(stored: StoredAttempt, dialogue: string | undefined)
   const text = (name: string): string | null => (typeof fields[name] === 'string' ? fields[name] : null)
   const [, host = null, address = null] = SERVER.exec(text('remote_mta') ?? '') ?? []
   const category = text('bounce_category')
-  const { who, text: advice } = adviseOn({ outcome: type, category, isRelayed: fields['relay'] === true })
+  const { who, text: advice } = adviseOn(toFinding(stored))
   const lines = stored.dialogue ?? dialogue
   return {
     recipient: stored.address,

@@ -165,7 +165,7 @@ export function writeOutcome(
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
     toAttemptFacts(attempt, session, reply, {
-      ...(session && app.config.delivery === 'relay' && { relay: true }),
+      ...((session ?? attempt.trace?.host) && app.config.delivery === 'relay' && { relay: true }),
       ...extra,
     })
   switch (verdict.kind) {

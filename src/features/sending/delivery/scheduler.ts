@@ -194,6 +194,11 @@ export class DeliveryScheduler {
     }))
   }
 
+  /** Why the due mail of a lane waits, in words. */
+  describeLane(lane: string, firstDue: Millis): string {
+    return this.#describeWait(lane, firstDue, this.#app.clock.now())
+  }
+
   #describeWait(lane: string, firstDue: Millis, now: Millis): string {
     const attempts = this.#attempts.all().filter((attempt) => attempt.lane === lane)
     if (attempts[0]) {
