@@ -1,6 +1,7 @@
 /** @module The attempts of an email over the API, from real sessions with a receiving server. */
 import { describe, expect, test } from 'bun:test'
 import type { Attempt } from '#features/sending/delivery/attempt-model.ts'
+import { deleteEmail, findOldEmail } from '#features/sending/queue/retire.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -25,6 +26,7 @@ async function startSending(
   const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
   const emails = await createEmailApi({
     delivers: true,
+    runsTasks: true,
     settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(server.port), ...settings },
   })
   const attempts: Sending['attempts'] = async (id) =>
@@ -59,6 +61,7 @@ async function startSending(
 const linesOf = ({ dialogue }: Attempt, from: 'client' | 'server' | 'note'): string[] =>
   (dialogue ?? []).filter((line) => line.from === from).map(({ text }) => text)
 
+// Proves: email-36
 describe('an attempt shows server, session, timings, dialogue and who must act', () => {
   test('greylisting: nobody', async () => {
     await using sending = await startSending({ rcpt: '450 4.2.0 Greylisted, try again' })
@@ -243,6 +246,23 @@ test('another account finds no attempts', async () => {
   const id = await sending.sent()
   const key = await sending.newKey([], await sending.newAccount())
   expect((await sending.api('GET', `/v1/emails/${id}/attempts`, undefined, { key })).status).toBe(404)
+})
+
+test('the attempts of an erased person are deleted, and those of a removed email', async () => {
+  await using sending = await startSending({ rcpt: '450 4.2.0 <bob@receiver.test>: Later' })
+  const { app } = sending
+  const id = await sending.sent()
+  const other = await sending.sent(1, { to: 'carol@receiver.test' })
+  await sending.api('DELETE', '/v1/gdpr/erase?email=bob@receiver.test')
+  const stored = () => app.db.query<{ dialogue: string }, []>('SELECT dialogue FROM attempts').all()
+  await eventually(() => stored().length === 1)
+  expect(stored()[0]?.dialogue).toContain('RCPT TO:<carol@receiver.test>')
+  expect(await sending.attempts(id)).toEqual([])
+  expect(await sending.attempts(other)).toHaveLength(1)
+  const email = findOldEmail(app.db, 2)
+  if (!email) throw new Error('there is no email')
+  await app.commit.write((tx) => deleteEmail(app, tx, email))
+  expect(stored()).toEqual([])
 })
 
 test('hostile text of a server is data: no control characters, nothing else is changed', async () => {
