@@ -232,7 +232,7 @@ function openStores(
   )
   const commit = new Committer(db, databasePath, {
     ...committerOptions,
-    flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
+    flush: (connection, deltas, lastSeqs) => flushCounters(connection, deltas, lastSeqs, eventTime()),
     onDurable: (deltas) => {
       // Emitted in a microtask: listeners must not delay the next group.
       for (const accountId of findAccountsWithEvents(deltas)) {

@@ -90,6 +90,7 @@ import { dashboardRoutes } from './dashboard/routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
+import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
 
 const API_INFO = {
@@ -238,6 +239,7 @@ export function createRoutes(
     operatorStatusRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),
+    operatorProviderRoutes(operator),
     healthRoutes(app, { isStopping }),
   ]
   const { httpAddr } = app.config

@@ -13,7 +13,8 @@ import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 't
 import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sql' with { type: 'text' }
 import emailDomainsCanBeSearched from '../../migrations/0011_email_domains_can_be_searched.sql' with { type: 'text' }
 import dashboard from '../../migrations/0012_dashboard.sql' with { type: 'text' }
-import attempts from '../../migrations/0013_attempts.sql' with { type: 'text' }
+import delivery from '../../migrations/0013_delivery.sql' with { type: 'text' }
+import attempts from '../../migrations/0014_attempts.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -32,5 +33,6 @@ export const migrations: readonly Migration[] = [
   { name: SEARCH_INDEX_MIGRATION, sql: emailsCanBeSearched },
   { name: '0011_email_domains_can_be_searched', sql: emailDomainsCanBeSearched },
   { name: '0012_dashboard', sql: dashboard },
-  { name: '0013_attempts', sql: attempts },
+  { name: '0013_delivery', sql: delivery },
+  { name: '0014_attempts', sql: attempts },
 ]

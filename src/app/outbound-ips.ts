@@ -4,6 +4,7 @@
  */
 import { networkInterfaces } from 'node:os'
 import { type Config, ConfigError } from '#platform/config.ts'
+import { listOutboundIps } from '#platform/outbound-source.ts'
 
 /** Throws ConfigError for an outbound address that this machine does not have. */
 export function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'delivery' | 'outboundIps'>): void {
@@ -12,7 +13,7 @@ export function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'del
     Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map((a) => a.address)),
   )
   // All of 127.0.0.0/8 is this machine.
-  const foreign = outboundIps.find((ip) => !own.has(ip) && !ip.startsWith('127.'))
+  const foreign = listOutboundIps(outboundIps).find((ip) => !own.has(ip) && !ip.startsWith('127.'))
   if (foreign === undefined) return
   const usable = [...own].filter((ip) => !ip.startsWith('127.') && ip !== '::1' && !ip.startsWith('fe80:'))
   throw new ConfigError(

@@ -4,6 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
+import { readProviders } from '#features/sending/delivery/providers/policy.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/config.ts'
@@ -61,6 +62,8 @@ export async function startService(
   ending: AbortSignal = new AbortController().signal,
 ): Promise<Service> {
   requireOwnAddresses(config)
+  // A mistake in the file of providers stops the start before anything is opened.
+  readProviders(config)
   const log = options.log ?? createLog(config.logLevel)
   const startOptions = { config, clock: options.clock ?? systemClock, log, ending }
   const opened = await startWhenPossible(() => openApp(config, { ...options, log }), startOptions, {

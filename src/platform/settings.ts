@@ -4,6 +4,7 @@
  */
 import { isIP } from 'node:net'
 import { hostname as systemHostname } from 'node:os'
+import { parseOutboundSource } from './outbound-source.ts'
 import {
   checked,
   choice,
@@ -57,9 +58,9 @@ export const networkSettings = {
   ),
   smtpPort: integer(25, 1, 65_535, 'Port of receiving servers.'),
   outboundIps: list(
-    'Source addresses of outgoing SMTP; empty: the system chooses.',
-    'a comma-separated list of IP addresses',
-    (v) => isIP(v) !== 0,
+    'Source addresses of outgoing SMTP, each with the name that it gives in EHLO (its PTR record) if that is not TASSIS_HOSTNAME; empty: the system chooses.',
+    'a comma-separated list of IP addresses or of IP=name, such as 192.0.2.1=mail1.example.com',
+    (v) => parseOutboundSource(v) !== undefined,
   ),
   ipv6: flag(
     false,

@@ -25,6 +25,16 @@ const LISTED = '550 5.7.1 Service unavailable; Client host [192.0.2.1] blocked u
 const RULED = '550 5.7.1 Message rejected by policy'
 const SPAM = '554 5.7.1 Message rejected as spam by content filter'
 const MTA = 'mx.receiver.test [127.0.0.1]'
+/** The rule of each reply; without a reply, the connection was lost. */
+const RULES: Readonly<Record<string, string>> = {
+  [UNKNOWN]: 'X.1.1',
+  [GREYLISTED]: 'greylisting',
+  [LISTED]: 'block-list',
+  [RULED]: 'policy',
+  [SPAM]: 'spam',
+}
+const ruleOf = (reply: string | null): string =>
+  reply === null ? 'connection-lost' : (RULES[reply] ?? `X.${reply.slice(6, 9)}`)
 
 /** The receiver's reply, by the local part of the recipient. */
 const AT_RCPT: Readonly<Record<string, Reaction>> = {
@@ -120,7 +130,7 @@ const bounce = (reply: string, category: string, bounceType: BounceType): Case['
     bounce_category: category,
     diagnostic_code: `smtp; ${reply}`,
     ...session,
-    ...raw({ smtp_response: reply, tls: 'none: not offered' }),
+    ...raw({ smtp_response: reply, tls: 'none: not offered', rule: ruleOf(reply) }),
   },
 ]
 const bounced = (to: string, reply: string, category: string, bounceType: BounceType = 'hard'): Case => ({
@@ -140,7 +150,7 @@ const deferred = (to: string, reply: string | null, category: string, reason: un
       bounce_category: category,
       diagnostic_code: null,
       ...more,
-      ...raw({ smtp_response: reply, reason, next_retry_at: TIME }),
+      ...raw({ smtp_response: reply, reason, next_retry_at: TIME, rule: ruleOf(reply) }),
     },
   ],
 })

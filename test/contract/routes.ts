@@ -705,6 +705,8 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/health',
   'GET /v1/operator/queue',
   'GET /v1/operator/queue/recipients',
+  'GET /v1/operator/providers',
+  'POST /v1/operator/providers/{name}/resume',
   'GET /v1/operator/received',
   'GET /v1/operator/received/unparsed',
   'POST /v1/operator/received/unparsed/{id}/retry',

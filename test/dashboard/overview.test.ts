@@ -33,7 +33,14 @@ const account = (fields: Partial<AccountRecord>): AccountRecord => ({
 
 describe('steps', () => {
   test('are done by what /v1 returned', () => {
-    const none = listSteps({ domains: [], keys: [], sent: [], webhooks: [], hasAuthenticator: false })
+    const none = listSteps({
+      domains: [],
+      keys: [],
+      sent: [],
+      webhooks: [],
+      hasReadEvents: false,
+      hasAuthenticator: false,
+    })
     expect(none.map(({ name, isDone }) => [name, isDone])).toEqual([
       ['domain', false],
       ['key', false],
@@ -46,6 +53,7 @@ describe('steps', () => {
       keys: [{}],
       sent: [{ sandbox: true }, { sandbox: false }],
       webhooks: [{ last_success_at: '2026-01-01T00:00:00.000Z' }],
+      hasReadEvents: false,
       hasAuthenticator: true,
     })
     expect(all.every(({ isDone }) => isDone)).toBe(true)
@@ -57,13 +65,26 @@ describe('steps', () => {
       keys: [{}],
       sent: [{ sandbox: true }],
       webhooks: [{ last_success_at: null }],
+      hasReadEvents: false,
       hasAuthenticator: false,
     })
     expect(steps.filter(({ isDone }) => isDone).map(({ name }) => name)).toEqual(['key'])
   })
 
+  test('include the feed: an application that reads it needs no webhook', () => {
+    const facts = { domains: [], keys: [], sent: [], webhooks: [], hasReadEvents: true, hasAuthenticator: false }
+    expect(listSteps(facts).find(({ name }) => name === 'webhook')?.isDone).toBe(true)
+  })
+
   test('leave out what the role may not see', () => {
-    const steps = listSteps({ domains: [], keys: undefined, sent: [], webhooks: [], hasAuthenticator: true })
+    const steps = listSteps({
+      domains: [],
+      keys: undefined,
+      sent: [],
+      webhooks: [],
+      hasReadEvents: false,
+      hasAuthenticator: true,
+    })
     expect(steps.map(({ name }) => name)).not.toContain('key')
   })
 })

@@ -7,7 +7,7 @@ import { listSuppressions } from '#features/audience/suppressions/suppressions.t
 import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
-import { minutes } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
@@ -46,18 +46,6 @@ async function sendAndSettle(flow: MailFlow, count: number): Promise<boolean> {
 }
 
 // Proves: status-24
-test('230 rejections of our IP are deferred, pause no free account, bounce nothing and suppress nobody', async () => {
-  await using server = await startScriptedSmtp({ mail: LISTED })
-  await using flow = await startMailFlow({ zone, smtpPort: server.port })
-  expect(await sendAndSettle(flow, 230)).toBe(false)
-  expect(recipients(flow)).toEqual([{ n: 230, attempts: 1, smtpResponse: LISTED, bounceType: null }])
-  expect(readAbuseStats(flow.app.db, flow.actor.accountId, flow.app.eventTime()).bounced).toBe(0)
-  const page = { limit: 100, offset: 0 }
-  expect(listSuppressions(flow.app.db, flow.actor.accountId, {}, page).suppressions).toEqual([])
-  expectBalanced(flow.service)
-})
-
-// Proves: status-24
 test('230 addresses that do not exist pause a free account', async () => {
   await using server = await startScriptedSmtp({ rcpt: UNKNOWN })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -78,22 +66,98 @@ test('a rejection of our IP is retried until expiry, and the mail is delivered o
   const listed = await flow.send({ to: 'bob@receiver.test' })
   const settled = async (sent: typeof listed) => (await flow.settled(sent)).recipients[0]
   /** Advances the clock in steps, never during an attempt, until nothing waits. */
-  const untilFinal = (sent: typeof listed) =>
-    eventually(async () => {
-      if ((await settled(sent))?.nextAt === null) return true
+  const untilNothingWaits = () =>
+    eventually(() => {
+      if (flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null) return true
       if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(20))
       return false
     }, LONG_MS)
-  await untilFinal(listed)
+  await untilNothingWaits()
   expect(await settled(listed)).toMatchObject({ status: 'bounced', bounceType: 'soft', bounceCategory: 'expired' })
   const types = flow.events(listed).map(({ type }) => type)
   expect(new Set(types.slice(1, -1))).toEqual(new Set(['deferred']))
   expect(listDeadLetters(flow.app.db, flow.actor.accountId, 10).letters).toMatchObject([{ reason: 'expired' }])
 
   const delivered = await flow.send({ to: 'carol@receiver.test' })
-  await settled(delivered)
   isListed = false
-  await untilFinal(delivered)
+  await untilNothingWaits()
   expect((await settled(delivered))?.status).toBe('sent')
+  expectBalanced(flow.service)
+})
+
+const ZEN =
+  '554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org; https://www.spamhaus.org/query/ip/192.0.2.1'
+
+// Proves: status-24
+test('230 refusals of our IP, at MAIL, RCPT and the final dot, pause nobody, suppress nobody and bounce nothing before expiry; each event names the rule', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  const start = clock.now()
+  let transactions = 0
+  await using server = await startScriptedSmtp({
+    // Every third transaction is refused at MAIL; of the others, every second recipient at RCPT, the rest at the final dot.
+    mail: () => (transactions++ % 3 === 1 ? LISTED : '250 ok'),
+    rcpt: (line) => (/[02468]@/.test(line) ? ZEN : '250 ok'),
+    body: ZEN,
+  })
+  await using flow = await startMailFlow({
+    clock,
+    zone,
+    smtpPort: server.port,
+    settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+  })
+  const { app } = flow
+  const sent = await Promise.all(
+    Array.from({ length: 230 }, (_, number) => flow.send({ to: `bob-${number}@receiver.test` })),
+  )
+  await eventually(() => recipients(flow).some(({ attempts }) => attempts > 0), LONG_MS)
+  app.db.run("UPDATE accounts SET plan = 'free'")
+  /** Never advances the clock during an attempt. */
+  const advanceTo = (end: number) =>
+    eventually(() => {
+      if (clock.now() >= end) return true
+      if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(hours(1))
+      return false
+    }, LONG_MS)
+  await advanceTo(start + hours(47))
+  await eventually(() => flow.service.delivery?.scheduler.inFlight === 0, LONG_MS)
+  await startAbuseWatch(app).stop()
+  expect(app.db.query('SELECT count(*) AS n FROM accounts WHERE paused_at IS NOT NULL').get()).toEqual({ n: 0 })
+  expect(new Set(recipients(flow).map(({ bounceType }) => bounceType))).toEqual(new Set([null]))
+  expect(readAbuseStats(app.db, flow.actor.accountId, app.eventTime()).bounced).toBe(0)
+  expect(listSuppressions(app.db, flow.actor.accountId, {}, { limit: 100, offset: 0 }).suppressions).toEqual([])
+  const events = sent.flatMap((each) => flow.events(each)).filter(({ type }) => type !== 'queued')
+  expect(new Set(events.map(({ type }) => type))).toEqual(new Set(['deferred']))
+  const rulesOf = (reply: string) =>
+    new Set(events.filter(({ data }) => data.smtp_response === reply).map(({ data }) => data.rule))
+  expect([rulesOf(ZEN), rulesOf(LISTED)]).toEqual([new Set(['block-list']), new Set(['microsoft-network'])])
+  expectBalanced(flow.service)
+
+  // Long after expiry all have ended softly, which counts against nobody.
+  await advanceTo(start + hours(96))
+  await eventually(() => recipients(flow).every(({ bounceType }) => bounceType === 'soft'), LONG_MS)
+  await startAbuseWatch(app).stop()
+  expect(app.db.query('SELECT count(*) AS n FROM accounts WHERE paused_at IS NOT NULL').get()).toEqual({ n: 0 })
+  expect(listSuppressions(app.db, flow.actor.accountId, {}, { limit: 100, offset: 0 }).suppressions).toEqual([])
+  expectBalanced(flow.service)
+})
+
+test('a wait that a reply names is obeyed: no attempt before it has passed', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  let isPatient = false
+  await using server = await startScriptedSmtp({
+    rcpt: () => (isPatient ? '250 ok' : '450 4.2.0 Greylisted, please try again in 90 minutes'),
+  })
+  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
+  const { recipient, events } = await flow.outcome('bob@receiver.test')
+  expect(recipient).toMatchObject({ status: 'queued', attempts: 1, nextAt: clock.now() + minutes(90) })
+  expect(events).toMatchObject([
+    { type: 'deferred', data: { rule: 'greylisting', next_retry_at: clock.now() + minutes(90) } },
+  ])
+  isPatient = true
+  clock.advance(minutes(89))
+  await flow.app.commit.barrier()
+  expect(flow.service.delivery?.scheduler.inFlight).toBe(0)
+  clock.advance(minutes(1))
+  await eventually(() => flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null)
   expectBalanced(flow.service)
 })

@@ -15,6 +15,7 @@ import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
 import { mailAdminCommands } from './mail.ts'
 import { planAdminCommands } from './plan.ts'
+import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
 import { reportAdminCommands } from './reports.ts'
 import { retentionAdminCommands } from './retention.ts'
@@ -41,6 +42,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...emailAdminCommands,
   ...explainAdminCommands,
   ...queueAdminCommands,
+  ...providerAdminCommands,
   ...suppressionAdminCommands,
   ...webhookAdminCommands,
   ...complaintAdminCommands,

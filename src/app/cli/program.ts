@@ -29,6 +29,7 @@ import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
 import { print, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
+import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
 import { addRetentionCommands } from './retention.ts'
@@ -75,6 +76,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addEmailCommands(program)
   addExplainCommand(program)
   addQueueCommand(program)
+  addProviderCommands(program)
   addBulkCommands(program)
   addListsCommand(program)
   addSuppressionCommands(program)

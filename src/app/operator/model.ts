@@ -88,6 +88,60 @@ export const QueueRecipient = Type.Object({
 })
 export type QueueRecipient = Static<typeof QueueRecipient>
 
+const traffic = (description: string) =>
+  Type.Object(
+    {
+      tried: count('Attempts.'),
+      accepted: count('Messages that it accepted.'),
+      deferred: count('Attempts that will be made again.'),
+      refused: count('Messages that it rejected permanently.'),
+    },
+    { description },
+  )
+export const ServerProvider = Type.Object({
+  provider: text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: Nullable(Type.String(), {
+    description: 'Our outgoing address; null: the system chooses it, or nothing was sent yet.',
+  }),
+  is_listed: Type.Boolean({ description: 'Whether it has an entry in the list of providers.' }),
+  limits: Type.Object(
+    {
+      connections: count('Connections at the same time.'),
+      messages_per_connection: count('Messages over one connection.'),
+      connection_age_seconds: count('How long a connection is used at most.'),
+      idle_seconds: count('How long a connection waits for the next message.'),
+      per_second: count('Messages in any second; 0: no limit.'),
+      per_minute: count('Messages in any minute; 0: no limit.'),
+      tls: text('opportunistic or required.'),
+      route: text('direct or smarthost.'),
+      figures_from: text('Where the figures are published.'),
+    },
+    { description: 'The limits of the provider.' },
+  ),
+  rate_factor: Type.Number({
+    description: 'Fraction of the limits in use; replies lower it, accepted mail raises it.',
+  }),
+  rate_per_minute: Nullable(Type.Number(), { description: 'Messages a minute in use; null: no limit.' }),
+  suspension: Nullable(
+    Type.Object({
+      rule: text('Rule of the reply that began it.'),
+      reason: text('The reply.'),
+      since: Timestamp({ description: 'When it began.' }),
+      until: Timestamp({ description: 'When the next message is tried.' }),
+      failures: count('Rejections in a row.'),
+    }),
+    { description: 'Why nothing is sent; null: not suspended.' },
+  ),
+  in_delivery: count('Messages in delivery.'),
+  waiting_lanes: count('Destinations whose mail waits for the provider; each account has its own.'),
+  last_hour: traffic('The last hour, since the start of the service.'),
+  last_day: traffic('The last day, since the start of the service.'),
+})
+export const ProviderResumeResult = Type.Object({
+  provider: text('Name of the provider.'),
+  resumed: count('Suspensions and lowered rates that were lifted.'),
+})
+
 export const ReceivedEntry = Type.Object({
   id: text('Id of the entry.'),
   mail_from: text('Sender of the envelope; empty for the null reverse-path.'),

@@ -38,6 +38,7 @@ function Setup() {
     keys: keys.data?.data,
     sent: sent.data?.data,
     webhooks: webhooks.data?.data,
+    hasReadEvents: account.data?.data.events_read_at !== undefined,
     hasAuthenticator: user.totp_enabled,
   })
   const notices = listNotices({

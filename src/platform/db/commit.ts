@@ -26,6 +26,13 @@ export interface Tx {
   /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
   add(counter: string, delta: number): void
   /**
+   * Advances a number that has no gaps, and returns it; the Committer's `flush` stores it once, at the end of the group.
+   * A write that fails gives its numbers back.
+   * @param by 0: returns the number as this write would see it
+   * @param readStored reads the number before the group
+   */
+  advance(name: string, by: number, readStored: () => number): number
+  /**
    * Runs `run` once the group is durable, before this write's promise resolves. `run` is dropped when the write fails.
    */
   afterCommit(run: () => void): void
@@ -47,8 +54,8 @@ export interface WriteOptions {
 export interface CommitterOptions {
   /** Measures how long writes take. */
   readonly clock?: Pick<Clock, 'monotonicMs'>
-  /** Writes a group's summed counter additions. */
-  readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
+  /** Writes a group's summed counter additions and advanced numbers. */
+  readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>, numbers: ReadonlyMap<string, number>) => void
   /**
    * Called with each group's counter additions once the group is durable and before the next group runs. So everything
    * that can be read during the call is on disk.
@@ -382,6 +389,7 @@ export class Committer {
   #runGroup(deltas: Map<string, number>): QueuedWrite[] {
     const statements = sql(this.db)
     const group: QueuedWrite[] = []
+    const numbers = new Map<string, number>()
     try {
       this.#isDiskTight = this.#options.disk?.hasSpaceFor(AMPLE_FREE_BYTES) === false
       if (this.#isDiskTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
@@ -391,7 +399,7 @@ export class Committer {
         if (!next) break
         const { item: entry, owner } = next
         group.push(entry)
-        this.#runEntry(entry, deltas)
+        this.#runEntry(entry, deltas, numbers)
         const ranUntilMs = this.#clock.monotonicMs()
         const costMs = Math.max(ranUntilMs - nowMs, MIN_COST_MS)
         const shares = owner === SERVICE ? Math.max(MIN_SERVICE_SHARES, this.#queue.ownerCount) : 1
@@ -399,7 +407,7 @@ export class Committer {
         nowMs = ranUntilMs
         if (!this.db.inTransaction) throw entry.error
       }
-      if (deltas.size > 0) this.#options.flush?.(this.db, deltas)
+      if (deltas.size + numbers.size > 0) this.#options.flush?.(this.db, deltas, numbers)
       statements.commit.run()
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
@@ -411,19 +419,26 @@ export class Committer {
     return group.filter((entry) => !entry.failed)
   }
 
-  #runEntry(entry: QueuedWrite, deltas: Map<string, number>): void {
+  #runEntry(entry: QueuedWrite, deltas: Map<string, number>, numbers: Map<string, number>): void {
     const statements = sql(this.db)
     const ownDeltas: [string, number][] = []
+    const ownNumbers = new Map<string, number>()
     statements.savepoint.run()
     try {
       entry.value = entry.run({
         db: this.db,
         add: (counter, delta) => ownDeltas.push([counter, delta]),
+        advance: (name, by, readStored) => {
+          const number = (ownNumbers.get(name) ?? numbers.get(name) ?? readStored()) + by
+          if (by !== 0) ownNumbers.set(name, number)
+          return number
+        },
         afterCommit: (run) => entry.after.push(run),
       })
       if (this.#isDiskTight && !entry.mayUseReserve) this.#requireDiskSpace()
       statements.release.run()
       for (const [counter, delta] of ownDeltas) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
+      for (const [name, number] of ownNumbers) numbers.set(name, number)
     } catch (error) {
       entry.failed = true
       entry.error = error

@@ -178,6 +178,33 @@ describe('a group', () => {
     })
   })
 
+  test('advances numbers without gaps and flushes them once, also after a failed write', async () => {
+    const stored = new Map([['a', 10]])
+    const flushed: [string, number][][] = []
+    const committer = openCommitter({
+      flush: (_, __, numbers) => {
+        flushed.push([...numbers])
+        for (const [name, number] of numbers) stored.set(name, number)
+      },
+    })
+    const advance = (name: string, by: number) =>
+      committer.write((tx) => tx.advance(name, by, () => stored.get(name) ?? 0))
+    const failing = committer.write((tx) => {
+      tx.advance('a', 5, () => stored.get('a') ?? 0)
+      throw new Error('no')
+    })
+    const results = Promise.all([advance('a', 1), advance('b', 2), advance('a', 3), advance('a', 0)])
+    expect(failing).rejects.toThrow('no')
+    expect(await results).toEqual([11, 2, 14, 14])
+    expect(flushed).toEqual([
+      [
+        ['a', 14],
+        ['b', 2],
+      ],
+    ])
+    expect(await advance('a', 1)).toBe(15)
+  })
+
   test('sums its counters and flushes them once, without those of a failed write', async () => {
     const flushed: [string, number][][] = []
     const committer = openCommitter({ flush: (_, deltas) => flushed.push([...deltas]) })

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase, readSnapshot } from '#platform/db/open.ts'
+import { hideParameters, openDatabase, prepareStatements, readSnapshot } from '#platform/db/open.ts'
 
 const folders: string[] = []
 afterEach(() => {
@@ -55,6 +55,35 @@ describe('reads in a snapshot', () => {
     expect({ size: readSnapshot(db, () => sizeOf(db)), isOpen: db.inTransaction }).toEqual({ size: 3, isOpen: true })
     db.run('ROLLBACK')
     expect(sizeOf(db)).toBe(1)
+    db.close()
+  })
+})
+
+describe('prepared statements', () => {
+  test('hide their parameters from the planner, but no text in quotes', () => {
+    expect(hideParameters(`SELECT "a?" FROM x WHERE b = ? AND c IN (?1, ?2) AND d <> 'why? it''s' LIMIT ?`)).toBe(
+      `SELECT "a?" FROM x WHERE b = +? AND c IN (+?1, +?2) AND d <> 'why? it''s' LIMIT +?`,
+    )
+  })
+
+  test('store and compare values of every type as they are', () => {
+    const { db } = openWithRow()
+    db.run('CREATE TABLE kept (id INTEGER PRIMARY KEY, word TEXT, amount REAL, octets BLOB) STRICT')
+    const sql = prepareStatements((preparer) => ({
+      insert: preparer.prepare('INSERT INTO kept (word, amount, octets) VALUES (?, ?, ?)'),
+      find: preparer.prepare<{ id: number }, [string | null, number, Uint8Array, number]>(
+        'SELECT id FROM kept WHERE word IS ? AND amount = ? AND octets = ? ORDER BY id LIMIT ?',
+      ),
+      first: preparer.prepare<{ word: string | null; amount: number; octets: Uint8Array }, []>(
+        'SELECT word, amount, octets FROM kept ORDER BY id',
+      ),
+    }))(db)
+    const octets = new Uint8Array([0, 255])
+    for (const word of ['007', null]) sql.insert.run(word, 7, octets)
+    expect(sql.first.all()).toEqual(['007', null].map((word) => ({ word, amount: 7, octets })))
+    for (const [index, word] of ['007', null].entries())
+      expect(sql.find.all(word, 7, octets, 5)).toEqual([{ id: index + 1 }])
+    expect(sql.find.all('7', 7, octets, 5)).toEqual([])
     db.close()
   })
 })

@@ -47,7 +47,7 @@ const STEPS: Readonly<Record<StepName, StepText>> = {
   },
   webhook: {
     title: 'Receive events',
-    text: 'A webhook tells your application what became of its mail. This step is done when your URL has accepted an event. If you read the event feed (GET /v1/events) instead, hide this list.',
+    text: 'A webhook tells your application what became of its mail; or it reads the event feed (GET /v1/events). This step is done when your URL has accepted an event, or a key of yours has read the feed.',
     Action: () => (
       <Anchor component={Link} to="/webhooks">
         Add a webhook

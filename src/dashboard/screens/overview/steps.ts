@@ -9,6 +9,8 @@ export interface SetupFacts {
   /** Emails with status `sent`. */
   readonly sent: readonly { readonly sandbox: boolean }[] | undefined
   readonly webhooks: readonly { readonly last_success_at: string | null }[] | undefined
+  /** Whether an API key has read the event feed. */
+  readonly hasReadEvents: boolean
   readonly hasAuthenticator: boolean
 }
 
@@ -22,12 +24,12 @@ export const hasDelivered = (sent: readonly { readonly sandbox: boolean }[]): bo
   sent.some(({ sandbox }) => !sandbox)
 
 /** The steps that the role can see, in the order in which they are taken. */
-export function listSteps({ domains, keys, sent, webhooks, hasAuthenticator }: SetupFacts): Step[] {
+export function listSteps({ domains, keys, sent, webhooks, hasReadEvents, hasAuthenticator }: SetupFacts): Step[] {
   const steps: readonly (readonly [StepName, boolean | undefined])[] = [
     ['domain', domains?.some(({ status }) => status === 'verified')],
     ['key', keys && keys.length > 0],
     ['email', sent && hasDelivered(sent)],
-    ['webhook', webhooks?.some(({ last_success_at }) => last_success_at !== null)],
+    ['webhook', webhooks && (hasReadEvents || webhooks.some(({ last_success_at }) => last_success_at !== null))],
     ['authenticator', hasAuthenticator],
   ]
   return steps.flatMap(([name, isDone]) => (isDone === undefined ? [] : [{ name, isDone }]))

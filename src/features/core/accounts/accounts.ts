@@ -31,6 +31,8 @@ export interface Account {
   readonly parentId: number | null
   /** When the parent disabled the account. */
   readonly disabledAt: Millis | null
+  /** When an API key first read the event feed. */
+  readonly eventsReadAt: Millis | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
@@ -48,6 +50,7 @@ interface Row {
   paused_at: number | null
   parent_id: number | null
   disabled_at: number | null
+  events_read_at: number | null
   created_at: number
   updated_at: number
 }
@@ -114,6 +117,7 @@ function toAccount(config: Config, db: Database, row: Row): Account {
     pausedAt: row.paused_at,
     parentId: row.parent_id,
     disabledAt: row.disabled_at,
+    eventsReadAt: row.events_read_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

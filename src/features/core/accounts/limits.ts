@@ -9,7 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { countNow, readCounter } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { type Preparer, prepareStatements } from '#platform/db/open.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { days, MiB } from '#platform/units.ts'
 import { getPlanTerms, isPlan, type LimitedResource, type PlanTerms, UNLIMITED } from './plans.ts'
@@ -35,7 +35,7 @@ const RESOURCE_NAMES: Readonly<Record<LimitedResource, string>> = {
  * @param from table and condition with `?` for the account. The condition must use an index without deleted rows,
  * because there may be any number of these.
  */
-export const prepareCount = (db: Database, from: string) =>
+export const prepareCount = (db: Preparer, from: string) =>
   db.prepare<{ n: number }, [accountId: number, limit: number]>(
     `SELECT COUNT(*) AS n FROM (SELECT 1 FROM ${from} LIMIT ?)`,
   )

@@ -19,6 +19,9 @@ export const AccountRecord = Type.Object({
   tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
   tracking_privacy: Type.Boolean({ description: TRACKING_PRIVACY }),
   created_at: Timestamp({ description: 'When the account was created.' }),
+  events_read_at: Type.Optional(
+    Timestamp({ description: 'When an API key first read the event feed; absent: never.' }),
+  ),
   paused: Type.Optional(
     Type.Object(
       {
@@ -55,5 +58,6 @@ export const toAccountWire = ({ account, usedThisMonth, quotaResetAt, pause }: A
   tracking_default: account.trackingDefault,
   tracking_privacy: account.trackingPrivacy,
   created_at: isoTime(account.createdAt),
+  ...(account.eventsReadAt !== null && { events_read_at: isoTime(account.eventsReadAt) }),
   ...(pause && { paused: { since: isoTime(pause.since), source: pause.source, reason: pause.reason } }),
 })

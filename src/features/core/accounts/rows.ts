@@ -1,6 +1,6 @@
 /**
  * @module Account rows for sub-accounts, deletion and export: finds, lists, inserts and changes sub-accounts; closes an
- * account and empties its row once all its data is deleted; records exports. Decides nothing: `sub-accounts` and
+ * account and empties its row once all its data is deleted; records exports and the first use of the event feed. Decides nothing: `sub-accounts` and
  * `privacy` do.
  */
 import type { Database } from 'bun:sqlite'
@@ -148,3 +148,11 @@ export const readExportedAt = (db: Database, accountId: number): Millis | undefi
 
 export const recordExport = (tx: Tx, accountId: number, at: Millis): void =>
   void exportSql(tx.db).set.run(at, accountId)
+
+const eventsReadSql = prepareStatements((db) => ({
+  set: db.prepare('UPDATE accounts SET events_read_at = ? WHERE id = ? AND events_read_at IS NULL'),
+}))
+
+/** Records that an API key read the event feed; only the first time counts. */
+export const recordEventsRead = (tx: Tx, accountId: number, at: Millis): void =>
+  void eventsReadSql(tx.db).set.run(at, accountId)

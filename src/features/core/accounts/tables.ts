@@ -41,6 +41,8 @@ export const accounts = sqliteTable(
     trialEndsAt: time('trial_ends_at'),
     /** When an export of the account was last completed. */
     exportedAt: time('exported_at'),
+    /** When an API key first read the event feed; null: never. */
+    eventsReadAt: time('events_read_at'),
   },
   (t) => [
     index('accounts_parent').on(t.parentId).where(sql`parent_id is not null`),

@@ -13,6 +13,7 @@ import type { EventData } from './record.ts'
 const IMPERSONAL_FIELDS: ReadonlySet<string> = new Set<keyof EventData>([
   'bounce_type',
   'bounce_category',
+  'rule',
   'suppression',
   'next_retry_at',
   'feedback_type',

@@ -54,6 +54,8 @@ export interface EventData {
   readonly diagnostic_code?: string | null
   readonly bounce_type?: string | null
   readonly bounce_category?: string | null
+  /** For a `bounced` or `deferred` event: id of the rule that decided what the reply, or its lack, means. */
+  readonly rule?: string | null
   readonly reason?: string | null
   /** For a `rejected` event with reason `suppressed`: why the address is on the suppression list. */
   readonly suppression?: string | null
@@ -105,8 +107,8 @@ export interface NewEvent {
 }
 
 const sql = prepareStatements((db) => ({
-  nextSeq: db.prepare<{ last_seq: number }, [number]>(
-    'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 1) ON CONFLICT DO UPDATE SET last_seq = last_seq + 1 RETURNING last_seq',
+  setLastSeq: db.prepare(
+    'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, ?) ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq',
   ),
   insert: db.prepare(
     'INSERT INTO events (account_id, seq, type, at, email_id, recipient_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -124,23 +126,29 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** Records one event and counts it in its hour. Returns its sequence number in the account. */
-export function record(tx: Tx, event: NewEvent): number {
-  const statements = sql(tx.db)
-  const seq = statements.nextSeq.get(event.accountId)?.last_seq ?? 0
-  statements.insert.run(
-    event.accountId,
-    seq,
-    toEventCode(event.type),
-    event.at,
-    event.emailId ?? null,
-    event.recipientId ?? null,
-    event.data ? JSON.stringify(event.data) : null,
-  )
-  count(tx, event.accountId, `event:${event.type}`, event.at, 1)
-  return seq
+export const record = (tx: Tx, event: NewEvent): number => recordAll(tx, event.accountId, [event])
+
+/** Records events of one account in this order and counts each in its hour. Returns the sequence number of the last. */
+export function recordAll(tx: Tx, accountId: number, events: readonly Omit<NewEvent, 'accountId'>[]): number {
+  const { insert } = sql(tx.db)
+  const last = advanceSeq(tx, accountId, events.length)
+  for (const [index, { type, at, emailId, recipientId, data }] of events.entries()) {
+    const seq = last - events.length + index + 1
+    const json = data ? JSON.stringify(data) : null
+    insert.run(accountId, seq, toEventCode(type), at, emailId ?? null, recipientId ?? null, json)
+    count(tx, accountId, `event:${type}`, at, 1)
+  }
+  return last
 }
 
-/** The sequence number of an account's newest event; 0 if it has none. */
+/** `flushCounters` stores the number. */
+const advanceSeq = (tx: Tx, accountId: number, by: number): number =>
+  tx.advance(String(accountId), by, () => readLastSeq(tx.db, accountId))
+
+/** `readLastSeq` inside a write, which includes the events of earlier writes of its group. */
+export const readLastSeqIn = (tx: Tx, accountId: number): number => advanceSeq(tx, accountId, 0)
+
+/** The sequence number of an account's newest event; 0 if it has none. Outside of writes only. */
 export const readLastSeq = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
 
 const HOUR_MS = 3_600_000
@@ -166,11 +174,18 @@ export const readCounter = (db: Database, accountId: number, metric: string, at:
   sql(db).counterAt.get(accountId, metric, hourOf(at))?.value ?? 0
 
 /**
- * The Committer's `flush`: writes the additions of `count` and `countDaily` in a group commit, and the newest event
- * time.
+ * The Committer's `flush`: writes the additions of `count` and `countDaily` in a group commit, the sequence numbers of
+ * its events, and the newest event time.
+ * @param lastSeqs by account
  */
-export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {
-  const { addCounter, dropEmpty } = sql(db)
+export function flushCounters(
+  db: Database,
+  deltas: ReadonlyMap<string, number>,
+  lastSeqs: ReadonlyMap<string, number>,
+  newestTime: Millis,
+): void {
+  const { addCounter, dropEmpty, setLastSeq } = sql(db)
+  for (const [accountId, lastSeq] of lastSeqs) setLastSeq.run(Number(accountId), lastSeq)
   setMeta(db, 'newest_time', String(newestTime))
   for (const [key, delta] of deltas) {
     if (delta === 0 || isDailyKey(key)) continue

@@ -96,7 +96,7 @@ const toChangedRecipient = (
 function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: DsnRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient
   const { diagnostic } = reported
-  const { bounceType, bounceCategory, isPermanentlyInvalid } = classifyFailure(reported)
+  const { bounceType, bounceCategory, rule, isPermanentlyInvalid } = classifyFailure(reported)
   const reason = `The receiver reported later that delivery failed: ${diagnostic ?? reported.status ?? 'no reason given'}`
   const isBounced = bounceLate(
     tx,
@@ -109,6 +109,7 @@ function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: D
         ...(!isErased(recipient) && { ...toEventData(reported), reason }),
         bounce_type: bounceType,
         bounce_category: bounceCategory,
+        rule,
         ...(isPermanentlyInvalid && { suppressed: true }),
       },
     },

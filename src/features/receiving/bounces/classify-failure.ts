@@ -4,7 +4,7 @@
  */
 
 import { type BounceCategory, toBounceType } from '#features/sending/delivery/bounce-category.ts'
-import { classifyReply, type Phase } from '#features/sending/delivery/classify.ts'
+import { findRule, type Phase } from '#features/sending/delivery/classify.ts'
 import { isPermanentlyInvalid } from '#features/sending/delivery/permanently-invalid.ts'
 import type { DsnRecipient } from '#protocols/dsn/report.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'
@@ -14,6 +14,8 @@ export interface ReportedBounce {
   /** As for direct replies: only a rejection of the recipient itself is `hard`. */
   readonly bounceType: 'hard' | 'soft'
   readonly bounceCategory: BounceCategory
+  /** Id of the rule that decided. */
+  readonly rule: string
   /** The address accepts no mail, so it goes on the suppression list. */
   readonly isPermanentlyInvalid: boolean
 }
@@ -22,11 +24,13 @@ export interface ReportedBounce {
 export function classifyFailure({ status, diagnostic }: Pick<DsnRecipient, 'status' | 'diagnostic'>): ReportedBounce {
   const reply = toReply(status, diagnostic ?? '')
   const phase = findPhase(diagnostic ?? '')
-  const bounceCategory = reply.code < 500 ? 'expired' : classifyReply(reply, phase)
-  if (bounceCategory === 'expired') return { bounceType: 'soft', bounceCategory, isPermanentlyInvalid: false }
+  const { id: rule, category } = findRule(reply, phase)
+  const bounceCategory = reply.code < 500 ? 'expired' : category
+  if (bounceCategory === 'expired') return { bounceType: 'soft', bounceCategory, rule, isPermanentlyInvalid: false }
   return {
     bounceType: toBounceType(bounceCategory),
     bounceCategory,
+    rule,
     isPermanentlyInvalid: isPermanentlyInvalid(reply, phase),
   }
 }

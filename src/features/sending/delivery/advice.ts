@@ -120,7 +120,8 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
         text: `It was not sent: ${lastError ?? 'the address is suppressed'} (\`tassis suppressions\`).`,
       }
     case 'queued':
-      if (waitReason !== undefined) return { who: 'nobody', text: `It is due, and ${waitReason}.` }
+      if (waitReason !== undefined)
+        return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text: `It is due: ${waitReason}.` }
       if (lastAttempt) return adviseOn(lastAttempt)
       return lastError === null
         ? { who: 'nobody', text: 'It waits for its first attempt.' }

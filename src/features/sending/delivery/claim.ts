@@ -9,26 +9,34 @@ import type { App } from '#features/core/app/app.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
-import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
+import { claimDue } from '#features/sending/queue/queue.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { minutes } from '#platform/units.ts'
 import { endAtDeadline } from './deadlines.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
-import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.ts'
+import { computeRetryDelayMs } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
 /** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
 
-export type ClaimedRecipients = ReturnType<typeof claimDue>
+/** A recipient that was claimed for an attempt. */
+export interface ClaimedRecipient {
+  readonly recipientId: number
+  readonly emailId: number
+  /** Number of the attempt, from 1. */
+  readonly attempt: number
+  readonly mail: ClaimedMail
+}
 
-interface Recipient {
+/** What decides whether a recipient may get the email. */
+export interface ClaimedMail {
   readonly accountId: number
   readonly address: string
   readonly transactional: number
@@ -40,7 +48,7 @@ interface Recipient {
 }
 
 const sql = prepareStatements((db) => ({
-  recipient: db.prepare<Recipient, [number]>(
+  recipient: db.prepare<ClaimedMail, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
      quota_month AS quotaMonth, expires_at AS expiresAt FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
@@ -53,45 +61,55 @@ export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
 )
 /** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
-const HELD_BATCH_SIZE = 200
 /** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
 
 /**
  * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those that were first due at or before
- * that time. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
- * more are due.
+ * that time; with `canLeave`, only those for whose last sending address it returns true. Recipients who were suppressed
+ * since acceptance, or whose deadline has come, are ended instead, so fewer may be returned although more are due.
  */
 export function claimLane(
   app: App,
   tx: Tx,
   lane: string,
-  { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
-): ClaimedRecipients {
+  { limit, now, dueSince, canLeave }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave'>,
+): ClaimedRecipient[] {
   const sendingBlocks = new Map<number, string | undefined>()
-  return claimDue(tx, lane, {
+  const mailOf = new Map<number, ClaimedMail>()
+  const claimed = claimDue(tx, lane, {
     now,
     eventTime: app.eventTime(),
     limit,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
-    tryEnd: (recipient) => holdOrReject(app, tx, recipient, sendingBlocks),
+    tryEnd: (recipient) => {
+      const mail = sql(tx.db).recipient.get(recipient.recipientId)
+      if (!mail) return false
+      mailOf.set(recipient.recipientId, mail)
+      return holdOrReject(app, tx, recipient, mail, sendingBlocks)
+    },
     ...(dueSince !== undefined && { dueSince }),
+    ...(canLeave && { canLeave }),
+  })
+  return claimed.flatMap((recipient) => {
+    const mail = mailOf.get(recipient.recipientId)
+    return mail ? [{ ...recipient, mail }] : []
   })
 }
 
 /**
- * Ends a recipient whose deadline has come. Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
- * broadcast. Rejects a recipient who was suppressed since acceptance. False when the recipient may be claimed.
+ * Ends a recipient whose deadline has come. Holds a waiting recipient whose account is blocked, or who was never
+ * attempted and belongs to a paused or ending broadcast. Rejects a recipient who was suppressed since acceptance. False
+ * when the recipient may be claimed.
  * @param sendingBlocks cache: why each account checked so far may not send; undefined if it may
  */
 function holdOrReject(
   app: App,
   tx: Tx,
   at: { recipientId: number; emailId: number },
+  recipient: ClaimedMail,
   sendingBlocks: Map<number, string | undefined>,
 ): boolean {
-  const recipient = sql(tx.db).recipient.get(at.recipientId)
-  if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
   if (hasExpired(app, recipient)) {
     endAtDeadline(app, tx, at)
@@ -110,19 +128,29 @@ function holdOrReject(
 }
 
 /** Whether a claimed recipient must not get its message any more: it was suppressed, or its deadline has come. */
-export function isUnwanted(app: App, db: Database, recipientId: number): boolean {
-  const recipient = sql(db).recipient.get(recipientId)
-  return recipient !== null && (hasExpired(app, recipient) || findSuppression(db, recipient) !== undefined)
-}
+export const isUnwanted = (app: App, db: Database, mail: ClaimedMail): boolean =>
+  hasExpired(app, mail) || findSuppression(db, mail) !== undefined
 
-const hasExpired = ({ clock }: App, { expiresAt }: Recipient): boolean => expiresAt !== null && expiresAt <= clock.now()
+const hasExpired = ({ clock }: App, { expiresAt }: ClaimedMail): boolean =>
+  expiresAt !== null && expiresAt <= clock.now()
 
-const findSuppression = (db: Database, recipient: Recipient): { reason: string } | undefined =>
+const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string } | undefined =>
   suppressionOf(db, {
     ...recipient,
     transactional: recipient.transactional === 1,
     listId: recipient.listId ?? undefined,
   })
+
+/** Holds a waiting recipient whose account is blocked; the cache is that of one transaction. False when it may wait on. */
+export function tryHoldForAccount(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  sendingBlocks: Map<number, string | undefined>,
+): boolean {
+  const recipient = sql(tx.db).recipient.get(at.recipientId)
+  return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
+}
 
 /**
  * Holds a recipient whose account is blocked. False when the account may send, or when the recipient is not waiting.
@@ -153,12 +181,13 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           kind: 'bounced',
           bounceType: 'hard',
           category: unroutable.category,
+          rule: 'no-route',
           reply: unroutable.text,
           // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
           // exist now may exist tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
-      : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
+      : { kind: 'deferred', category: unroutable.category, rule: 'no-route', reason: unroutable.text, reply: undefined }
   // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
   // would stay in delivery until the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
@@ -168,48 +197,4 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
   })
   for (const { recipientId, emailId } of settled)
     app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
-}
-
-/** Holds a batch of due recipients of a lane until the backoff of the lane's site ends. Records an event for each. */
-export async function holdLane(
-  app: App,
-  lane: string,
-  { now, until, reason, siteFailures }: { now: Millis; until: Millis; reason: string; siteFailures: number },
-): Promise<void> {
-  const held = await app.commit.writeFromReserve((tx) => {
-    expireHeld(app, tx, lane, { now, reason, siteFailures })
-    const sendingBlocks = new Map<number, string | undefined>()
-    const tryHold = (at: { recipientId: number; emailId: number }): boolean => {
-      const recipient = sql(tx.db).recipient.get(at.recipientId)
-      return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
-    }
-    return deferDue(tx, lane, {
-      now,
-      eventTime: app.eventTime(),
-      until,
-      reason,
-      limit: HELD_BATCH_SIZE,
-      tryHold: tryHold,
-    })
-  })
-  if (held > 0) app.log.info({ lane, recipients: held, reason, until: new Date(until).toISOString() }, 'held')
-}
-
-/**
- * Expires mail that is too old. The failures of a site count as attempts for all recipients that wait for the site. If
- * only the attempts of a recipient counted, recipients at a dead site would outlive their expiry by days.
- */
-function expireHeld(
-  app: App,
-  tx: Tx,
-  lane: string,
-  { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
-): void {
-  // A fast clock makes all mail look old. Therefore mail expires only when the site has failed as often as the retry
-  // schedule has attempts.
-  if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
-  const dueSince = now - hours(app.config.retryExpiryHours)
-  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
-  for (const claimed of claimLane(app, tx, lane, { limit: HELD_BATCH_SIZE, now, dueSince }))
-    writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

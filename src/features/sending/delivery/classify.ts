@@ -1,106 +1,71 @@
 /**
- * @module Classifies a rejection into a bounce category: by its words (`reply-table`), else by its enhanced status code
- * (RFC 3463, the IANA registry), else by its reply code. Pure. Returns `unknown` when nothing matches.
+ * @module Finds the rule that a rejection matches: by its words, else by its enhanced status code (RFC 3463, the IANA
+ * registry), else by its reply code. Pure. `replies.toml` has the rules.
  */
 
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { type BounceCategory, isRecipientCategory } from './bounce-category.ts'
 import {
-  findCauseInWords,
-  findLivingCause,
-  isClearlyUnknown,
-  isRejectedRecipient,
-  namesSender,
-  normaliseReply,
-} from './reply-words.ts'
+  CODE_FALLBACKS,
+  EXACT_RULES,
+  MAILBOX_BUSY,
+  type Phase,
+  type ReplyFacts,
+  type ReplyRule,
+  RULES_BY_CODE,
+  SENDER_REJECTED,
+  UNRECOGNISED,
+  WORD_RULES,
+} from './reply-rules.ts'
+import { findLivingCause, isClearlyUnknown, namesSender, normaliseReply } from './reply-words.ts'
 
-/** Subject and detail of the enhanced code: RFC 3463 §3, www.iana.org/assignments/smtp-enhanced-status-codes. */
-const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
-  '1.1': 'invalid_recipient',
-  '1.2': 'invalid_recipient',
-  '1.3': 'invalid_recipient',
-  '1.6': 'inactive_mailbox',
-  '1.7': 'policy',
-  '1.8': 'dns_failure',
-  '1.10': 'invalid_recipient',
-  '2.1': 'inactive_mailbox',
-  '2.2': 'mailbox_full',
-  '2.3': 'message_too_large',
-  '3.1': 'mailbox_full',
-  '3.4': 'message_too_large',
-  '4.4': 'dns_failure',
-  '4.7': 'expired',
-  '5.0': 'protocol_error',
-  '5.1': 'protocol_error',
-  '5.2': 'protocol_error',
-  '5.3': 'rate_limited',
-  '5.4': 'protocol_error',
-  '6.7': 'protocol_error',
-  '7.10': 'tls_failure',
-  // RFC 7372 §3: 7.20 to 7.22 DKIM, 7.23 SPF, 7.26 several of these checks; 7.25 reverse DNS.
-  '7.20': 'authentication',
-  '7.21': 'authentication',
-  '7.22': 'authentication',
-  '7.23': 'authentication',
-  '7.25': 'reputation',
-  '7.26': 'authentication',
-  // RFC 7505 §4.2.
-  '7.27': 'dns_failure',
-  '7.28': 'rate_limited',
-  // RFC 8617 §10: ARC.
-  '7.29': 'authentication',
-  '7.8': 'authentication',
-  // Specific to Microsoft.
-  '4.300': 'expired',
-  '4.310': 'dns_failure',
-  '4.316': 'expired',
-  '7.509': 'authentication',
-  '7.515': 'authentication',
-}
-
-/** Codes that decide the category even when the words of the reply suggest another. */
-const DECISIVE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
+export type { Phase } from './reply-rules.ts'
 
 /** `#5.1.1` within the text, as qmail and Cisco appliances write it. */
 const EMBEDDED_CODE = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
 
-/**
- * Subject and detail of the enhanced code, such as `1.1`. Uses the code at the start of the reply, or else one within
- * its text.
- */
-export function findStatusDetail(reply: SmtpReply, words: string): string | undefined {
+/** The enhanced status code at the start of the reply, or else one within its text. */
+function findStatus(reply: SmtpReply, words: string): string | undefined {
   const embedded = EMBEDDED_CODE.exec(words)?.[1]
-  const code = reply.enhanced ?? (embedded?.startsWith(String(reply.code).charAt(0)) ? embedded : undefined)
-  return code?.slice(2)
+  return reply.enhanced ?? (embedded?.startsWith(String(reply.code).charAt(0)) ? embedded : undefined)
 }
 
-export type Phase = 'mail' | 'rcpt' | 'data' | 'body' | 'session'
+/** Subject and detail of the enhanced code, such as `1.1`. */
+export const findStatusDetail = (reply: SmtpReply, words: string): string | undefined =>
+  findStatus(reply, words)?.slice(2)
+
+/**
+ * The rule of a 4xx or 5xx reply.
+ * @param provider name in providers.toml; undefined when the server belongs to none, and in reports
+ */
+export function findRule(reply: SmtpReply, phase: Phase, provider?: string): ReplyRule {
+  const words = normaliseReply(reply.text)
+  const rule = findCause({ code: reply.code, status: findStatus(reply, words), words, phase, provider })
+  if (!isRecipientCategory(rule.category)) return rule
+  const isRecipientNamed = phase !== 'mail' && phase !== 'session'
+  if (isRecipientNamed && !(namesSender(words) && rule.category !== 'mailbox_full')) return rule
+  return reply.code >= 500 ? SENDER_REJECTED : MAILBOX_BUSY
+}
 
 /** The category of a 4xx or 5xx reply. */
-export function classifyReply(reply: SmtpReply, phase: Phase): BounceCategory {
-  const words = normaliseReply(reply.text)
-  const category = findCause(reply, words)
-  if (!isRecipientCategory(category)) return category
-  if (phase !== 'mail' && phase !== 'session' && !(namesSender(words) && category !== 'mailbox_full')) return category
-  return reply.code >= 500 ? 'policy' : 'unknown'
-}
+export const classifyReply = (reply: SmtpReply, phase: Phase): BounceCategory => findRule(reply, phase).category
 
-function findCause(reply: SmtpReply, words: string): BounceCategory {
-  const detail = findStatusDetail(reply, words)
-  const byCode = detail === undefined ? undefined : CATEGORY_BY_CODE[detail]
-  const byWords = findCauseInWords(words)
-  if (detail !== undefined && byCode !== undefined && DECISIVE_CODES.has(detail))
-    return findLivingCause(words) === 'rate_limited' ? 'rate_limited' : byCode
+function findCause(facts: ReplyFacts): ReplyRule {
+  const { code, status, words } = facts
+  const exact = EXACT_RULES.find((rule) => rule.matches(facts))
+  if (exact) return exact
+  const byCode = status === undefined ? undefined : RULES_BY_CODE.get(status.slice(2))
+  if (byCode?.isDecisive) {
+    const living = findLivingCause(words)
+    return living?.category === 'rate_limited' ? living : byCode
+  }
   // With such a code, an explicit "does not exist" decides, unless the words show that the address is live.
-  if (byCode === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
-  // Exchange Online rejects addresses that are not in its directory with 4.1, although that code means that a host did
-  // not answer.
-  if (detail === '4.1' && isRejectedRecipient(words)) return 'invalid_recipient'
-  if (byWords === 'invalid_recipient' && reply.code < 500 && !isClearlyUnknown(words)) return 'unknown'
-  if (byWords !== undefined) return byWords
-  if (byCode !== undefined) return byCode
-  if (detail?.startsWith('7.') || (reply.code >= 500 && namesSender(words))) return 'policy'
-  if (reply.code === 552) return 'message_too_large'
-  if (reply.code >= 500 && reply.code <= 504) return 'protocol_error'
-  return 'unknown'
+  if (byCode?.category === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
+  const byWords = WORD_RULES.find((rule) => rule.matches(facts))
+  if (byWords?.category === 'invalid_recipient' && code < 500 && !isClearlyUnknown(words)) return MAILBOX_BUSY
+  if (byWords) return byWords
+  if (byCode && byCode.category !== 'unknown') return byCode
+  if (code >= 500 && namesSender(words)) return SENDER_REJECTED
+  const fallback = CODE_FALLBACKS.find((rule) => rule.matches(facts)) ?? UNRECOGNISED
+  return fallback === UNRECOGNISED && byCode ? byCode : fallback
 }

@@ -1,19 +1,22 @@
 /**
- * @module SMTP connections of a Worker by receiving site: opens, reuses and closes them. Never sends a message itself.
+ * @module Opens SMTP sessions: dials the addresses of a route until one accepts the connection. Never sends a message
+ * and never reuses a session; `session-pool` does that.
  */
 import { isIPv6 } from 'node:net'
-import type { Clock, Timer } from '#platform/clock.ts'
+import type { Clock } from '#platform/clock.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { AttemptTrace } from './attempt-trace.ts'
-import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
+import type { AttemptResult, AttemptSession, OutboundSource, Route, WorkerSettings } from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
 export interface Connection {
   readonly client: SmtpClient
   readonly session: AttemptSession
+  /** By the monotonic clock of the Worker. */
+  readonly openedAtMs: number
   /** Whether the session carried a message before; the server may have closed it since then. */
   readonly isReused: boolean
   /** The attempt that uses the session now. */
@@ -23,11 +26,6 @@ export interface Connection {
 export type OpenResult =
   | { readonly kind: 'open'; readonly connection: Connection }
   | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' }>
-
-interface IdleConnection {
-  readonly connection: Connection
-  readonly timer: Timer
-}
 
 /** The failure of sessions whose attempt took too long. */
 export const ATTEMPT_TIMEOUT: SmtpFailure = {
@@ -39,24 +37,23 @@ export const ATTEMPT_TIMEOUT: SmtpFailure = {
 export const listTargets = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
   route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
 
-/**
- * The SMTP sessions of one Worker. Idle sessions stay open for the next message of their site; `closeIdle` ends them.
- * Opens no session before it is needed.
- */
+/** Opens the SMTP sessions of one Worker. */
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings
-  readonly #idle = new Map<string, IdleConnection[]>()
-  #nextOutboundIp = 0
+  #nextSource = 0
 
   constructor(clock: Clock, settings: WorkerSettings) {
     this.#clock = clock
     this.#settings = settings
   }
 
-  #localAddressFor(address: string): string | undefined {
-    const usable = this.#settings.outboundIps.filter((ip) => isIPv6(ip) === isIPv6(address))
-    return usable.length === 0 ? undefined : usable[this.#nextOutboundIp++ % usable.length]
+  /** The source of the route, or another one of the address's family; undefined when the system chooses. */
+  #sourceFor({ source, fromOutboundIps }: Route, address: string): OutboundSource | undefined {
+    const isUsable = ({ ip }: OutboundSource) => isIPv6(ip) === isIPv6(address)
+    if (!fromOutboundIps || (source && isUsable(source))) return source
+    const usable = this.#settings.outboundSources.filter(isUsable)
+    return usable[this.#nextSource++ % usable.length]
   }
 
   #dial(
@@ -67,19 +64,19 @@ export class Connections {
     user: Connection['user'],
   ): Promise<ConnectResult> {
     user.trace?.beginServer(host, address, 'connecting to')
-    const localAddress = route.fromOutboundIps ? this.#localAddressFor(address) : undefined
+    const source = this.#sourceFor(route, address)
     return connectSmtp({
       host,
       address,
       port: route.port,
-      ehloName: this.#settings.ehloName,
+      ehloName: source?.ehloName ?? this.#settings.ehloName,
       clock: this.#clock,
       abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
       verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
       transcript: (direction, line) => user.trace?.record(direction, line),
       onPhaseEnd: (phase) => user.trace?.endPhase(phase),
-      ...(localAddress !== undefined && { localAddress }),
+      ...(source && { localAddress: source.ip }),
       ...(route.auth && { auth: route.auth }),
     })
   }
@@ -106,18 +103,12 @@ export class Connections {
     if (result.kind === 'failed') trace.note(result.failure.message)
     if (result.kind !== 'connected') return result
     const { client } = result
-    return { client, session: toAttemptSession(client, host, address, handshakeError), isReused: false, user }
-  }
-
-  /** An idle session of the site; undefined when there is none. */
-  reuse(site: string): Connection | undefined {
-    const waiting = this.#idle.get(site)
-    for (;;) {
-      const idle = waiting?.pop()
-      if (!idle) return undefined
-      idle.timer.cancel()
-      if (idle.connection.client.isUsable) return { ...idle.connection, isReused: true }
-      idle.connection.client.destroy()
+    return {
+      client,
+      session: toAttemptSession(client, host, address, handshakeError),
+      openedAtMs: this.#clock.monotonicMs(),
+      isReused: false,
+      user,
     }
   }
 
@@ -149,43 +140,6 @@ export class Connections {
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
-  }
-
-  /** Keeps a session for the site's next message, or ends the session if it cannot or must not carry more messages. */
-  release(site: string, connection: Connection): void {
-    const { client } = connection
-    connection.user.trace = undefined
-    if (
-      !client.isUsable ||
-      client.transactionCount >= this.#settings.messagesPerConnection ||
-      this.#settings.connectionIdleMs === 0
-    ) {
-      void client.quit()
-      return
-    }
-    const waiting = this.#idle.get(site) ?? []
-    const idle: IdleConnection = {
-      connection,
-      timer: this.#clock.after(this.#settings.connectionIdleMs, () => {
-        const rest = (this.#idle.get(site) ?? []).filter((other) => other !== idle)
-        if (rest.length > 0) this.#idle.set(site, rest)
-        else this.#idle.delete(site)
-        void client.quit()
-      }),
-    }
-    waiting.push(idle)
-    this.#idle.set(site, waiting)
-  }
-
-  /** Ends all idle sessions. */
-  closeIdle(): void {
-    for (const waiting of this.#idle.values()) {
-      for (const { connection, timer } of waiting) {
-        timer.cancel()
-        void connection.client.quit()
-      }
-    }
-    this.#idle.clear()
   }
 }
 

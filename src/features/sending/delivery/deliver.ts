@@ -12,6 +12,7 @@ import type { AttemptTrace } from './attempt-trace.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
+import type { SessionPool } from './session-pool.ts'
 
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
@@ -85,6 +86,7 @@ export async function transmit(
   job: DeliverJob,
   message: readonly Uint8Array[],
   connections: Connections,
+  sessions: SessionPool,
   { beforeBody, signal, trace }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
@@ -92,9 +94,10 @@ export async function transmit(
   const rejectingHosts = new Set<string>()
   let rejection: Attempt | undefined
   let next = 0
-  let connection = connections.reuse(route.site)
+  let connection = sessions.reuse(route.site)
   for (;;) {
     if (!connection) {
+      await sessions.makeRoom()
       const opened = await connections.open(route, next, rejectingHosts, signal, trace)
       next = opened.next
       if (opened.kind !== 'open') {
@@ -118,8 +121,9 @@ export async function transmit(
       signal.removeEventListener('abort', close)
       // This host was tried only after another one had rejected the message. The session ends, because the messages
       // that follow must go to the hosts in order of preference (RFC 5321 §5.1).
-      if (rejection) void client.quit()
-      else connections.release(route.site, connection)
+      connection.user.trace = undefined
+      if (rejection) sessions.close(connection)
+      else sessions.release(route.site, connection)
     }
     if ('failure' in result) trace.note(result.failure.message)
     const attempt = { result, session }
@@ -133,7 +137,7 @@ export async function transmit(
     if (signal.aborted || !(result.kind === 'lost' || isTemporaryRejection(result))) return attempt
     const hasNext = targets.slice(next).some(({ host }) => !rejectingHosts.has(host))
     if (!(isStaleSession || hasNext) || rejectingHosts.size >= MAX_REJECTING_HOSTS) return rejection ?? attempt
-    connection = rejection ? undefined : connections.reuse(route.site)
+    connection = rejection ? undefined : sessions.reuse(route.site)
   }
 }
 

@@ -9,14 +9,21 @@ import { NotProcessingError } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { isUnwanted } from './claim.ts'
+import { type ClaimedMail, isUnwanted } from './claim.ts'
 import { type AttemptState, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession, AttemptTraceData } from './protocol.ts'
 import type { Destination } from './sites.ts'
+import { TickBatch } from './tick-batch.ts'
+import type { TotalLimits } from './worker-shares.ts'
 
 export interface InFlightAttempt extends AttemptState {
+  /** As it was when the recipient was claimed. */
+  readonly mail: ClaimedMail
   readonly lane: string
   readonly destination: Destination
+  /** State of the pair of the destination when the attempt was claimed. */
+  readonly pairGeneration: number
+  readonly limits: TotalLimits
   readonly worker: number
   /** Undefined until the attempt has memory and its message is rendered. */
   sentToWorkerAt: Millis | undefined
@@ -48,6 +55,20 @@ const STORAGE_RELEASE_DELAY_MS = seconds(10)
 /** How long begun transactions may continue at shutdown. */
 const STOP_GRACE_MS = minutes(1)
 
+/**
+ * Starts or outcomes stored in one write. Those of one tick share a write, because each write costs a savepoint, in
+ * which SQLite copies every page that it changes; more would block the event loop for longer.
+ */
+const MAX_PER_WRITE = 32
+
+/** An outcome to be stored. */
+interface Outcome {
+  readonly attempt: InFlightAttempt
+  readonly verdict: Verdict
+  readonly session: AttemptSession | undefined
+  readonly onStored: () => void
+}
+
 export class InFlightAttempts {
   readonly #options: InFlightAttemptsOptions
   readonly #app: App
@@ -58,6 +79,8 @@ export class InFlightAttempts {
    * recovery of the next start.
    */
   #hasGivenUp = false
+  readonly #beginning = new TickBatch<InFlightAttempt>(MAX_PER_WRITE, (attempts) => void this.#storeBegin(attempts))
+  readonly #ending = new TickBatch<Outcome>(MAX_PER_WRITE, (outcomes) => void this.#storeOutcomes(outcomes))
   #onSettled: () => void = () => undefined
 
   constructor(options: InFlightAttemptsOptions) {
@@ -92,51 +115,85 @@ export class InFlightAttempts {
   }
 
   /**
-   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed, or its deadline
-   * came, while the attempt waited for a connection or for the server.
+   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed, or its
+   * deadline came, while the attempt waited for a connection or for the server.
    */
-  async begin(attempt: InFlightAttempt): Promise<void> {
-    const { onBegun, stopping } = this.#options
-    if (stopping.aborted) return onBegun(attempt, false)
+  begin(attempt: InFlightAttempt): void {
+    if (this.#options.stopping.aborted) this.#options.onBegun(attempt, false)
+    else this.#beginning.push(attempt)
+  }
+
+  async #storeBegin(attempts: readonly InFlightAttempt[]): Promise<void> {
     const startedAt = this.#app.eventTime()
-    attempt.startedAt = startedAt
+    for (const attempt of attempts) attempt.startedAt = startedAt
+    let begun: readonly boolean[]
     try {
-      const begun = await this.#app.commit.writeFromReserve((tx) => {
-        if (!isUnwanted(this.#app, tx.db, attempt.recipientId)) return beginDelivery(tx, attempt.recipientId, startedAt)
-        attempt.isUnwanted = true
-        return false
-      })
-      if (!begun) attempt.startedAt = undefined
-      onBegun(attempt, begun)
+      begun = await this.#app.commit.writeFromReserve((tx) =>
+        attempts.map((attempt) => {
+          if (!isUnwanted(this.#app, tx.db, attempt.mail)) return beginDelivery(tx, attempt.recipientId, startedAt)
+          attempt.isUnwanted = true
+          return false
+        }),
+      )
     } catch (error) {
-      attempt.startedAt = undefined
-      this.#app.log.error({ err: error, ...this.#logFields(attempt) }, 'delivery start not stored; nothing was sent')
-      onBegun(attempt, false)
+      begun = []
+      for (const attempt of attempts)
+        this.#app.log.error({ err: error, ...this.#logFields(attempt) }, 'delivery start not stored; nothing was sent')
+    }
+    for (const [index, attempt] of attempts.entries()) {
+      const isBegun = begun[index] ?? false
+      if (!isBegun) attempt.startedAt = undefined
+      this.#options.onBegun(attempt, isBegun)
     }
   }
 
   /** Ends an attempt and frees its slot. Resolves when its outcome is stored or given up. */
   settle(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
     this.#options.onAttemptEnded(attempt)
-    attempt.settling = this.#store(attempt, verdict, session)
-    return attempt.settling
+    const { promise, resolve } = Promise.withResolvers<void>()
+    attempt.settling = promise
+    this.#ending.push({ attempt, verdict, session, onStored: resolve })
+    return promise
   }
 
-  /** Writes the verdict, repeatedly while the database refuses: an outcome is never dropped. */
-  async #store(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
-    const { onDue, stopping } = this.#options
-    const write = async (): Promise<true> => {
-      const isDelayed = verdict.kind === 'released' && !stopping.aborted && !attempt.isUnwanted
-      const releaseAt = this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)
-      const nextAt = await this.#app.commit.writeFromReserve((tx) =>
-        writeOutcome(this.#app, tx, attempt, verdict, session, releaseAt),
-      )
-      this.#attempts.delete(attempt.recipientId)
-      if (nextAt !== undefined) onDue(attempt.lane, nextAt)
-      return true
-    }
-    const isStored = await this.#retries.store(write, (error) => this.#classifyFailure(attempt, error))
-    if (!isStored) this.#attempts.delete(attempt.recipientId)
+  /**
+   * Writes outcomes in one commit, or each in its own if that is refused: repeatedly while the database refuses, since
+   * an outcome is never dropped.
+   */
+  async #storeOutcomes(outcomes: readonly Outcome[]): Promise<void> {
+    const stored = outcomes.length > 1 ? await this.#write(outcomes).catch(() => undefined) : undefined
+    if (stored) for (const [index, outcome] of outcomes.entries()) this.#finish(outcome, stored[index])
+    else await Promise.all(outcomes.map((outcome) => this.#storeOutcome(outcome)))
+  }
+
+  async #storeOutcome(outcome: Outcome): Promise<void> {
+    const { attempt } = outcome
+    const stored = await this.#retries.store(
+      () => this.#write([outcome]),
+      (error) => this.#classifyFailure(attempt, error),
+    )
+    this.#finish(outcome, stored?.[0])
+  }
+
+  /** Returns when each recipient is due again; undefined when it is final. */
+  #write(outcomes: readonly Outcome[]): Promise<(Millis | undefined)[]> {
+    return this.#app.commit.writeFromReserve((tx) =>
+      outcomes.map(({ attempt, verdict, session }) =>
+        writeOutcome(this.#app, tx, attempt, verdict, session, this.#computeReleaseAt(attempt, verdict)),
+      ),
+    )
+  }
+
+  /** Earliest due time of a released recipient. */
+  #computeReleaseAt({ isUnwanted: isImmediate }: InFlightAttempt, { kind }: Verdict): Millis {
+    const isDelayed = kind === 'released' && !this.#options.stopping.aborted && !isImmediate
+    return this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)
+  }
+
+  #finish({ attempt, onStored }: Outcome, nextAt?: Millis): void {
+    this.#attempts.delete(attempt.recipientId)
+    if (nextAt !== undefined) this.#options.onDue(attempt.lane, nextAt)
+    onStored()
     this.#onSettled()
   }
 

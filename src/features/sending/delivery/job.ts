@@ -6,16 +6,11 @@
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import { isMailboxField } from '#protocols/mime/compose.ts'
 import { createComposeJob, readComposableEmail } from './compose-job.ts'
 import type { DeliverJob, Route } from './protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './render-broadcast.ts'
-
-const sql = prepareStatements((db) => ({
-  address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),
-}))
 
 export interface PreparedJob {
   readonly job: DeliverJob
@@ -49,11 +44,14 @@ export class JobBuilder {
   }
 
   /** Throws when the email or the key of its domain is missing. */
-  build(recipientId: number, emailId: number, route: Route): PreparedJob | UnrenderedJob {
+  build(
+    { recipientId, emailId }: { readonly recipientId: number; readonly emailId: number },
+    rcptTo: string,
+    route: Route,
+  ): PreparedJob | UnrenderedJob {
     const { db } = this.#app
     const email = readComposableEmail(db, emailId)
-    const rcptTo = sql(db).address.get(recipientId)?.address
-    if (!email || rcptTo === undefined) throw new Error('the email is missing')
+    if (!email) throw new Error('the email is missing')
     const domain = this.#getDomain(email.domainId)
     const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
     const compose = createComposeJob(this.#app, { recipientId, emailId, rcptTo, email, domain, extra })

@@ -18,10 +18,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
-import { type BounceCategory, isRetriedUntilExpiry, toBounceType } from './bounce-category.ts'
-import { classifyReply } from './classify.ts'
-import { isPermanentlyInvalid } from './permanently-invalid.ts'
+import { type BounceCategory, toBounceType } from './bounce-category.ts'
 import type { AttemptResult, AttemptSession, AttemptTraceData } from './protocol.ts'
+import { decideReply, decideResult, isDeferral } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { holdWithoutContent } from './without-content.ts'
@@ -45,6 +44,8 @@ export type Verdict =
       readonly kind: 'bounced'
       readonly bounceType: 'hard' | 'soft'
       readonly category: BounceCategory
+      /** Id of the rule that decided, for events. */
+      readonly rule?: string
       readonly reply: string
       /** Whether the address does not exist or accepts no mail; such an address is added to the suppression list. */
       readonly isAddressDead: boolean
@@ -53,8 +54,13 @@ export type Verdict =
   | {
       readonly kind: 'deferred'
       readonly category: BounceCategory
+      readonly rule?: string
       readonly reason: string
       readonly reply: string | undefined
+      /** How long the reply asks to wait at least. */
+      readonly waitMs?: number
+      /** Whether the operator should know of the reply. */
+      readonly alert?: boolean
       /** Consecutive failures of the site. They count as attempts for all recipients that wait for the site. */
       readonly siteFailures?: number
     }
@@ -75,40 +81,45 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Maps the result of an attempt to a verdict. Pure. */
-export function toVerdict(result: AttemptResult): Verdict {
+/**
+ * Maps the result of an attempt to a verdict. Pure.
+ * @param provider of the site: its name in providers.toml; undefined when there is none
+ */
+export function toVerdict(result: AttemptResult, provider?: string): Verdict {
   switch (result.kind) {
     case 'accepted':
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
-      const category = classifyReply(result.reply, result.phase)
-      if (result.reply.code >= 500 && !isRetriedUntilExpiry(category)) {
-        const isDead = isPermanentlyInvalid(result.reply, result.phase)
-        return {
-          kind: 'bounced',
-          bounceType: toBounceType(category),
-          category,
-          reply: result.reply.text,
-          isAddressDead: isDead,
-        }
-      }
-      return { kind: 'deferred', category, reason: result.reply.text, reply: result.reply.text }
+      const { rule, category, action, waitMs, alert } = decideReply(result.reply, result.phase, provider)
+      const reply = result.reply.text
+      return isDeferral(result.reply, category)
+        ? { kind: 'deferred', category, rule, alert, reason: reply, reply, ...(waitMs !== undefined && { waitMs }) }
+        : {
+            kind: 'bounced',
+            bounceType: toBounceType(category),
+            category,
+            rule,
+            reply,
+            isAddressDead: action === 'suppress',
+          }
     }
-    case 'unreachable':
+    case 'unreachable': {
+      const decision = decideResult(result, provider)
       return {
         kind: 'deferred',
-        category: result.tlsDemanded
-          ? 'tls_failure'
-          : result.reply
-            ? classifyReply(result.reply, 'session')
-            : 'connection_failure',
+        category: decision?.category ?? (result.tlsDemanded ? 'tls_failure' : 'connection_failure'),
+        rule: decision?.rule ?? (result.tlsDemanded ? 'tls-demanded' : 'connection-failed'),
+        alert: decision?.alert ?? false,
         reason: result.failure.message,
         reply: result.reply?.text,
+        ...(decision?.waitMs !== undefined && { waitMs: decision.waitMs }),
       }
+    }
     case 'lost':
       return {
         kind: 'deferred',
         category: 'connection_failure',
+        rule: 'connection-lost',
         reason: `The connection was lost: ${result.failure.message}`,
         reply: undefined,
       }
@@ -182,6 +193,7 @@ export function writeOutcome(
           diagnostic_code: `smtp; ${verdict.reply}`,
           bounce_type: verdict.bounceType,
           bounce_category: verdict.category,
+          ...(verdict.rule !== undefined && { rule: verdict.rule }),
           ...(verdict.isAddressDead && { suppressed: true }),
         }),
       })
@@ -189,21 +201,23 @@ export function writeOutcome(
       return undefined
     case 'deferred': {
       const { firstDueAt, expiresAt } = sql(tx.db).age.get(attempt.recipientId) ?? { firstDueAt: now, expiresAt: null }
+      const rule = verdict.rule === undefined ? {} : { rule: verdict.rule }
       const attempts = Math.max(attempt.attempt, verdict.siteFailures ?? 0)
       const hasEnded =
         expiresAt === null
           ? isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)
           : app.clock.now() >= expiresAt
       if (hasEnded) {
-        expireRecipient(tx, at, verdict, facts(verdict.reply))
+        expireRecipient(tx, at, verdict, facts(verdict.reply, rule))
         return undefined
       }
-      const retryAt = app.clock.now() + computeRetryDelayMs(attempt.attempt, randomFraction())
+      const delayMs = computeRetryDelayMs(attempt.attempt, randomFraction())
+      const retryAt = app.clock.now() + Math.max(delayMs, verdict.waitMs ?? 0)
       const nextAt = Math.min(retryAt, expiresAt ?? retryAt)
       deferRecipient(
         tx,
         { ...at, nextAt, reason: verdict.reason },
-        { ...facts(verdict.reply, { bounce_category: verdict.category }), lastError: verdict.reason },
+        { ...facts(verdict.reply, { bounce_category: verdict.category, ...rule }), lastError: verdict.reason },
       )
       return nextAt
     }

@@ -1,11 +1,12 @@
 /**
- * @module Finds mail that was deferred under a fast clock and therefore waits longer than the retry schedule and any
- * backoff allow, and makes it due. Runs at the start and when the clock is set back. Never touches scheduled mail,
+ * @module Finds mail that was deferred under a fast clock and therefore waits longer than the retry schedule, any backoff
+ * and the reply to its last attempt allow, and makes it due. Runs at the start and when the clock is set back. Never touches scheduled mail,
  * which may wait for a year.
  */
 import type { App } from '#features/core/app/app.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { findNamedWait } from './reply-wait.ts'
 import { isBeyondRetrySchedule, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { CONTENT_HOLD_MS } from './without-content.ts'
 
@@ -34,5 +35,7 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
   if (released > 0) app.log.warn({ recipients: released }, 'released mail that a fast clock had deferred')
 }
 
-const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent }: DistantRecipient, now: Millis): boolean =>
-  isWithoutContent ? nextAt - now > CONTENT_HOLD_MS : isBeyondRetrySchedule(nextAt, now, attempts)
+const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent, reply }: DistantRecipient, now: Millis): boolean =>
+  isWithoutContent
+    ? nextAt - now > CONTENT_HOLD_MS
+    : isBeyondRetrySchedule(nextAt, now, attempts) && nextAt - now > (findNamedWait(reply ?? '') ?? 0)

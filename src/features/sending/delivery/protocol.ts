@@ -12,11 +12,30 @@ import type { SmtpReply } from '#protocols/smtp/replies.ts'
 export interface WorkerSettings {
   readonly contentFolder: string
   readonly ehloName: string
-  readonly outboundIps: readonly string[]
-  readonly connectionsPerSite: number
-  readonly messagesPerConnection: number
-  readonly connectionIdleMs: number
+  /** For addresses of the family that the source of a route has not. */
+  readonly outboundSources: readonly OutboundSource[]
   readonly tracking: TrackingSettings
+}
+
+/** Limits of the connections of one Worker to the sites that share them. */
+export interface ConnectionLimits {
+  /** What the limits count for, such as a site. */
+  readonly key: string
+  /** This Worker's share of the connections, in use or idle. */
+  readonly connections: number
+  /** Bulk mail may start another message only while fewer than this many connections are in use. */
+  readonly bulkConnections: number
+  readonly messagesPerConnection: number
+  /** How long a session is used at most. */
+  readonly maxAgeMs: number
+  /** How long a session stays open for the next message to its site. */
+  readonly idleMs: number
+}
+
+/** One of our outgoing addresses, and the name that it gives in EHLO. */
+export interface OutboundSource {
+  readonly ip: string
+  readonly ehloName: string
 }
 
 /** Settings that all tracked messages share. */
@@ -39,6 +58,8 @@ export interface Route {
   readonly port: number
   /** Whether to connect from `TASSIS_OUTBOUND_IPS`; false for the capture server, which is on this machine. */
   readonly fromOutboundIps: boolean
+  /** The address to connect from; undefined when the system chooses. */
+  readonly source?: OutboundSource
   /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
   readonly auth?: { readonly user: string; readonly password: string }
@@ -80,10 +101,18 @@ export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
   /**
-   * Accounts (`owner`) take turns at a site. Bulk mail comes after all other mail, and leaves some connections of the
-   * site free for other mail.
+   * Accounts (`owner`) take turns at the connections that `limits` allow. Bulk mail comes after all other mail, and
+   * leaves some of the connections free for other mail.
    */
-  | { readonly type: 'start'; readonly job: DeliverJob; readonly owner: number; readonly isBulk: boolean }
+  | {
+      readonly type: 'start'
+      readonly job: DeliverJob
+      readonly owner: number
+      readonly isBulk: boolean
+      readonly limits: ConnectionLimits
+    }
+  /** Changes the limits of connections that may be open here. */
+  | { readonly type: 'limits'; readonly limits: ConnectionLimits }
   /**
    * `ok`: `delivery_started_at` is durable, so the first octet of the message may be sent. Otherwise nothing may be
    * sent.

@@ -3,18 +3,18 @@
  * the sender, a policy, a rate limit, a full mailbox. Pure; examines a limited part of a reply, whose length the remote
  * server controls.
  */
-import type { BounceCategory } from './bounce-category.ts'
 import {
   buildMatcher,
+  CISCO_DIRECTORY,
   DISABLED_RULES,
-  GREYLISTING_RULES,
+  GREYLISTING,
   LIVING_RULES,
   LOCKED_RULES,
   MAILBOX_NOUNS,
-  REPLY_RULES,
+  type ReplyRule,
   UNAVAILABLE_RULES,
   UNKNOWN_RULES,
-} from './reply-table.ts'
+} from './reply-rules.ts'
 
 /** Maximum length of a reply that is stored and examined: the expressions take up to quadratic time. */
 export const MAX_REPLY_LENGTH = 2000
@@ -95,41 +95,25 @@ const NON_ASCII = /[^\x00-\x7f]/
 /** The reply of Exchange Online for an address that is not in its directory. */
 const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
 
-/** The same reply without the internal code: the recipient was rejected, perhaps only temporarily. */
-const MICROSOFT_RECIPIENT = /\brecipient address rejected: access denied\b/i
-
-/** The reply of Cisco appliances for an address that is not in their directory. */
-const CISCO_DIRECTORY = /#5\.1\.0 address rejected/i
-
 /** @param words the result of `normaliseReply` */
 export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
 
-/** @param words the result of `normaliseReply` */
-export const isRejectedRecipient = (words: string): boolean => MICROSOFT_RECIPIENT.test(words)
-
-const matchesAny = (rules: typeof UNKNOWN_RULES, words: string): boolean =>
+const matchesAny = (rules: readonly ReplyRule[], words: string): boolean =>
   rules.some(({ pattern }) => pattern.test(words))
 
 /**
- * The cause that the words name; undefined when they name none.
+ * The rule of a reply about a live address, such as a full mailbox or greylisting, with any code.
  * @param words the result of `normaliseReply`
  */
-export const findCauseInWords = (words: string): BounceCategory | undefined =>
-  CISCO_DIRECTORY.test(words) ? 'invalid_recipient' : REPLY_RULES.find(({ pattern }) => pattern.test(words))?.category
-
-/**
- * The cause of a reply about a live address, such as a full mailbox or greylisting, with any code.
- * @param words the result of `normaliseReply`
- */
-export const findLivingCause = (words: string): BounceCategory | undefined =>
-  LIVING_RULES.find(({ pattern }) => pattern.test(words))?.category
+export const findLivingCause = (words: string): ReplyRule | undefined =>
+  LIVING_RULES.find(({ pattern }) => pattern.test(words))
 
 /** @param words the result of `normaliseReply` */
-export const isGreylisting = (words: string): boolean => matchesAny(GREYLISTING_RULES, words)
+export const isGreylisting = (words: string): boolean => GREYLISTING.pattern.test(words)
 
 /** @param words the result of `normaliseReply` */
 export const isUnknownMailbox = (words: string): boolean =>
-  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.test(words)
+  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.pattern.test(words)
 
 /**
  * Whether the words can only mean an unknown mailbox.

@@ -11,31 +11,41 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
-import { countDue, findFirstDue, readOpenLanes } from '#features/sending/queue/queue.ts'
+import { countDue, findFirstDue, findLastSendingIp, readOpenLanes } from '#features/sending/queue/queue.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
+import { readSnapshot } from '#platform/db/open.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
+import { parseOutboundSource } from '#platform/outbound-source.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type ClaimedRecipients, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
 import { releaseOverdueMail } from './overdue.ts'
-import type { AttemptResult, AttemptSession, FromWorker, Route } from './protocol.ts'
+import type { AttemptResult, AttemptSession, FromWorker, OutboundSource, Route } from './protocol.ts'
+import { OutboundSources } from './providers/outbound-sources.ts'
+import type { Pair } from './providers/pair.ts'
+import { Pairs } from './providers/pairs.ts'
+import { findPairAction } from './providers/reply-action.ts'
+import type { TrafficOutcome } from './providers/traffic.ts'
 import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
+import { ReplyAlerts } from './reply-alerts.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
-import { findSiteRejection } from './site-rejection.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
+import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
+import type { TotalLimits } from './worker-shares.ts'
 
 /** The reason of a lane whose mail is not due yet. */
 export const NOT_DUE_REASON = 'waits for its time'
@@ -48,8 +58,6 @@ export interface LaneState {
   readonly reason: string
 }
 
-/** A lane is held without an event if the backoff of its site lasts at most this long. */
-const MAX_SILENT_HOLD_MS = minutes(1)
 /**
  * How long an attempt may take while others wait for its slot or memory: the first limit applies until the message
  * begins, the second from then on. RFC 5321 §4.5.3.2 allows a server about 20 minutes before the message begins, and 10
@@ -70,11 +78,15 @@ export class DeliveryScheduler {
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
+  readonly #pairs: Pairs
+  readonly #sources: OutboundSources
+  readonly #notes: WaitNotes<Lane>
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
   /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
+  readonly #alerts: ReplyAlerts
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -91,6 +103,7 @@ export class DeliveryScheduler {
     this.#capture = capture
     this.#jobs = new JobBuilder(app)
     this.recentDialogues = new RecentDialogues(clock)
+    this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -100,11 +113,25 @@ export class DeliveryScheduler {
         this.#offerSlots()
       },
     })
+    const ownerOf = (lane: string) => this.#ownerOf(accountOfLane(lane))
+    this.#notes = new WaitNotes(app)
+    this.#sources = new OutboundSources(readSources(config))
+    this.#pairs = new Pairs({
+      app,
+      ownerOf,
+      onAllowed: (pair) => {
+        this.#sites.allowPair(pair)
+        this.#offerSlots()
+      },
+      onChanged: (pair) => this.#pool?.setLimits(this.#limitsOf(pair)),
+    })
     this.#sites = new Sites({
       clock,
+      instant: () => this.#pairs.instant(),
+      onPairBlocked: (pair) => this.#pairs.wakeWhenAllowed(pair),
       deliveryConcurrency: config.deliveryConcurrency,
       connectionsPerSite: config.connectionsPerSite,
-      ownerOf: (lane) => this.#ownerOf(accountOfLane(lane)),
+      ownerOf,
       wake: (lane) => this.#lanes.wake(lane),
     })
     this.#attempts = new InFlightAttempts({
@@ -121,7 +148,12 @@ export class DeliveryScheduler {
         const { lane, worker } = attempt
         attempt.sentToWorkerAt = clock.now()
         attempt.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
-        this.#pool?.start(worker, prepared, { owner: this.#ownerOf(accountOfLane(lane)), isBulk: isBulkLane(lane) })
+        this.#pool?.start(worker, prepared, {
+          owner: this.#ownerOf(accountOfLane(lane)),
+          isBulk: isBulkLane(lane),
+          // A suspension may have begun since the claim: then the Worker returns the message.
+          limits: this.#limitsOf(attempt.destination.pair),
+        })
         this.#renderQueue.leave(attempt)
       },
       isBulk: (attempt) => isBulkLane(attempt.lane),
@@ -141,15 +173,12 @@ export class DeliveryScheduler {
       settings: {
         contentFolder: join(config.dataDir, 'content'),
         ehloName: config.hostname,
-        outboundIps: config.outboundIps,
-        connectionsPerSite: config.connectionsPerSite,
-        messagesPerConnection: config.messagesPerConnection,
-        connectionIdleMs: seconds(config.connectionIdleSeconds),
+        outboundSources: readSources(config),
         tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
       log,
-      onMessage: (_, message) => this.#onMessage(message),
+      onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
     await this.#releaseOverdueMail()
@@ -175,7 +204,13 @@ export class DeliveryScheduler {
     this.#renderQueue.clear()
     this.#memoryQueue.clear()
     await this.#attempts.settleStopped()
+    await this.#pairs.stop()
     this.#pool?.terminate()
+  }
+
+  /** Limits, rates and suspensions by provider and outgoing address. */
+  get pairs(): Pairs {
+    return this.#pairs
   }
 
   /** Messages in flight now. */
@@ -207,6 +242,8 @@ export class DeliveryScheduler {
     }
     if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
+    const pair = this.#sites.findWaitingPair(lane)
+    if (pair) return `${this.#describePair(pair, now)}${afterOthers}`
     const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
       const [name, site] = waiting
@@ -218,6 +255,16 @@ export class DeliveryScheduler {
     if (this.#sites.isWaitingForSlot(lane))
       return `waits for a free slot${afterOthers}: the limit of messages in delivery is reached, in total, for its account or for one address`
     return 'is about to be delivered'
+  }
+
+  #describePair(pair: Pair, now: Millis): string {
+    const { suspension } = pair.state
+    if (suspension && pair.suspendedMs(now) > 0)
+      return `${pair.key} is suspended until ${new Date(suspension.until).toISOString()} (${suspension.rule}): ${suspension.reason}`
+    if (suspension) return `waits for the probe of ${pair.key} (${suspension.rule}): ${suspension.reason}`
+    return pair.allowance(this.#pairs.instant()) === Number.POSITIVE_INFINITY
+      ? `waits for a connection to ${pair.key}`
+      : `${pair.key} gets at most ${Math.round(pair.ratePerMinute)} messages a minute`
   }
 
   /** Claims and starts due recipients as long as there is capacity. */
@@ -259,8 +306,11 @@ export class DeliveryScheduler {
   async #handOut(lane: Lane, route: Route): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.getSite(route.site)
-    const destination = toDestination(route)
     if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route.site, site)
+    const { pair, source, canLeave } = this.#choosePair(lane, route)
+    site.connections = pair.provider.policy.connections * Math.max(1, this.#sources.usableFor(route).length)
+    const destination = toDestination(route, pair)
+    if (pair.allowance(this.#pairs.instant()) <= 0) return this.#waitForPair(lane, pair)
     if (this.#sites.capacityOfSite(site, lane.name) <= 0) {
       this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepInQueue(lane)
@@ -271,6 +321,8 @@ export class DeliveryScheduler {
       this.#lanes.sleepInQueue(lane)
       return false
     }
+    const pairCapacity = this.#sites.capacityOfPair(pair, lane.name)
+    if (pairCapacity <= 0) return this.#waitForPair(lane, pair)
     this.#sites.leaveQueues(lane.name)
     // Checked again, because others may have taken slots during the route lookup.
     if (this.#sites.slotsFor(lane.name) <= 0) {
@@ -278,6 +330,7 @@ export class DeliveryScheduler {
       return false
     }
     const max = Math.min(
+      pairCapacity,
       this.#sites.capacityOfSite(site, lane.name),
       this.#sites.capacityOfAddress(destination.network, lane.name),
       this.#sites.slotsFor(lane.name),
@@ -285,48 +338,99 @@ export class DeliveryScheduler {
     const limit = countDue(this.#app.db, lane.name, now, max)
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     this.#sites.acquireSlots(destination, limit, lane.name)
-    let claimed: ClaimedRecipients = []
+    pair.take(limit, this.#pairs.instant())
+    const pairGeneration = pair.generation
+    let claimed: ClaimedRecipient[] = []
     try {
-      claimed = await this.#app.commit.writeFromReserve((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
+      claimed = await this.#app.commit.writeFromReserve((tx) =>
+        claimLane(this.#app, tx, lane.name, { limit, now, ...(canLeave && { canLeave }) }),
+      )
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
+      pair.giveBack(limit - claimed.length, this.#pairs.instant())
     }
+    const limits = this.#limitsOf(pair)
     const attempts = claimed.map(
       (recipient): InFlightAttempt => ({
         ...recipient,
         startedAt: undefined,
         lane: lane.name,
         destination,
+        pairGeneration,
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
-        worker: this.#pool?.workerOf(route.site) ?? 0,
+        limits,
+        worker: this.#pool?.assign(limits, isBulkLane(lane.name)) ?? 0,
         settling: undefined,
       }),
     )
     for (const attempt of attempts) this.#attempts.add(attempt)
-    for (const attempt of attempts) this.#startJob(attempt, route)
+    const routeOfSource = toRouteOfSource(route, pair, source)
+    // One snapshot, because each read outside of it would acquire the lock of the database again.
+    readSnapshot(this.#app.db, () => {
+      for (const attempt of attempts) this.#startJob(attempt, routeOfSource)
+    })
     this.#watchSlowAttempts()
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
   }
 
   /**
-   * Waits for a short backoff of the site. For a longer backoff, holds due recipients, each with an event. False when
-   * nothing is left to do now.
+   * Chooses the outgoing address of the next attempts of a lane, and with it the pair. `canLeave` is whether a recipient
+   * may leave from there, by the address of its last attempt.
    */
+  #choosePair(
+    lane: Lane,
+    route: Route,
+  ): { pair: Pair; source: OutboundSource | undefined; canLeave?: (lastSendingIp: string | null) => boolean } {
+    const provider = this.#pairs.registry.providerOf(route)
+    const usable = this.#sources.usableFor(route)
+    const pairOf = ({ ip }: OutboundSource) => this.#pairs.get(provider, ip)
+    const msUntilAllowed = (source: OutboundSource) =>
+      pairOf(source).msUntilAllowed(this.#pairs.instant()) ?? Number.POSITIVE_INFINITY
+    // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
+    const isPreferable = (source: OutboundSource) =>
+      pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
+    const last = usable.length > 1 ? findLastSendingIp(this.#app.db, lane.name) : null
+    const preferred = usable.find((source) => source.ip === last && isPreferable(source))
+    const source = preferred ?? this.#sources.choose(usable, msUntilAllowed)
+    if (!source) return { pair: this.#pairs.get(provider, ''), source }
+    // Mail that was last sent from another address that may send now waits for a turn of that one.
+    const others = new Set(usable.filter((other) => other !== source && isPreferable(other)).map(({ ip }) => ip))
+    return { pair: pairOf(source), source, canLeave: (ip) => ip === null || !others.has(ip) }
+  }
+
+  /** Waits for the backoff of a site. True when there is more to do now. */
   async #waitForBackoff(lane: Lane, name: string, site: Site): Promise<boolean> {
-    const now = this.#app.clock.now()
-    const { backoffUntil: until, failures: siteFailures } = site
-    if (until - now <= MAX_SILENT_HOLD_MS) {
-      this.#sites.waitForSite(site, lane.name)
-      this.#lanes.sleepUntil(lane, until)
-      return false
-    }
-    site.slots.waiting.delete(lane.name)
+    const { backoffUntil: until, failures } = site
     const reason = `${name} is not tried for a while: ${site.backoffReason}`
-    await holdLane(this.#app, lane.name, { now, until, reason, siteFailures })
+    if (await this.#noteWaiting(lane, { reason, until, failures })) return true
+    this.#sites.waitForSite(site, lane.name)
+    this.#lanes.sleepUntil(lane, until)
+    return false
+  }
+
+  /** Waits until a message may begin over a pair. True when there is more to do now. */
+  async #waitForPair(lane: Lane, pair: Pair): Promise<boolean> {
+    const at = this.#pairs.instant()
+    const { suspension } = pair.state
+    const reason = suspension
+      ? `${pair.key} is not tried for a while: ${suspension.reason}`
+      : `${pair.key} gets at most ${Math.round(pair.ratePerMinute)} messages a minute`
+    const until = at.now + (pair.msUntilAllowed(at) ?? 0)
+    const isBlocked = pair.allowance(at) !== Number.POSITIVE_INFINITY
+    if (isBlocked && (await this.#noteWaiting(lane, { reason, until, failures: suspension?.failures ?? 0 })))
+      return true
+    this.#sites.waitForPair(pair, lane.name)
+    this.#lanes.sleepInQueue(lane)
+    return false
+  }
+
+  /** Notes why the due mail of a lane waits. True when the lane has more to note, or nothing due any more. */
+  async #noteWaiting(lane: Lane, wait: Wait): Promise<boolean> {
+    const hasMore = await this.#notes.note(lane, wait)
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
-    return true
+    return hasMore || lane.firstDue === undefined || lane.firstDue > this.#app.clock.now()
   }
 
   async #settleUnroutable(lane: Lane, unroutable: Unroutable): Promise<boolean> {
@@ -335,9 +439,16 @@ export class DeliveryScheduler {
     return true
   }
 
+  /** The limits of the connections of a pair, over all Workers. */
+  #limitsOf(pair: Pair): TotalLimits {
+    const { messagesPerConnection, connectionAgeMs, idleMs } = pair.provider.policy
+    const connections = pair.connections(this.#pairs.instant())
+    return { key: pair.key, connections, messagesPerConnection, maxAgeMs: connectionAgeMs, idleMs }
+  }
+
   #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
-      const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
+      const built = this.#jobs.build(attempt, attempt.mail.address, route)
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
       else this.#memoryQueue.enqueue(attempt, built)
@@ -386,29 +497,63 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }
 
-  #onMessage(message: FromWorker): void {
-    const attempt = this.#attempts.findUnsettled(message.recipientId)
-    if (!attempt) return
-    if (message.type === 'begin') void this.#attempts.begin(attempt)
-    else this.#onOutcome(attempt, message)
+  #onMessages(messages: readonly FromWorker[]): void {
+    for (const message of messages) {
+      const attempt = this.#attempts.findUnsettled(message.recipientId)
+      if (!attempt) continue
+      if (message.type === 'begin') this.#attempts.begin(attempt)
+      else this.#onOutcome(attempt, message)
+    }
   }
 
   #onOutcome(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
     attempt.trace = trace
     if (trace && result.kind === 'accepted')
       this.recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
-    const site = this.#sites.getSite(attempt.destination.siteName)
-    const siteRejection = findSiteRejection(result)
-    if (siteRejection !== undefined) this.#sites.backOff(site, siteRejection)
-    else if (session) this.#sites.recordSession(site)
-    const attemptVerdict = toVerdict(result)
+    const failures = this.#learn(attempt, result, session)
+    const attemptVerdict = toVerdict(result, providerOf(attempt))
     const verdict =
-      siteRejection !== undefined && attemptVerdict.kind === 'deferred'
-        ? { ...attemptVerdict, siteFailures: site.failures }
+      failures > 0 && attemptVerdict.kind === 'deferred'
+        ? { ...attemptVerdict, siteFailures: failures }
         : attemptVerdict
+    const outcome = TRAFFIC_OUTCOMES[verdict.kind]
+    if (outcome) attempt.destination.pair.traffic.count(outcome, this.#app.clock.now())
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
+    this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: providerOf(attempt), session })
     void this.#attempts.settle(attempt, verdict, session)
+  }
+
+  /**
+   * Applies the result of an attempt to its pair and its site. Returns the failures in a row that count as attempts for
+   * all mail that waits there; 0 when the result is no such failure.
+   */
+  #learn(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
+    const { pairGeneration: generation } = attempt
+    const { siteName, pair } = attempt.destination
+    const at = this.#pairs.instant()
+    const site = this.#sites.getSite(siteName)
+    const action = findPairAction(result, providerOf(attempt), pair.state.suspension !== undefined)
+    if (session) this.#sites.recordSession(site)
+    if (action) {
+      const pairs = action.kind === 'suspend_source' ? this.#pairs.pairsOfSource(pair.sourceIp) : [pair]
+      for (const affected of pairs) {
+        const from = affected === pair ? generation : affected.generation
+        const hasChanged =
+          action.kind === 'slow' ? affected.slowDown(from, action, at) : affected.suspend(from, action, at)
+        this.#pairs.onOutcome(affected, hasChanged)
+      }
+      return Math.max(1, pair.state.suspension?.failures ?? 0)
+    }
+    if (result.kind === 'accepted' || result.kind === 'refused')
+      this.#pairs.onOutcome(pair, pair.recordSuccess(generation, at))
+    else {
+      pair.recordNothing(generation)
+      this.#pairs.onOutcome(pair, false)
+    }
+    if (result.kind !== 'unreachable') return 0
+    this.#sites.backOff(site, result.failure.message)
+    return site.failures
   }
 
   /** Logs an attempt that our own error ended before the message began. */
@@ -464,6 +609,7 @@ export class DeliveryScheduler {
   #releaseResources(attempt: InFlightAttempt): void {
     this.#renderQueue.leave(attempt)
     this.#memoryQueue.release(attempt)
+    this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
@@ -521,12 +667,38 @@ export class DeliveryScheduler {
   }
 }
 
+/** The provider of an attempt, by its name in providers.toml. */
+const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>
+  pair.provider.isNamed ? pair.provider.name : undefined
+
+/** What is counted for a verdict; the others say nothing about the provider. */
+const TRAFFIC_OUTCOMES: Partial<Record<Verdict['kind'], TrafficOutcome>> = {
+  sent: 'accepted',
+  deferred: 'deferred',
+  bounced: 'refused',
+}
+
+/** The outgoing addresses with the names that they give in EHLO. */
+const readSources = ({ outboundIps, hostname }: Config): OutboundSource[] =>
+  outboundIps.flatMap((item) => {
+    const source = parseOutboundSource(item)
+    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname }] : []
+  })
+
+/** The route of an attempt: from its source, and with the TLS policy of its provider. */
+const toRouteOfSource = (route: Route, { provider }: Pair, source: OutboundSource | undefined): Route => ({
+  ...route,
+  ...(source && { source }),
+  ...(route.tls === 'opportunistic' && { tls: provider.policy.tls }),
+})
+
 /** The verdict of an attempt whose Worker died. */
 const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
   attempt.startedAt === undefined
     ? {
         kind: 'deferred',
         category: 'unknown',
+        rule: 'worker-ended',
         reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }

@@ -1,6 +1,6 @@
 /** @module The settings of delivery: destination of mail, and limits. */
 import { type Config, ConfigError, type SettingValues } from '#platform/config.ts'
-import { checked, choice, integer, isRelayUrl } from '#platform/setting-kinds.ts'
+import { checked, choice, integer, isRelayUrl, text } from '#platform/setting-kinds.ts'
 
 export const deliveryModeSettings = {
   delivery: choice(
@@ -39,6 +39,11 @@ export const deliverySettings = {
     0,
     300,
     'How long an idle SMTP connection stays open for the next message to its site.',
+  ),
+  providersFile: text(
+    '',
+    'TOML file that overrides limits of receiving providers by name; see docs/architecture.md, "Providers".',
+    'a path',
   ),
   retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
 }

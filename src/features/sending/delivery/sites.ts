@@ -1,9 +1,9 @@
 /**
- * @module Tracks sites, their addresses and their slots: how many slots a lane may take, when to back off from a site,
- * and which lane is offered free slots. Never claims, and knows lanes only by name.
+ * @module Tracks sites, their addresses and their slots: how many slots a lane may take, when to back off from a site
+ * whose hosts accept no connection, and which lane is offered free slots. Never claims, and knows lanes only by name.
  *
- * slot: capacity for one message in delivery; counted in total, per address that is dialled first, and per site.
- * Accounts share them: see slot-pool.
+ * slot: capacity for one message in delivery; counted in total, per address that is dialled first, per site, and per
+ * pair of provider and outgoing address (providers/pair). Accounts share them: see slot-pool.
  *
  * bulk lane: the lane of an account's broadcasts. It comes after all other lanes and never uses the last free slots, so
  * that other mail always finds one.
@@ -15,6 +15,7 @@ import { networkOf } from '#platform/network.ts'
 import { hours } from '#platform/units.ts'
 import { computeSiteBackoffMs } from './outcome.ts'
 import type { Route } from './protocol.ts'
+import type { Instant, Pair } from './providers/pair.ts'
 import { MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { SlotPool, type SlotRules } from './slot-pool.ts'
 import type { WaitQueue } from './wait-queue.ts'
@@ -26,12 +27,15 @@ export interface Site {
   failures: number
   /** Sessions since the last backoff. */
   sessions: number
+  /** Connections that the policies of its provider allow at the same time, from all our addresses. */
+  connections: number
   readonly slots: SlotPool
 }
 
-/** Where messages of a lane go: each needs a slot of the site, of the address, and of the total. */
+/** Where messages of a lane go: each needs a slot of the site, of the address, of the pair, and of the total. */
 export interface Destination {
   readonly siteName: string
+  readonly pair: Pair
   /** The network of the address that is dialled first. */
   readonly network: string
 }
@@ -41,6 +45,9 @@ export interface SitesOptions {
   /** Messages in delivery at the same time, over all sites. */
   readonly deliveryConcurrency: number
   readonly connectionsPerSite: number
+  readonly instant: () => Instant
+  /** Called while lanes wait for a pair over which no message may begin now. */
+  readonly onPairBlocked: (pair: Pair) => void
   /** The account that a lane's slots are counted for. */
   readonly ownerOf: (lane: string) => number
   /** Starts the turn of a lane that waited here; false when it has no mail any more. */
@@ -77,9 +84,12 @@ export class Sites {
   readonly #sites = new Map<string, Site>()
   readonly #addresses = new Map<string, SlotPool>()
   readonly #all: SlotPool
-  /** Sites and addresses with waiting lanes. */
+  /** Sites, addresses and pairs with waiting lanes. */
   readonly #crowdedSites = new Set<Site>()
   readonly #crowdedAddresses = new Set<SlotPool>()
+  /** Only those over which a message may begin. */
+  readonly #crowdedPairs = new Set<Pair>()
+  readonly #pairOf = new WeakMap<WaitQueue, Pair>()
   /** The queues in which each lane waits or was woken. */
   readonly #queuesOf = new Map<string, Set<WaitQueue>>()
   #nextSweepAt: Millis = 0
@@ -109,6 +119,18 @@ export class Sites {
     return this.#freeAtAddress(this.#getAddress(network), this.#options.ownerOf(lane), isBulkLane(lane))
   }
 
+  /** How many more messages of a lane may go out over a pair. None while it is the turn of other lanes that wait there. */
+  capacityOfPair(pair: Pair, lane: string): number {
+    const { waiting } = pair.slots
+    const isLimited = pair.allowance(this.#options.instant()) !== Number.POSITIVE_INFINITY
+    if (isLimited && !waiting.isEmpty && !waiting.isWoken(lane)) return 0
+    return this.#freeAtPair(pair, this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  #freeAtPair(pair: Pair, owner: number, isBulk: boolean): number {
+    return pair.freeFor(owner, isBulk, this.#options.instant(), this.#canUse)
+  }
+
   #freeOfAll(owner: number, isBulk: boolean): number {
     return this.#all.freeFor(owner, isBulk, this.#options.deliveryConcurrency)
   }
@@ -123,8 +145,8 @@ export class Sites {
     return slots.freeFor(owner, isBulk, max, this.#canUse)
   }
 
-  #freeAtSite({ sessions, slots }: Site, owner: number, isBulk: boolean): number {
-    const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
+  #freeAtSite({ sessions, slots, connections }: Site, owner: number, isBulk: boolean): number {
+    const all = connections * CLAIMED_PER_CONNECTION
     return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_BEFORE_SESSION * (1 + sessions)), this.#canUse)
   }
 
@@ -156,7 +178,14 @@ export class Sites {
     let site = this.#sites.get(name)
     if (!site) {
       const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
-      site = { backoffUntil: 0, backoffReason: '', failures: 0, sessions: 0, slots }
+      site = {
+        backoffUntil: 0,
+        backoffReason: '',
+        failures: 0,
+        sessions: 0,
+        connections: this.#options.connectionsPerSite,
+        slots,
+      }
       this.#sites.set(name, site)
     }
     return site
@@ -171,8 +200,9 @@ export class Sites {
     return slots
   }
 
-  acquireSlots({ siteName, network }: Destination, count: number, lane: string): void {
-    for (const slots of [this.getSite(siteName).slots, this.#getAddress(network), this.#all]) slots.acquire(lane, count)
+  acquireSlots({ siteName, network, pair }: Destination, count: number, lane: string): void {
+    for (const slots of [this.getSite(siteName).slots, this.#getAddress(network), pair.slots, this.#all])
+      slots.acquire(lane, count)
   }
 
   /** Releases slots. The caller then offers the free slots to waiting lanes with `offerSlots`. */
@@ -191,6 +221,19 @@ export class Sites {
     const slots = this.#getAddress(network)
     this.#crowdedAddresses.add(slots)
     this.#wait(slots.waiting, lane)
+  }
+
+  /** Queues a lane until a message may begin over a pair. */
+  waitForPair(pair: Pair, lane: string): void {
+    this.#pairOf.set(pair.slots.waiting, pair)
+    this.#wait(pair.slots.waiting, lane)
+    if (pair.allowance(this.#options.instant()) > 0) this.#crowdedPairs.add(pair)
+    else this.#options.onPairBlocked(pair)
+  }
+
+  /** A message may begin over the pair: the next `offerSlots` includes its waiting lanes. */
+  allowPair(pair: Pair): void {
+    if (!pair.slots.waiting.isEmpty) this.#crowdedPairs.add(pair)
   }
 
   /** Queues a lane for a slot of the total. */
@@ -231,6 +274,15 @@ export class Sites {
     return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
   }
 
+  /** The pair at which a lane waits. */
+  findWaitingPair(lane: string): Pair | undefined {
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      const pair = queue.has(lane) ? this.#pairOf.get(queue) : undefined
+      if (pair) return pair
+    }
+    return undefined
+  }
+
   /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
   findWaitingSite(lane: string): [name: string, site: Site] | undefined {
     return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
@@ -244,13 +296,20 @@ export class Sites {
   offerSlots(): void {
     if (this.#freeSlots <= 0) return
     for (const site of this.#crowdedSites) {
-      if (this.backoffLeftMs(site) === 0)
-        this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
-      if (site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
+      const isBackingOff = this.backoffLeftMs(site) > 0
+      if (!isBackingOff) this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
+      // A timer wakes the lanes at the end of a backoff.
+      if (isBackingOff || site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
     }
     for (const slots of this.#crowdedAddresses) {
       this.#wakeNext(slots.waiting, (owner, isBulk) => this.#freeAtAddress(slots, owner, isBulk))
       if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
+    }
+    for (const pair of this.#crowdedPairs) {
+      this.#wakeNext(pair.slots.waiting, (owner, isBulk) => this.#freeAtPair(pair, owner, isBulk))
+      const isBlocked = pair.allowance(this.#options.instant()) === 0
+      if (pair.slots.waiting.isEmpty || isBlocked) this.#crowdedPairs.delete(pair)
+      if (!pair.slots.waiting.isEmpty && isBlocked) this.#options.onPairBlocked(pair)
     }
     this.#wakeNext(this.#all.waiting, () => 1)
   }
@@ -280,7 +339,7 @@ export class Sites {
   }
 
   /**
-   * Backs off from a site that is unreachable or rejected the connection; each backoff is longer than the one before,
+   * Backs off from a site whose hosts accept no connection; each backoff is longer than the one before,
    * up to a maximum. Failures during a backoff do not begin another one.
    */
   backOff(site: Site, reason: string): void {
@@ -311,7 +370,8 @@ export class Sites {
 }
 
 /** The destination of a route. */
-export const toDestination = ({ site, hosts }: Route): Destination => ({
+export const toDestination = ({ site, hosts }: Route, pair: Pair): Destination => ({
   siteName: site,
+  pair,
   network: networkOf(hosts[0]?.addresses[0] ?? ''),
 })

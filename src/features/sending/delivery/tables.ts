@@ -1,4 +1,5 @@
-import { integer, sqliteTable } from 'drizzle-orm/sqlite-core'
+import { integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { time } from '#platform/db/columns.ts'
 
 /**
  * Accounts whose mail was held because they may not send. The row is deleted once the account may send again and all
@@ -7,3 +8,31 @@ import { integer, sqliteTable } from 'drizzle-orm/sqlite-core'
 export const heldAccounts = sqliteTable('held_accounts', {
   accountId: integer('account_id').primaryKey(),
 })
+
+/**
+ * What a restart must not lose of a pair of provider and outgoing address: its suspension and its lowered rate. A pair
+ * that is as it should be has no row.
+ */
+export const providerPairs = sqliteTable(
+  'provider_pairs',
+  {
+    /** The name of an entry of `providers.toml`, or the MX hosts of a site without an entry. */
+    provider: text('provider').notNull(),
+    /** The outgoing address; empty when the system chooses it. */
+    source: text('source').notNull(),
+    /** The fraction of the limits in use, from 0 to 1. */
+    factor: real('factor').notNull(),
+    /** Limit in messages a minute that replies showed; null: that of the policy. */
+    learnedPerMinute: real('learned_per_minute'),
+    /** The rule and the reply that began the suspension; null: not suspended. */
+    rule: text('rule'),
+    reason: text('reason'),
+    suspendedAt: time('suspended_at'),
+    suspendedUntil: time('suspended_until'),
+    /** Length of the last period of the suspension. */
+    durationMs: integer('duration_ms').notNull(),
+    /** Suspensions and rejected probes in a row. */
+    failures: integer('failures').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.provider, t.source] })],
+)

@@ -53,6 +53,11 @@ export class WaitQueue {
     return this.#of(isBulkLane(lane)).has(lane)
   }
 
+  /** Whether it is the lane's turn: `shift` returned it, and its turn has not ended. */
+  isWoken(lane: string): boolean {
+    return this.#of(isBulkLane(lane)).isWoken(lane)
+  }
+
   all(): string[] {
     return [...this.#ordinary.all(), ...this.#bulk.all()]
   }
@@ -112,6 +117,10 @@ class LaneRotation {
 
   has(lane: string): boolean {
     return this.#waiting.has(lane)
+  }
+
+  isWoken(lane: string): boolean {
+    return this.#woken.has(lane)
   }
 
   all(): string[] {

@@ -1,6 +1,6 @@
 /**
- * @module The delivery Workers as the scheduler sees them: pins each site to one Worker, and reports and replaces dead
- * Workers.
+ * @module The delivery Workers as the scheduler sees them: divides the connections of a site and its attempts among
+ * them, and reports and replaces dead Workers.
  */
 
 import type { Clock } from '#platform/clock.ts'
@@ -8,14 +8,26 @@ import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import type { PreparedJob } from './job.ts'
+import { Outbox } from './outbox.ts'
 import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import { type TotalLimits, WorkerShares } from './worker-shares.ts'
 
 export interface WorkerPool {
-  /** Index of the Worker that owns a site. */
-  workerOf(site: string): number
+  /**
+   * Chooses a Worker for an attempt: of those that have a share of the connections, the one with the fewest attempts
+   * for its share. The attempt counts there until `leave`.
+   */
+  assign(limits: TotalLimits, isBulk: boolean): number
+  leave(worker: number, limits: TotalLimits): void
+  /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
+  setLimits(limits: TotalLimits): void
   post(worker: number, message: ToWorker): void
   /** Starts a job, after sending the key if the Worker does not have it yet. */
-  start(worker: number, prepared: PreparedJob, as: { readonly owner: number; readonly isBulk: boolean }): void
+  start(
+    worker: number,
+    prepared: PreparedJob,
+    as: { readonly owner: number; readonly isBulk: boolean; readonly limits: TotalLimits },
+  ): void
   postAll(message: ToWorker): void
   terminate(): void
 }
@@ -25,7 +37,8 @@ export interface WorkerPoolOptions {
   readonly settings: WorkerSettings
   readonly clock: Clock
   readonly log: Log
-  readonly onMessage: (worker: number, message: FromWorker) => void
+  /** Called with the messages that a Worker sent in one tick. */
+  readonly onMessages: (messages: readonly FromWorker[]) => void
   /** All attempts of this Worker are lost. Messages posted to it from now on go to its replacement. */
   readonly onDeath: (worker: number) => void
 }
@@ -34,29 +47,36 @@ const RESTART_DELAY_MS = seconds(1)
 
 export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   let isTerminated = false
-  const workers: (Worker | undefined)[] = []
+  const shares = new WorkerShares(options.count)
+  /** Messages to each living Worker. */
+  const outboxes: (Outbox<ToWorker> | undefined)[] = []
+  const workers: Worker[] = []
   /** Domains whose key each Worker has. */
   const keysSent: Set<number>[] = []
   /** Messages to a dead Worker, for its replacement. */
   const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
-    const worker = workers[index]
-    if (worker) worker.postMessage(JSON.stringify(message))
+    const outbox = outboxes[index]
+    if (outbox) outbox.push(message)
     else unsent[index]?.push(message)
   }
 
   const launchWorker = (index: number) => {
     const worker = startWorker('delivery')
-    workers[index] = worker
     let isDead = false
+    workers[index] = worker
+    outboxes[index] = new Outbox((text) => {
+      // The attempts of a dead Worker are lost, also those that it was to get.
+      if (!isDead && !isTerminated) worker.postMessage(text)
+    })
     worker.onmessage = ({ data }: MessageEvent<string>) => {
-      if (!isDead) options.onMessage(index, JSON.parse(data) as FromWorker)
+      if (!isDead) options.onMessages(JSON.parse(data) as FromWorker[])
     }
     const handleDeath = (reason: string) => {
       if (isDead || isTerminated) return
       isDead = true
       options.log.error({ worker: index, reason }, 'delivery worker died')
-      workers[index] = undefined
+      outboxes[index] = undefined
       keysSent[index] = new Set()
       unsent[index] = []
       worker.terminate()
@@ -76,20 +96,29 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   }
 
   return {
-    workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
+    assign(limits, isBulk) {
+      // Workers that have messages of the same key learn a changed limit before they end one of them.
+      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+      return shares.assign(limits.key, isBulk)
+    },
+    leave: (index, { key }) => shares.leave(key, index),
+    setLimits(limits) {
+      if (!shares.has(limits.key)) return
+      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+    },
     post,
-    start(index, { job, privateKeyPem }, as) {
+    start(index, { job, privateKeyPem }, { limits, ...as }) {
       const { domainId } = job.dkim
       if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
       keysSent[index]?.add(domainId)
-      post(index, { type: 'start', job, ...as })
+      post(index, { type: 'start', job, ...as, limits: shares.limitsOf(index, limits) })
     },
     postAll(message) {
       for (const index of workers.keys()) post(index, message)
     },
     terminate() {
       isTerminated = true
-      for (const worker of workers) worker?.terminate()
+      for (const worker of workers) worker.terminate()
     },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * @module Entry of a delivery Worker: owns the sessions of the sites pinned to it. Accepts jobs, posts `begin` after
- * the server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
+ * @module Entry of a delivery Worker: owns its share of the sessions of each site. Accepts jobs, posts `begin` after the
+ * server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
@@ -9,11 +9,20 @@ import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { AttemptTrace } from './attempt-trace.ts'
-import { computeBulkLimit } from './bulk-limit.ts'
 import type { SharedBody } from './compose.ts'
 import { Connections } from './connections.ts'
 import { prepareMessage, transmit } from './deliver.ts'
-import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import { Outbox } from './outbox.ts'
+import type {
+  AttemptResult,
+  AttemptSession,
+  ConnectionLimits,
+  DeliverJob,
+  FromWorker,
+  ToWorker,
+  WorkerSettings,
+} from './protocol.ts'
+import { SessionPool } from './session-pool.ts'
 import { findSiteRejection } from './site-rejection.ts'
 
 declare const self: Worker
@@ -23,12 +32,14 @@ interface ComposedMessage {
   readonly message: readonly Uint8Array[]
 }
 
-interface SiteQueue {
+/** The messages that wait for the connections of one limit. */
+interface MessageQueue {
+  readonly key: string
   /** Accounts take turns. */
   readonly waiting: FairQueue<ComposedMessage>
   /** Bulk mail: runs when nothing else waits, and leaves some connections for other mail. */
   readonly waitingBulk: FairQueue<ComposedMessage>
-  running: number
+  readonly sessions: SessionPool
 }
 
 interface PendingStart {
@@ -41,7 +52,8 @@ class DeliveryWorker {
   readonly #settings: WorkerSettings
   readonly #content: ContentReader
   readonly #connections: Connections
-  readonly #sites = new Map<string, SiteQueue>()
+  /** By key of their limits. */
+  readonly #queues = new Map<string, MessageQueue>()
   /** Recipients whose `begin` was posted but not answered. */
   readonly #awaitingGo = new Map<number, PendingStart>()
   /** Recipients with a session, or with one being opened. */
@@ -78,6 +90,9 @@ class DeliveryWorker {
         else waiting?.reject(new Error('delivery start not stored'))
         return
       }
+      case 'limits':
+        this.#setLimits(message.limits)
+        return
       case 'cut':
         this.#cut(new Set(message.recipientIds))
         return
@@ -87,7 +102,7 @@ class DeliveryWorker {
     }
   }
 
-  async #start({ job, owner, isBulk }: Extract<ToWorker, { type: 'start' }>): Promise<void> {
+  async #start({ job, owner, isBulk, limits }: Extract<ToWorker, { type: 'start' }>): Promise<void> {
     const body = this.#bodies.get(job.emailId) ?? { shared: {}, jobs: 0 }
     this.#bodies.set(job.emailId, body)
     body.jobs++
@@ -100,12 +115,10 @@ class DeliveryWorker {
         ? first.value
         : await this.#composing.runSteps(isBulk ? `bulk ${owner}` : owner, steps)
       if (!message || this.#isDraining) return this.#end(job, { kind: 'dropped' })
-      const { site: name } = job.route
-      const site = this.#sites.get(name) ?? { waiting: new FairQueue(), waitingBulk: new FairQueue(), running: 0 }
-      this.#sites.set(name, site)
-      const queue = isBulk ? site.waitingBulk : site.waiting
-      queue.push(owner, { job, message })
-      this.#serve(name, site)
+      const queue = this.#ensureQueue(limits)
+      const waiting = isBulk ? queue.waitingBulk : queue.waiting
+      waiting.push(owner, { job, message })
+      this.#serve(queue)
     } catch (error) {
       this.#end(job, toFailureResult(error))
     }
@@ -126,26 +139,49 @@ class DeliveryWorker {
     return key
   }
 
-  #serve(name: string, site: SiteQueue): void {
-    for (let next = this.#takeNext(site); next; next = this.#takeNext(site)) {
-      site.running++
-      void this.#run(name, site, next.job, next.message)
+  /** The queue of these limits, created if missing. */
+  #ensureQueue(limits: ConnectionLimits): MessageQueue {
+    const existing = this.#queues.get(limits.key)
+    if (existing) {
+      existing.sessions.setLimits(limits)
+      return existing
     }
+    const queue: MessageQueue = {
+      key: limits.key,
+      waiting: new FairQueue(),
+      waitingBulk: new FairQueue(),
+      sessions: new SessionPool(systemClock, limits, () => this.#serve(queue)),
+    }
+    this.#queues.set(limits.key, queue)
+    return queue
   }
 
-  /** The next message for a free connection of the site; undefined when no connection is free for a waiting message. */
-  #takeNext({ waiting, waitingBulk, running }: SiteQueue): ComposedMessage | undefined {
-    const max = this.#settings.connectionsPerSite
-    if (running >= max) return undefined
-    return (waiting.shift() ?? (running < computeBulkLimit(max) ? waitingBulk.shift() : undefined))?.item
+  #setLimits(limits: ConnectionLimits): void {
+    const queue = this.#queues.get(limits.key)
+    if (!queue) return
+    queue.sessions.setLimits(limits)
+    this.#serve(queue)
   }
 
-  async #run(name: string, site: SiteQueue, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
+  #serve(queue: MessageQueue): void {
+    const { sessions, waiting, waitingBulk } = queue
+    // Another Worker has all connections now, so the messages here return to the queue.
+    if (!sessions.isAllowed(false)) this.#dropAll(takeWaiting(queue))
+    else if (!sessions.isAllowed(true)) this.#dropAll(waitingBulk.remove(() => true))
+    for (let next = takeNext(queue); next; next = takeNext(queue)) {
+      sessions.beginAttempt()
+      void this.#run(queue, next.job, next.message)
+    }
+    if (sessions.isEmpty && waiting.size + waitingBulk.size === 0 && this.#queues.get(queue.key) === queue)
+      this.#queues.delete(queue.key)
+  }
+
+  async #run(queue: MessageQueue, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
     const attempt = new AbortController()
     this.#attempts.set(job.recipientId, attempt)
     const trace = new AttemptTrace(systemClock)
     try {
-      const { result, session } = await transmit(job, message, this.#connections, {
+      const { result, session } = await transmit(job, message, this.#connections, queue.sessions, {
         beforeBody: () => this.#begin(job.recipientId),
         signal: attempt.signal,
         trace,
@@ -154,14 +190,13 @@ class DeliveryWorker {
       // After a site rejection or a failure to dial, the messages that wait for the same site return to the queue
       // without counting an attempt.
       if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
-        for (const { job: behind } of takeWaiting(site)) this.#end(behind, { kind: 'dropped' })
+        this.#dropAll(takeWaiting(queue, ({ job: behind }) => behind.route.site === job.route.site))
     } catch (error) {
       this.#end(job, toFailureResult(error))
     } finally {
       this.#attempts.delete(job.recipientId)
-      site.running--
-      this.#serve(name, site)
-      if (site.running === 0) this.#sites.delete(name)
+      queue.sessions.endAttempt()
+      this.#serve(queue)
     }
   }
 
@@ -169,14 +204,20 @@ class DeliveryWorker {
     if (this.#isDraining) return Promise.reject(new Error('the service is stopping'))
     return new Promise((resolve, reject) => {
       this.#awaitingGo.set(recipientId, { resolve, reject })
-      post({ type: 'begin', recipientId })
+      outbox.push({ type: 'begin', recipientId })
     })
   }
 
   #end(job: DeliverJob, result: AttemptResult, session?: AttemptSession, trace?: AttemptTrace): void {
     const body = this.#bodies.get(job.emailId)
     if (body && --body.jobs === 0) this.#bodies.delete(job.emailId)
-    post({ type: 'outcome', recipientId: job.recipientId, result, session, ...(trace && { trace: trace.toData() }) })
+    outbox.push({
+      type: 'outcome',
+      recipientId: job.recipientId,
+      result,
+      session,
+      ...(trace && { trace: trace.toData() }),
+    })
   }
 
   /**
@@ -184,21 +225,25 @@ class DeliveryWorker {
    * the attempts that end.
    */
   #cut(recipientIds: ReadonlySet<number>): void {
-    for (const site of this.#sites.values())
-      for (const { job } of takeWaiting(site, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
-        this.#end(job, { kind: 'dropped' })
+    for (const queue of this.#queues.values())
+      this.#dropAll(takeWaiting(queue, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
     for (const recipientId of recipientIds) this.#attempts.get(recipientId)?.abort()
   }
 
   #drain(): void {
     this.#isDraining = true
-    for (const site of this.#sites.values())
-      for (const { job } of takeWaiting(site)) this.#end(job, { kind: 'dropped' })
-    this.#connections.closeIdle()
+    for (const queue of this.#queues.values()) {
+      this.#dropAll(takeWaiting(queue))
+      queue.sessions.closeAllIdle()
+    }
+  }
+
+  #dropAll(messages: readonly ComposedMessage[]): void {
+    for (const { job } of messages) this.#end(job, { kind: 'dropped' })
   }
 }
 
-const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))
+const outbox = new Outbox<FromWorker>((text) => self.postMessage(text))
 
 function toFailureResult(error: unknown): AttemptResult {
   if (error instanceof MissingBlobError) return { kind: 'content_missing' }
@@ -208,19 +253,27 @@ function toFailureResult(error: unknown): AttemptResult {
     : { kind: 'broken', message: toPublicReason(error), detail }
 }
 
-/** Removes and returns the messages that wait at a site: all, or the matching ones. */
+/** Removes and returns the messages that wait in a queue: all, or the matching ones. */
 const takeWaiting = (
-  { waiting, waitingBulk }: SiteQueue,
+  { waiting, waitingBulk }: MessageQueue,
   isMatch = (_: ComposedMessage) => true,
 ): ComposedMessage[] => [...waiting.remove(isMatch), ...waitingBulk.remove(isMatch)]
+
+/** The next message for a free connection; undefined when no connection is free for a waiting message. */
+const takeNext = ({ waiting, waitingBulk, sessions }: MessageQueue): ComposedMessage | undefined =>
+  (
+    (sessions.hasCapacity(false) ? waiting.shift() : undefined) ??
+    (sessions.hasCapacity(true) ? waitingBulk.shift() : undefined)
+  )?.item
 
 /** Handles the messages to this Worker. The first one is `settings`; it comes only once and creates the Worker. */
 function listen(): void {
   let worker: DeliveryWorker | undefined
   self.onmessage = ({ data }: MessageEvent<string>) => {
-    const message = JSON.parse(data) as ToWorker
-    if (message.type === 'settings') worker = new DeliveryWorker(message.settings)
-    else worker?.handle(message)
+    for (const message of JSON.parse(data) as ToWorker[]) {
+      if (message.type === 'settings') worker = new DeliveryWorker(message.settings)
+      else worker?.handle(message)
+    }
   }
 }
 

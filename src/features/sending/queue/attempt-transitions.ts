@@ -3,7 +3,7 @@
  * compare-and-set inside the caller's transaction, as `status` describes. Never interprets a reply.
  */
 
-import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'
+import { count, type EventData, type EventType, record, recordAll } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -15,7 +15,6 @@ import {
   countDelivered,
   IS_NEVER_ATTEMPTED,
   NotProcessingError,
-  recordFirstDelivery,
   requireEmail,
   SANDBOX_DELIVERED_METRIC,
   settleEmail,
@@ -140,23 +139,24 @@ export function finishRecipient(
     statusCode('processing'),
   )
   if (!changed) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
-  for (const type of EVENTS_BY_STATUS[outcome.status]) {
-    // The `sent` event has no data; `delivered`, recorded with it, has the reply of the receiving server.
-    const data = type === 'sent' ? undefined : outcome.data
-    record(tx, {
-      accountId: email.accountId,
+  recordAll(
+    tx,
+    email.accountId,
+    EVENTS_BY_STATUS[outcome.status].map((type) => ({
       type,
       at: at.now,
       emailId: email.id,
       recipientId: at.recipientId,
-      ...(data && { data }),
-    })
-    if (!isSent && outcome.attempt) storeAttempt(tx, at, { ...outcome.attempt, type, data: outcome.data ?? {} })
-  }
-  if (isSent) recordFirstDelivery(tx, email.id, at.now)
+      // The `sent` event has no data; `delivered`, recorded with it, has the reply of the receiving server.
+      ...(type !== 'sent' && outcome.data && { data: outcome.data }),
+    })),
+  )
+  const { attempt, data = {} } = outcome
+  if (!isSent && attempt)
+    for (const type of EVENTS_BY_STATUS[outcome.status]) storeAttempt(tx, at, { ...attempt, type, data })
   if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
   if (isSent) countDelivered(tx, email, changed, at.now)
   if (outcome.status === 'bounced') countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')
   if (outcome.status === 'rejected') uncountSent(tx, email, changed)
-  settleEmail(tx, email, outcome.status, at.now)
+  settleEmail(tx, email, outcome.status, at.now, isSent ? at.now : undefined)
 }

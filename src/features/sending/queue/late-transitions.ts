@@ -9,14 +9,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { AttemptFacts } from './attempt-transitions.ts'
-import {
-  type ChangedRecipient,
-  countBounced,
-  countDelivered,
-  recordFirstDelivery,
-  requireEmail,
-  settleEmail,
-} from './settle.ts'
+import { type ChangedRecipient, countBounced, countDelivered, requireEmail, settleEmail } from './settle.ts'
 import { type Status, statusCode } from './status.ts'
 
 const sql = prepareStatements((db) => ({
@@ -120,8 +113,7 @@ export function confirmUncertain(
   const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
   record(tx, { ...event, type: 'sent' })
   record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
-  recordFirstDelivery(tx, email.id, at.now)
   countDelivered(tx, email, changed, at.now)
-  settleEmail(tx, email, 'sent', at.now)
+  settleEmail(tx, email, 'sent', at.now, at.now)
   return true
 }

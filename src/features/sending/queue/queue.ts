@@ -1,6 +1,6 @@
 /**
  * @module Reads and claims the mail queue, which is the open rows of `recipients`: finds due lanes, claims recipients
- * for an attempt, and defers them when no server accepts the connection. Never decides who may get mail, and never
+ * for an attempt, and notes why they wait when none can be made. Never decides who may get mail, and never
  * delivers.
  */
 
@@ -19,12 +19,13 @@ interface DueRow {
   readonly status: number
   readonly attempts: number
   readonly neverTried: number
+  readonly sendingIp: string | null
 }
 
 const QUEUED = statusCode('queued')
 const PROCESSING = statusCode('processing')
 
-const DUE_COLUMNS = `recipients.id, email_id AS emailId, recipients.status, attempts, ${IS_NEVER_ATTEMPTED} AS neverTried`
+const DUE_COLUMNS = `recipients.id, email_id AS emailId, recipients.status, attempts, ${IS_NEVER_ATTEMPTED} AS neverTried, sending_ip AS sendingIp`
 
 const sql = prepareStatements((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
@@ -38,7 +39,13 @@ const sql = prepareStatements((db) => ({
   claim: db.prepare(
     'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
-  hold: db.prepare('UPDATE recipients SET status = ?, next_at = ?, last_error = ? WHERE id = ? AND status IN (?, ?)'),
+  waiting: db.prepare<WaitingRecipient, [string, number, number, number, number]>(
+    `SELECT recipients.id, email_id AS emailId, next_at AS nextAt, ${IS_NEVER_ATTEMPTED} AS neverTried, wait_noted_at AS notedAt
+     FROM recipients WHERE lane = ? AND next_at <= ? AND (next_at, id) > (?, ?) AND status <> ${PROCESSING} ORDER BY next_at, id LIMIT ?`,
+  ),
+  noteWait: db.prepare(
+    'UPDATE recipients SET status = ?, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
+  ),
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
     `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
   ),
@@ -51,18 +58,22 @@ const sql = prepareStatements((db) => ({
   ),
   // Selects the columns of the table row, which the index lacks, only for recipients due after `limitAt`.
   openAfter: db.prepare<
-    QueuePosition & { attempts: number | null; isWithoutContent: number | null },
+    QueuePosition & { attempts: number | null; isWithoutContent: number | null; reply: string | null },
     [number, string, number, number, number]
   >(
     `SELECT id, lane, next_at AS nextAt,
      CASE WHEN next_at > ?1 AND status = ${QUEUED} AND NOT coalesce(${IS_HELD}, 0) THEN attempts END AS attempts,
-     CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent
+     CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent,
+     CASE WHEN next_at > ?1 THEN smtp_response END AS reply
      FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?2, ?3, ?4)
      ORDER BY lane, next_at, id LIMIT ?5`,
   ),
   makeDue: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = ${QUEUED}`),
   openOfStream: db.prepare<{ id: number }, [number, number]>(
     `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND stream_id = ? LIMIT 1`,
+  ),
+  firstSendingIp: db.prepare<{ ip: string | null }, [string]>(
+    `SELECT sending_ip AS ip FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
   ),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
     `SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING}`,
@@ -83,6 +94,10 @@ export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number):
 export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
   sql(db).laneFirst.get(lane)?.firstAt ?? undefined
 
+/** The address from which the earliest waiting recipient of a lane was last attempted. */
+export const findLastSendingIp = (db: Tx['db'], lane: string): string | null =>
+  sql(db).firstSendingIp.get(lane)?.ip ?? null
+
 /** Counts the recipients of a lane that are due at `now`, up to `limit`. */
 export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number): number =>
   sql(db).dueCount.get(lane, now, limit)?.n ?? 0
@@ -99,6 +114,7 @@ export const findInterruptedRecipients = (
  * order of their due times.
  * @param options.retryAt returns when a recipient is due again after the attempt with the given number, from 1
  * @param options.dueSince only recipients without a deadline that were first due at or before this time
+ * @param options.canLeave whether a recipient may be claimed now, by the address from which it was last attempted
  * @param options.tryEnd called before each claim; returns true if it ended or held the recipient
  */
 export function claimDue(
@@ -124,6 +140,7 @@ interface ClaimOptions {
   limit: number
   retryAt: (attempt: number) => Millis
   dueSince?: Millis
+  canLeave?: (lastSendingIp: string | null) => boolean
   tryEnd?: (recipient: { recipientId: number; emailId: number }) => boolean
 }
 
@@ -142,6 +159,7 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
     const attempt = row.attempts + 1
     const from = statusName(row.status)
     if (from === 'processing') continue // Claimed earlier and still in flight past its retry time.
+    if (options.canLeave?.(row.sendingIp) === false) continue
     if (options.tryEnd?.({ recipientId: row.id, emailId: row.emailId })) {
       ended++
       continue
@@ -164,49 +182,46 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
   return { claimed, ended, examined: rows.length }
 }
 
-/**
- * Defers up to `limit` due recipients of a lane, because no server there accepts the connection. Counts no attempt, but
- * records a `deferred` event for each recipient, so that the sender sees the reason and the next time. Returns how many
- * were examined.
- * @param deferral.tryHold called for each recipient; returns true if it held the recipient for another reason
- */
-export function deferDue(
-  tx: Tx,
+/** A due recipient that waits for its provider or its site. */
+export interface WaitingRecipient {
+  readonly id: number
+  readonly emailId: number
+  readonly nextAt: Millis
+  readonly neverTried: number
+  /** When a `deferred` event said that it waits; null: never. */
+  readonly notedAt: Millis | null
+}
+
+/** Reads up to `limit` recipients of a lane that are due at `dueBy` or earlier, after a position. */
+export const readWaiting = (
+  db: Tx['db'],
   lane: string,
-  deferral: {
-    now: Millis
-    eventTime: Millis
-    until: Millis
-    reason: string
-    limit: number
-    tryHold?: (recipient: { recipientId: number; emailId: number }) => boolean
-  },
-): number {
-  const statements = sql(tx.db)
-  const rows = statements.due.all(lane, deferral.now, deferral.limit)
-  for (const row of rows) {
-    if (deferral.tryHold?.({ recipientId: row.id, emailId: row.emailId })) continue
-    statements.hold.run(
-      statusCode('queued'),
-      deferral.until,
-      deferral.reason,
-      row.id,
-      statusCode('queued'),
-      statusCode('scheduled'),
-    )
-    const email = requireEmail(tx, row.emailId)
-    if (row.neverTried === 1) countBegun(tx, email, 1)
-    const at = { accountId: email.accountId, at: deferral.eventTime, emailId: email.id }
-    if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
-    record(tx, {
-      ...at,
-      type: 'deferred',
-      recipientId: row.id,
-      data: { reason: deferral.reason, next_retry_at: deferral.until },
-    })
-    settleEmail(tx, email, 'queued', deferral.eventTime)
-  }
-  return rows.length
+  { dueBy, after, limit }: { dueBy: Millis; after: Omit<QueuePosition, 'lane'>; limit: number },
+): WaitingRecipient[] => sql(db).waiting.all(lane, dueBy, after.nextAt, after.id, limit)
+
+/**
+ * Tells the sender of a due recipient why it waits: stores the reason and records a `deferred` event. Counts no attempt
+ * and leaves the due time, so the recipient is attempted as soon as that is possible.
+ */
+export function noteWaiting(
+  tx: Tx,
+  row: WaitingRecipient,
+  note: { now: Millis; eventTime: Millis; until: Millis; reason: string },
+): void {
+  const queued = statusCode('queued')
+  const { changes } = sql(tx.db).noteWait.run(queued, note.now, note.reason, row.id, queued, statusCode('scheduled'))
+  if (changes !== 1) return
+  const email = requireEmail(tx, row.emailId)
+  if (row.neverTried === 1) countBegun(tx, email, 1)
+  const at = { accountId: email.accountId, at: note.eventTime, emailId: email.id }
+  if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
+  record(tx, {
+    ...at,
+    type: 'deferred',
+    recipientId: row.id,
+    data: { reason: note.reason, next_retry_at: note.until },
+  })
+  settleEmail(tx, email, 'queued', note.eventTime)
 }
 
 /** A position in the order of the whole queue. */
@@ -220,6 +235,8 @@ export interface DistantRecipient extends QueuePosition {
   readonly attempts: number
   /** Whether the recipient is held until the content of its email is available again. */
   readonly isWithoutContent: boolean
+  /** The reply that ended the last attempt. */
+  readonly reply: string | null
 }
 
 /**

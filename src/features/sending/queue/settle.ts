@@ -41,7 +41,9 @@ export interface ChangedRecipient {
 const sql = prepareStatements((db) => ({
   email: db.prepare<EmailRow, [number]>(`SELECT ${EMAIL_ROW_COLUMNS} FROM emails WHERE id = ?`),
   recipientStatuses: db.prepare<{ status: number }, [number]>('SELECT status FROM recipients WHERE email_id = ?'),
-  setEmailStatus: db.prepare('UPDATE emails SET status = ?, updated_at = ? WHERE id = ? AND status = ?'),
+  setEmailStatus: db.prepare(
+    'UPDATE emails SET status = ?, updated_at = ?, delivered_at = coalesce(delivered_at, ?) WHERE id = ? AND status = ?',
+  ),
   setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
 }))
 
@@ -121,8 +123,11 @@ export function countBegun(tx: Tx, { accountId, broadcastId }: EmailRow, delta: 
   if (broadcastId !== null) count(tx, accountId, begunMetric(broadcastId), 0, delta)
 }
 
-/** Sets the email's status from the statuses of its recipients; `changed` is the new status of one recipient. */
-export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
+/**
+ * Sets the email's status from the statuses of its recipients; `changed` is the new status of one recipient.
+ * @param deliveredAt when this recipient was delivered; stored if it is the email's first
+ */
+export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis, deliveredAt?: Millis): void {
   const next =
     email.recipientCount === 1
       ? changed
@@ -132,14 +137,12 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
             .map((row) => statusName(row.status)),
         )
   const code = statusCode(next)
-  if (code === email.status) return
-  const updated = sql(tx.db).setEmailStatus.run(code, now, email.id, email.status)
+  if (code === email.status) {
+    if (deliveredAt !== undefined) sql(tx.db).setDelivered.run(deliveredAt, email.id)
+    return
+  }
+  const updated = sql(tx.db).setEmailStatus.run(code, now, deliveredAt ?? null, email.id, email.status)
   if (updated.changes !== 1) throw new Error(`email ${email.id} is not ${statusName(email.status)}`)
   countStatus(tx, email, statusName(email.status), -1)
   countStatus(tx, email, next, 1)
-}
-
-/** Records when the first recipient of an email was delivered. */
-export const recordFirstDelivery = (tx: Tx, emailId: number, at: Millis): void => {
-  sql(tx.db).setDelivered.run(at, emailId)
 }

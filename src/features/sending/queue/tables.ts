@@ -97,6 +97,8 @@ export const recipients = sqliteTable(
     smtpResponse: text('smtp_response'),
     /** Why the last attempt failed, as a sentence. */
     lastError: text('last_error'),
+    /** When a `deferred` event said that the recipient waits for its provider, without an attempt. */
+    waitNotedAt: time('wait_noted_at'),
     sendingIp: text('sending_ip'),
     bounceType: text('bounce_type'),
     bounceCategory: text('bounce_category'),

@@ -14,6 +14,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
+import { listOutboundIps } from '#platform/outbound-source.ts'
 import { days } from '#platform/units.ts'
 import {
   buildDnsRecords,
@@ -176,7 +177,7 @@ export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   dkimPublicKey: domain.dkimPublicKey,
   sendingSubdomain: domain.sendingSubdomain,
   hostname: config.hostname,
-  outboundIps: config.outboundIps,
+  outboundIps: listOutboundIps(config.outboundIps),
 })
 
 export function listDnsRecords(config: Config, domain: Domain): DnsRecords {

@@ -9,6 +9,7 @@ import { invalid } from '#platform/errors.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { parseQueryInteger, QueryInteger } from '#platform/http/schemas.ts'
 import { LATEST, parseAfter, parseTypes, readFeedRange } from './feed.ts'
+import { createFirstReadNote } from './first-read.ts'
 import { createPageReader, ORDERS, type PageRequest, parseOrder } from './pages.ts'
 import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
 
@@ -59,6 +60,7 @@ const StreamHeaders = Type.Object(
  */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readPage = createPageReader(app)
+  const noteFirstRead = createFirstReadNote(app)
 
   /** Pages are built batch by batch as JSON text, so the framework does not serialise them. */
   const respondWithPage = async (actor: Actor, request: PageRequest): Promise<Response> => {
@@ -79,6 +81,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         minimum: 1,
         maximum: MAX_PER_PAGE,
       })
+      noteFirstRead(actor)
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         if (order === 'newest') throw invalid('order', 'A stream is oldest first; request JSON, or leave order out.')
         const range = readFeedRange(app.db, actor.accountId)

@@ -6,7 +6,7 @@
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { EVENT_TYPES, readLastSeq } from '#features/core/events/record.ts'
+import { EVENT_TYPES, readLastSeqIn } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -77,7 +77,7 @@ export async function createWebhook(
         `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to an existing one.`,
       )
     const now = app.eventTime()
-    const cursorSeq = readLastSeq(tx.db, actor.accountId)
+    const cursorSeq = readLastSeqIn(tx, actor.accountId)
     const description = toDescription(input.description)
     sql(tx.db).insert.run(
       uuid,
@@ -172,7 +172,7 @@ export function writeChange(
   const statements = sql(tx.db)
   if (!before.isActive) endPendingBatch(app, tx, before.id, DEACTIVATED_REASON)
   statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
-  if (isActive && !before.isActive) statements.reactivate.run(readLastSeq(tx.db, before.accountId), before.id)
+  if (isActive && !before.isActive) statements.reactivate.run(readLastSeqIn(tx, before.accountId), before.id)
   // Failures of the previous endpoint say nothing about the new one.
   else if (url !== before.url) statements.forgetFailures.run(before.id)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))

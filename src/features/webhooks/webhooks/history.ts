@@ -5,7 +5,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { toEventCode } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { type Preparer, prepareStatements } from '#platform/db/open.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import {
@@ -64,13 +64,13 @@ const selectIds = (conditions: readonly string[]): string =>
     .map((condition) => `SELECT id FROM webhook_deliveries WHERE webhook_id = ?2 ${condition}`)
     .join(' UNION ALL ')
 
-const preparePage = (db: Database, conditions: readonly string[]): Statement<Row, (number | string)[]> =>
+const preparePage = (db: Preparer, conditions: readonly string[]): Statement<Row, (number | string)[]> =>
   db.prepare(
     `${SELECT} WHERE d.id IN (SELECT id FROM (${selectIds(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
   )
 
 /** Uses ?1 for one reason: the parameters that it shares with the page query keep their numbers. */
-const prepareCount = (db: Database, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
+const prepareCount = (db: Preparer, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
   db.prepare(`SELECT COUNT(*) AS n FROM (${selectIds(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
 
 const ALL = ['']

@@ -77,10 +77,13 @@ const toOutcomeBody = (context: EventContext): Body => ({
   ip_address: context.data.ip_address ?? '',
 })
 
+/** Missing in events that were recorded before there were rules, so that a payload never changes. */
+const toRuleBody = ({ data }: EventContext): Body => (data.rule ? { rule: data.rule } : {})
+
 /** The rejection text is the SMTP reply. Without one, for example after the last retry, it is the stored reason. */
 const toBounceBody = (context: EventContext): Body => {
   const body = toOutcomeBody(context)
-  return { ...body, smtp_response: body['smtp_response'] || (context.data.reason ?? '') }
+  return { ...body, smtp_response: body['smtp_response'] || (context.data.reason ?? ''), ...toRuleBody(context) }
 }
 
 const toReasonBody = (context: EventContext): Body => ({ ...toOutcomeBody(context), reason: context.data.reason ?? '' })
@@ -93,10 +96,11 @@ const BODIES: { readonly [Type in EventType]?: (context: EventContext) => Body }
   failed: toReasonBody,
   rejected: toReasonBody,
   uncertain: toReasonBody,
-  deferred: ({ emailId, data }) => ({
-    email_id: emailId,
-    reason: data.reason ?? '',
-    next_retry_at: typeof data.next_retry_at === 'number' ? isoTime(data.next_retry_at) : null,
+  deferred: (context) => ({
+    email_id: context.emailId,
+    reason: context.data.reason ?? '',
+    next_retry_at: typeof context.data.next_retry_at === 'number' ? isoTime(context.data.next_retry_at) : null,
+    ...toRuleBody(context),
   }),
   opened: ({ emailId }) => ({ email_id: emailId }),
   clicked: ({ emailId, data }) => ({ email_id: emailId, link_url: data.link_url ?? '' }),

@@ -4,7 +4,7 @@
  * other.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { readLastSeq } from '#features/core/events/record.ts'
+import { readLastSeqIn } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
@@ -67,7 +67,7 @@ function insertWebhook(app: App, tx: Tx, { id, uuid, accountId, isActive }: Rout
     url,
     JSON.stringify(ROUTE_EVENTS),
     new Uint8Array(),
-    readLastSeq(tx.db, accountId),
+    readLastSeqIn(tx, accountId),
     now,
     now,
     isActive ? 1 : 0,

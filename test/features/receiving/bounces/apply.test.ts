@@ -68,6 +68,7 @@ test('a late hard bounce reverts the delivery, emits one event and suppresses th
       diagnostic_code: 'smtp; 550 5.1.1 User unknown',
       bounce_type: 'hard',
       bounce_category: 'invalid_recipient',
+      rule: 'X.1.1',
       reason: 'The receiver reported later that delivery failed: 550 5.1.1 User unknown',
       suppressed: true,
     },

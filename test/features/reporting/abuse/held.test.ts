@@ -4,8 +4,8 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
-import { holdLane } from '#features/sending/delivery/claim.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/held-mail.ts'
+import { WaitNotes } from '#features/sending/delivery/wait-notes.ts'
 import { countHeld, releaseBatch } from '#features/sending/queue/account-transitions.ts'
 import { createApiKey, revokeApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -283,11 +283,13 @@ test('while a site backs off, mail of a paused account waits for its account, an
   const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at }
   await acceptEmail(app, other, createDraft(app, mine, undefined))
   await pause(app, actor)
-  const now = clock.now() + hours(1)
+  const dueAt = clock.now() + hours(1)
+  const notes = new WaitNotes<{ name: string }>({ ...app, clock: new ManualClock(dueAt) })
+  const wait = { until: dueAt + minutes(15), reason: 'The site rests.', failures: 1 }
   for (const { lane } of app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').all())
-    await holdLane(app, lane, { now, until: now + minutes(15), reason: 'The site rests.', siteFailures: 1 })
+    await notes.note({ name: lane }, wait)
   expect(waiting(app).map(({ lastError, nextAt }) => [lastError, nextAt])).toEqual([
-    [`Held: The account is paused: ${REASON}`, clock.now() + hours(24)],
-    ['The site rests.', now + minutes(15)],
+    [`Held: The account is paused: ${REASON}`, dueAt + hours(24)],
+    ['The site rests.', dueAt],
   ])
 })

@@ -7,6 +7,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { createPair, instantOf } from '#test/support/pairs.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -30,14 +31,21 @@ test.each([
 const ORDINARY = '9:x.test'
 const BULK = 'bulk:1:x.test'
 
-const createDestination = (siteName: string, network = siteName): Destination => ({ siteName, network })
+const createDestination = (siteName: string, network = siteName): Destination => ({
+  siteName,
+  network,
+  pair: createPair(new ManualClock(START)),
+})
 
 describe('slots', () => {
   const sitesFor = (deliveryConcurrency: number, connectionsPerSite: number, ownerOf = accountOfLane) => {
     const woken: string[] = []
     const clock = new ManualClock(START)
     const wake = (lane: string) => !lane.endsWith('gone.test') && woken.push(lane) > 0
-    return { sites: new Sites({ clock, deliveryConcurrency, connectionsPerSite, ownerOf, wake }), woken }
+    const instant = () => instantOf(clock)
+    const onPairBlocked = () => undefined
+    const sites = new Sites({ clock, deliveryConcurrency, connectionsPerSite, instant, onPairBlocked, ownerOf, wake })
+    return { sites, woken }
   }
 
   test('bulk mail uses at most four fifths of the slots of a site, and never the last free ones', () => {

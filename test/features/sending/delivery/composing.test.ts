@@ -40,14 +40,18 @@ async function startComposing(request: Partial<SendRequest>) {
   const to = Array.from({ length: 3 }, (_, i) => `r${i}@receiver.test`)
   const draft = createDraft(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request }, undefined)
   await acceptEmail(app, actor, draft)
-  const rows = app.db.query<{ id: number; emailId: number }, []>('SELECT id, email_id AS emailId FROM recipients').all()
+  const rows = app.db
+    .query<{ recipientId: number; emailId: number; address: string }, []>(
+      'SELECT id AS recipientId, email_id AS emailId, address FROM recipients',
+    )
+    .all()
   const jobs = new JobBuilder(app)
   const content = createContentReader(`${dataDir}/content`)
   return {
     record: formatDkimRecord(domain.dkimPublicKey),
     compose(recipient: number, shared: SharedBody) {
       const row = rows[recipient]
-      const built = row && jobs.build(row.id, row.emailId, ROUTE)
+      const built = row && jobs.build(row, row.address, ROUTE)
       if (!built || 'render' in built) throw new Error('there is no such recipient')
       return prepareMessage(built.job, shared, content, createPrivateKey(built.privateKeyPem), TRACKING)
     },

@@ -6,7 +6,7 @@ import { expect, test } from 'bun:test'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { cancelWaiting, holdWaiting, releaseHeld } from '#features/sending/queue/broadcast-transitions.ts'
-import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
+import { claimDue, noteWaiting, readWaiting } from '#features/sending/queue/queue.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
@@ -129,7 +129,10 @@ test('a deferred recipient counts as begun once', async () => {
   for (const wait of [0, hours(1)]) {
     clock.advance(wait)
     const now = clock.now()
-    await move((tx) => deferDue(tx, LANE, { now, eventTime: now, until: now + hours(1), reason: 'rests', limit: 10 }))
+    await move((tx) => {
+      for (const waiting of readWaiting(tx.db, LANE, { dueBy: now, after: { nextAt: 0, id: 0 }, limit: 10 }))
+        noteWaiting(tx, waiting, { now, eventTime: now, until: now + hours(1), reason: 'rests' })
+    })
     expect(begun()).toBe(1)
   }
   clock.advance(hours(1))

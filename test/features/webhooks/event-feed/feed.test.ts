@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import type { AccountRecord } from '#features/core/accounts/model.ts'
 import { EVENT_TYPES, record } from '#features/core/events/record.ts'
 import { ALL_TYPES, parseTypes, readPage } from '#features/webhooks/event-feed/feed.ts'
 import { createPageReader } from '#features/webhooks/event-feed/pages.ts'
@@ -29,6 +30,19 @@ describe('the feed', () => {
       first_seq: 1,
       last_seq: 3,
     })
+  })
+
+  test('notes when an API key first read it', async () => {
+    await using service = await createTestApi()
+    const { api } = service
+    const findReadAt = async () => (at((await api('GET', '/v1/account')).body, 'data') as AccountRecord).events_read_at
+    expect(await findReadAt()).toBeUndefined()
+    await page(api)
+    const first = await findReadAt()
+    expect(first).toMatch(/Z$/)
+    await Bun.sleep(2)
+    await page(api)
+    expect(await findReadAt()).toBe(first)
   })
 
   test('has all data of an event', async () => {

@@ -38,6 +38,17 @@ const CASES: readonly (readonly [type: EventType, data: EventData | undefined, f
   ['sent', undefined, { ...DESCRIBED, smtp_response: null, ip_address: null }],
   ['delivered', SESSION, { ...DESCRIBED, smtp_response: '250 2.0.0 Queued as 1', ip_address: '192.0.2.25' }],
   ['bounced', REFUSED, { ...DESCRIBED, smtp_response: '550 5.1.1 No such user', ip_address: '192.0.2.25' }],
+  // Events that were recorded by a version without rules have none.
+  [
+    'bounced',
+    { ...REFUSED, rule: 'X.1.1' },
+    { ...DESCRIBED, smtp_response: '550 5.1.1 No such user', ip_address: '192.0.2.25', rule: 'X.1.1' },
+  ],
+  [
+    'deferred',
+    { reason: 'No answer', next_retry_at: NOW + minutes(6), rule: 'connection-failed' },
+    { reason: 'No answer', next_retry_at: new Date(NOW + minutes(6)).toISOString(), rule: 'connection-failed' },
+  ],
   [
     'deferred',
     { ...SESSION, reason: '450 4.2.0 Greylisted', next_retry_at: NOW + minutes(6) },

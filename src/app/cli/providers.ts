@@ -1,0 +1,98 @@
+/** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
+import type { Command } from 'commander'
+import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { systemClock } from '#platform/clock.ts'
+import { listProviders, type ProviderView, resumeProvider } from '../operator/providers.ts'
+import { loadConfig } from '../settings.ts'
+import { defineAdminCommand } from './admin-command.ts'
+import { withData } from './call.ts'
+import { type JsonOption, withJson, withLimit } from './options.ts'
+import { formatCount, formatRelativeTime, formatTable, printResult, toPrintable, truncate } from './output.ts'
+
+const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
+const MAX_NAME_LENGTH = 60
+const MAX_REASON_LENGTH = 120
+
+interface ListInput {
+  readonly limit: number
+  /** Also the listed providers to which nothing was sent. */
+  readonly all: boolean
+}
+
+interface ProviderList {
+  readonly total: number
+  readonly providers: readonly ProviderView[]
+}
+
+const list = defineAdminCommand(
+  'providers',
+  ({ opened: { app }, delivery }, { limit, all }: ListInput): ProviderList => {
+    const { used, total, views } = listProviders(app, delivery)
+    const shown = all ? total : used
+    return { total: shown, providers: views(0, Math.min(limit, shown)) }
+  },
+)
+
+const resume = defineAdminCommand(
+  'providers.resume',
+  async ({ opened: { app }, delivery }, { name }: { readonly name: string }) => ({
+    provider: name,
+    resumed: await resumeProvider(app, delivery, OPERATOR, name),
+  }),
+)
+
+export const providerAdminCommands = [list, resume]
+
+export function addProviderCommands(program: Command): void {
+  const providers = withLimit(
+    withJson(
+      program.command('providers').description('show limits, rates and suspensions of receiving providers'),
+    ).option('--all', 'also listed providers to which nothing was sent'),
+    'maximum number of providers',
+    30,
+  ).action(async (options: JsonOption & { limit: number; all?: boolean }) => {
+    const input = { limit: options.limit, all: options.all ?? false }
+    const found = await withData(loadConfig().config, (call) => call(list, input))
+    printResult(options, found, (shown) => formatProviders(shown, systemClock.now()))
+  })
+  withJson(providers.command('resume').description('lift the suspension of a provider, and restore a lowered rate'))
+    .argument('<name>', 'name of the provider, as `tassis providers` shows it')
+    .action(async (name: string, _: unknown, command: Command) => {
+      // The parent command has `--json` too and parses it first.
+      const options = command.optsWithGlobals<JsonOption>()
+      const done = await withData(loadConfig().config, (call) => call(resume, { name }))
+      printResult(options, done, ({ provider, resumed }) =>
+        resumed === 0
+          ? `${toPrintable(provider)} was neither suspended nor slowed down.`
+          : `${toPrintable(provider)} is back to its limits; mail that waits is tried now.`,
+      )
+    })
+}
+
+function formatProviders({ total, providers }: ProviderList, now: number): string {
+  if (providers.length === 0) return 'Nothing was sent yet; --all shows the limits of all listed providers.'
+  return [
+    formatTable(
+      ['PROVIDER', 'FROM', 'CONNECTIONS', 'PER MINUTE', 'IN DELIVERY', 'LAST HOUR', 'STATE'],
+      providers.map((row) => [
+        truncate(toPrintable(row.provider), MAX_NAME_LENGTH),
+        row.source ?? '',
+        String(row.limits.connections),
+        row.rate_per_minute === null ? 'no limit' : String(row.rate_per_minute),
+        String(row.in_delivery),
+        `${row.last_hour.accepted} accepted, ${row.last_hour.deferred} deferred, ${row.last_hour.refused} refused`,
+        formatState(row, now),
+      ]),
+    ),
+    ...(providers.length < total ? [`… and ${formatCount(total - providers.length, 'provider')} more (--limit)`] : []),
+  ].join('\n')
+}
+
+function formatState({ suspension, rate_factor: factor, waiting_lanes: waiting }: ProviderView, now: number): string {
+  const lanes = waiting > 0 ? `; ${formatCount(waiting, 'lane')} waiting` : ''
+  if (suspension) {
+    const reason = truncate(toPrintable(suspension.reason), MAX_REASON_LENGTH)
+    return `suspended, next attempt ${formatRelativeTime(Date.parse(suspension.until), now)} (${suspension.rule}): ${reason}${lanes}`
+  }
+  return `${factor < 1 ? `slowed to ${Math.max(1, Math.round(factor * 100))} %` : 'ok'}${lanes}`
+}

@@ -1,0 +1,60 @@
+/** @module /v1/operator/providers: limits, rates and suspensions of receiving providers. Paths, schemas and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { authenticated } from '#features/core/app/http.ts'
+import { operatorsOnly } from '#platform/http/access.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import type { OperatorContext } from './context.ts'
+import { ProviderResumeResult, ServerProvider } from './model.ts'
+import { listProviders, resumeProvider } from './providers.ts'
+import { toServiceActor } from './view-log.ts'
+
+const tags = ['Operator']
+
+export const operatorProviderRoutes = (context: OperatorContext) => {
+  const { app } = context.opened
+  const { recordView } = context
+  return new Elysia({ prefix: '/v1/operator' })
+    .use(authenticated)
+    .get(
+      '/providers',
+      async ({ actor, query }) => {
+        await recordView(actor, { name: 'providers' })
+        const page = parsePage(query)
+        const { total, views } = listProviders(app, context.delivery())
+        return pageBody(views(page.offset, page.offset + page.limit), { ...page, total })
+      },
+      {
+        query: PageQuery,
+        response: PageBody(ServerProvider),
+        detail: {
+          summary: 'List receiving providers',
+          description:
+            'By provider and outgoing address: limits, rates, suspensions and figures. Suspended ones first, then slowed ones, then those in use.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .post(
+      '/providers/:name/resume',
+      async ({ actor, params }) => {
+        const resumed = await resumeProvider(app, context.delivery(), toServiceActor(actor), params.name)
+        return dataBody({ provider: params.name, resumed })
+      },
+      {
+        params: Type.Object({ name: Type.String({ maxLength: 300, description: 'Name of the provider.' }) }),
+        response: DataBody(ProviderResumeResult),
+        detail: {
+          summary: 'Lift the suspension of a provider',
+          description:
+            'Also restores a lowered rate. Mail that waits is tried at once; if the provider rejects it again, the suspension begins again.',
+          tags,
+          ...operatorsOnly,
+          ...errorResponses({ 404: ['provider_not_found', 'Nothing was sent to a provider of this name.'] }),
+        },
+      },
+    )
+}

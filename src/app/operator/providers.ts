@@ -1,0 +1,155 @@
+/** @module The receiving providers with their limits, rates and suspensions: for `tassis providers` and the operator's routes. */
+import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { type Instant, Pair } from '#features/sending/delivery/providers/pair.ts'
+import { Pairs } from '#features/sending/delivery/providers/pairs.ts'
+import type { ProviderPolicy } from '#features/sending/delivery/providers/policy.ts'
+import type { TrafficCounts } from '#features/sending/delivery/providers/traffic.ts'
+import { accountOfLane } from '#features/sending/queue/lanes.ts'
+import { notFound } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { days, hours, seconds } from '#platform/units.ts'
+import type { RunningDelivery } from '../create.ts'
+
+export interface ProviderView {
+  readonly provider: string
+  /** Our outgoing address; null when the system chooses it, or when nothing was sent yet. */
+  readonly source: string | null
+  /** Whether the provider has an entry in the list of providers; the others have the limits of `default`. */
+  readonly is_listed: boolean
+  readonly limits: {
+    readonly connections: number
+    readonly messages_per_connection: number
+    readonly connection_age_seconds: number
+    readonly idle_seconds: number
+    /** 0: no limit. */
+    readonly per_second: number
+    readonly per_minute: number
+    readonly tls: string
+    readonly route: string
+    readonly figures_from: string
+  }
+  /** Fraction of the limits in use. */
+  readonly rate_factor: number
+  /** Messages a minute in use; null: no limit. */
+  readonly rate_per_minute: number | null
+  readonly suspension: {
+    readonly rule: string
+    readonly reason: string
+    readonly since: string
+    readonly until: string
+    readonly failures: number
+  } | null
+  readonly in_delivery: number
+  /** Lanes that wait for this provider. */
+  readonly waiting_lanes: number
+  readonly last_hour: TrafficCounts
+  readonly last_day: TrafficCounts
+}
+
+const NO_TRAFFIC: TrafficCounts = { tried: 0, accepted: 0, deferred: 0, refused: 0 }
+
+/** The pairs of the running delivery; without one, those that are stored. */
+export const openPairs = (app: App, delivery: RunningDelivery | undefined): Pairs =>
+  delivery?.scheduler.pairs ??
+  new Pairs({ app, ownerOf: accountOfLane, onAllowed: () => undefined, onChanged: () => undefined })
+
+/**
+ * The pairs of provider and outgoing address: suspended ones first, then slowed ones, then those in use; last, the listed
+ * providers to which nothing was sent. `views` builds the rows of a page.
+ */
+export function listProviders(app: App, delivery: RunningDelivery | undefined) {
+  const pairs = openPairs(app, delivery)
+  const at = pairs.instant()
+  const rankOf = (pair: Pair) => (pair.state.suspension ? 0 : pair.isNormal ? (pair.slots.isIdle ? 3 : 2) : 1)
+  const used = pairs
+    .all()
+    .toSorted(
+      (a, b) =>
+        rankOf(a) - rankOf(b) || Number(b.provider.isNamed) - Number(a.provider.isNamed) || a.key.localeCompare(b.key),
+    )
+  const names = new Set(used.map(({ provider }) => provider.name))
+  const unused = pairs.registry.policies().filter(({ name }) => !names.has(name))
+  return {
+    used: used.length,
+    total: used.length + unused.length,
+    views: (from: number, to: number): ProviderView[] =>
+      [...used, ...unused]
+        .slice(from, to)
+        .map((entry) => (entry instanceof Pair ? toPairView(entry, at) : toPolicyView(entry))),
+  }
+}
+
+function toPairView(pair: Pair, at: Instant): ProviderView {
+  const { provider, sourceIp, slots, traffic, ratePerMinute } = pair
+  const { factor, suspension } = pair.state
+  return {
+    ...toPolicyView(provider.policy),
+    provider: provider.name,
+    source: sourceIp === '' ? null : sourceIp,
+    is_listed: provider.isNamed,
+    rate_factor: factor,
+    rate_per_minute: ratePerMinute === 0 ? null : Math.round(ratePerMinute * 10) / 10,
+    suspension: suspension
+      ? {
+          rule: suspension.rule,
+          reason: suspension.reason,
+          since: isoTime(suspension.since),
+          until: isoTime(suspension.until),
+          failures: suspension.failures,
+        }
+      : null,
+    in_delivery: slots.inFlight,
+    waiting_lanes: slots.waiting.all().length,
+    last_hour: traffic.sum(hours(1), at.now),
+    last_day: traffic.sum(days(1), at.now),
+  }
+}
+
+const toPolicyView = (policy: ProviderPolicy): ProviderView => ({
+  provider: policy.name,
+  source: null,
+  is_listed: true,
+  limits: {
+    connections: policy.connections,
+    messages_per_connection: policy.messagesPerConnection,
+    connection_age_seconds: policy.connectionAgeMs / seconds(1),
+    idle_seconds: policy.idleMs / seconds(1),
+    per_second: policy.perSecond,
+    per_minute: policy.perMinute,
+    tls: policy.tls,
+    route: policy.route,
+    figures_from: policy.source,
+  },
+  rate_factor: 1,
+  rate_per_minute: policy.perMinute || policy.perSecond * 60 || null,
+  suspension: null,
+  in_delivery: 0,
+  waiting_lanes: 0,
+  last_hour: NO_TRAFFIC,
+  last_day: NO_TRAFFIC,
+})
+
+/**
+ * Lifts the suspensions and lowered rates of a provider, from all our addresses. Returns how many there were. Throws 404
+ * for a provider to which nothing was sent.
+ */
+export async function resumeProvider(
+  app: App,
+  delivery: RunningDelivery | undefined,
+  actor: AuditActor,
+  name: string,
+): Promise<number> {
+  const pairs = openPairs(app, delivery)
+  if (!pairs.all().some(({ provider }) => provider.name === name))
+    throw notFound(
+      'provider_not_found',
+      `Nothing was sent to a provider with the name ${name}; list the providers for their names.`,
+    )
+  await app.commit.writeFromReserve((tx) =>
+    audit(app, tx, actor, { action: 'operator.provider_resumed', resourceType: 'provider', resourceId: name }),
+  )
+  const resumed = pairs.resume(name)
+  await pairs.flush()
+  return resumed
+}

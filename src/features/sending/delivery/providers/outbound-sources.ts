@@ -1,0 +1,38 @@
+/**
+ * @module Chooses the outgoing address of an attempt among those of `TASSIS_OUTBOUND_IPS`: in turn, those that may send
+ * soonest first. Never dials.
+ */
+import { isIPv6 } from 'node:net'
+import type { OutboundSource, Route } from '../protocol.ts'
+
+export class OutboundSources {
+  readonly #all: readonly OutboundSource[]
+  #next = 0
+
+  constructor(sources: readonly OutboundSource[]) {
+    this.#all = sources
+  }
+
+  /** The sources for the first address of a route; empty when the system chooses. */
+  usableFor({ hosts, fromOutboundIps }: Route): readonly OutboundSource[] {
+    if (!fromOutboundIps) return []
+    const isV6 = isIPv6(hosts[0]?.addresses[0] ?? '')
+    return this.#all.filter(({ ip }) => isIPv6(ip) === isV6)
+  }
+
+  /**
+   * The next of these sources, in turn, of those that may send soonest.
+   * @param msUntilAllowed when a source may send; infinite if that is not known
+   */
+  choose(
+    usable: readonly OutboundSource[],
+    msUntilAllowed: (source: OutboundSource) => number,
+  ): OutboundSource | undefined {
+    const start = this.#next++
+    const inTurn = usable.map((_, index) => usable[(start + index) % usable.length] as OutboundSource)
+    return inTurn.reduce<OutboundSource | undefined>(
+      (best, source) => (best && msUntilAllowed(best) <= msUntilAllowed(source) ? best : source),
+      undefined,
+    )
+  }
+}

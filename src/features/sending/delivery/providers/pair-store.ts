@@ -1,0 +1,118 @@
+/** @module Stores what a restart must not lose of a pair: its suspension and its lowered rate. One row per such pair. */
+import type { App } from '#features/core/app/app.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { Pair, PairState } from './pair.ts'
+
+export interface StoredPair extends PairState {
+  readonly provider: string
+  readonly source: string
+}
+
+interface PairRow {
+  readonly provider: string
+  readonly source: string
+  readonly factor: number
+  readonly learnedPerMinute: number | null
+  readonly rule: string | null
+  readonly reason: string | null
+  readonly since: number | null
+  readonly until: number | null
+  readonly durationMs: number
+  readonly failures: number
+}
+
+const sql = prepareStatements((db) => ({
+  all: db.prepare<PairRow, []>(
+    `SELECT provider, source, factor, learned_per_minute AS learnedPerMinute, rule, reason, suspended_at AS since, suspended_until AS until,
+     duration_ms AS durationMs, failures FROM provider_pairs`,
+  ),
+  save: db.prepare(
+    `INSERT OR REPLACE INTO provider_pairs
+     (provider, source, factor, learned_per_minute, rule, reason, suspended_at, suspended_until, duration_ms, failures)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  remove: db.prepare('DELETE FROM provider_pairs WHERE provider = ? AND source = ?'),
+}))
+
+/** Writes changes one after the other; several changes of a pair in the meantime become one. */
+export class PairStore {
+  readonly #app: Pick<App, 'commit' | 'db' | 'log'>
+  /** By key. */
+  readonly #changed = new Map<string, StoredPair | { readonly provider: string; readonly source: string }>()
+  #writing: Promise<void> | undefined
+
+  constructor(app: Pick<App, 'commit' | 'db' | 'log'>) {
+    this.#app = app
+  }
+
+  read(): StoredPair[] {
+    return sql(this.#app.db)
+      .all.all()
+      .map(({ provider, source, factor, learnedPerMinute, rule, reason, since, until, durationMs, failures }) => ({
+        provider,
+        source,
+        factor,
+        learnedPerMinute: learnedPerMinute ?? undefined,
+        suspension:
+          until === null
+            ? undefined
+            : { rule: rule ?? '', reason: reason ?? '', since: since ?? until, until, durationMs, failures },
+      }))
+  }
+
+  save(pair: Pair): void {
+    if (pair.isNormal) this.remove(pair)
+    else this.#add(pair.key, { provider: pair.provider.name, source: pair.sourceIp, ...pair.state })
+  }
+
+  remove(pair: Pair): void {
+    this.#add(pair.key, { provider: pair.provider.name, source: pair.sourceIp })
+  }
+
+  #add(key: string, change: StoredPair | { readonly provider: string; readonly source: string }): void {
+    this.#changed.set(key, change)
+    void this.flush()
+  }
+
+  /** Resolves when every change is stored or was refused; a refused one is stored with the next change of its pair. */
+  flush(): Promise<void> {
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = undefined
+    })
+    return this.#writing
+  }
+
+  async #write(): Promise<void> {
+    while (this.#changed.size > 0) {
+      const changes = [...this.#changed.values()]
+      this.#changed.clear()
+      try {
+        await this.#app.commit.writeFromReserve((tx) => {
+          const statements = sql(tx.db)
+          for (const change of changes) {
+            const { provider, source } = change
+            if (!('factor' in change)) {
+              statements.remove.run(provider, source)
+              continue
+            }
+            const { factor, learnedPerMinute, suspension: s } = change
+            statements.save.run(
+              provider,
+              source,
+              factor,
+              learnedPerMinute ?? null,
+              s?.rule ?? null,
+              s?.reason ?? null,
+              s?.since ?? null,
+              s?.until ?? null,
+              s?.durationMs ?? 0,
+              s?.failures ?? 0,
+            )
+          }
+        })
+      } catch (error) {
+        this.#app.log.error({ err: error }, 'state of a provider not stored')
+      }
+    }
+  }
+}

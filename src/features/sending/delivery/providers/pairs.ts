@@ -1,0 +1,159 @@
+/**
+ * @module All pairs of provider and outgoing address: creates, wakes, stores and evicts them. The rules of one pair are
+ * in `pair`. Never claims.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Clock, Timer } from '#platform/clock.ts'
+import { wakeAt } from '#platform/queue/due-loop.ts'
+import { hours } from '#platform/units.ts'
+import { type Instant, keyOfPair, Pair } from './pair.ts'
+import { PairStore } from './pair-store.ts'
+import { type Provider, ProviderRegistry } from './registry.ts'
+
+export interface PairsOptions {
+  readonly app: Pick<App, 'clock' | 'config' | 'commit' | 'db' | 'log'>
+  /** The account that a lane's slots are counted for. */
+  readonly ownerOf: (lane: string) => number
+  /** Called when a message may begin over a pair. */
+  readonly onAllowed: (pair: Pair) => void
+  /** Called when the connections that a pair may open have changed. */
+  readonly onChanged: (pair: Pair) => void
+}
+
+/** A site with its own mail server is one pair, and domains of tenants decide how many sites there are. */
+const MAX_PAIRS = 10_000
+/** How long a pair without an entry is remembered after its last attempt. */
+const RETENTION_MS = hours(1)
+/** How long a lowered rate without traffic is remembered. */
+const STATE_RETENTION_MS = hours(24)
+
+export class Pairs {
+  readonly registry: ProviderRegistry
+  readonly #options: PairsOptions
+  readonly #clock: Clock
+  readonly #store: PairStore
+  readonly #pairs = new Map<string, Pair>()
+  readonly #timers = new Map<Pair, Timer>()
+  #nextSweepAtMs = 0
+  #isStopped = false
+
+  constructor(options: PairsOptions) {
+    this.#options = options
+    this.#clock = options.app.clock
+    this.registry = new ProviderRegistry(options.app.config)
+    this.#store = new PairStore(options.app)
+    for (const { provider, source, ...state } of this.#store.read())
+      this.get(this.registry.byName(provider), source).restore(state, this.instant())
+  }
+
+  instant(): Instant {
+    return { now: this.#clock.now(), monotonicMs: this.#clock.monotonicMs() }
+  }
+
+  /** The pair, created on first use. */
+  get(provider: Provider, sourceIp: string): Pair {
+    const key = keyOfPair(provider.name, sourceIp)
+    let pair = this.#pairs.get(key)
+    if (!pair) {
+      this.#sweep()
+      pair = new Pair(provider, sourceIp, this.#options.ownerOf, this.instant())
+      this.#pairs.set(key, pair)
+    }
+    return pair
+  }
+
+  all(): Pair[] {
+    return [...this.#pairs.values()]
+  }
+
+  /** Calls `onAllowed` once a message may begin over the pair. While a probe is in flight, its outcome does that. */
+  wakeWhenAllowed(pair: Pair): void {
+    if (this.#timers.has(pair) || this.#isStopped) return
+    const waitMs = pair.msUntilAllowed(this.instant())
+    if (waitMs === undefined) return
+    const timer = wakeAt(this.#clock, this.#clock.now() + waitMs, () => {
+      this.#timers.delete(pair)
+      if (pair.allowance(this.instant()) > 0) this.#options.onAllowed(pair)
+      else this.wakeWhenAllowed(pair)
+    })
+    this.#timers.set(pair, timer)
+  }
+
+  /** Records how an attempt ended, for the lanes that wait. */
+  onOutcome(pair: Pair, hasChanged: boolean): void {
+    if (hasChanged) this.onStateChanged(pair)
+    else if (!pair.isNormal && !pair.slots.waiting.isEmpty) this.#options.onAllowed(pair)
+  }
+
+  /** Stores a changed state, and applies it to connections and waiting lanes. */
+  onStateChanged(pair: Pair): void {
+    const { suspension, factor } = pair.state
+    this.#options.app.log.info(
+      {
+        provider: pair.provider.name,
+        source: pair.sourceIp || undefined,
+        factor,
+        rule: suspension?.rule,
+        reason: suspension?.reason,
+        until: suspension && new Date(suspension.until).toISOString(),
+      },
+      suspension ? 'provider suspended' : factor < 1 ? 'provider slowed down' : 'provider back to its limits',
+    )
+    this.#store.save(pair)
+    this.#timers.get(pair)?.cancel()
+    this.#timers.delete(pair)
+    this.#options.onChanged(pair)
+    if (pair.allowance(this.instant()) > 0) this.#options.onAllowed(pair)
+    else if (!pair.slots.waiting.isEmpty) this.wakeWhenAllowed(pair)
+  }
+
+  /** Lifts the suspensions and lowered rates of a provider. Returns how many pairs changed. */
+  resume(providerName: string): number {
+    const found = this.all().filter((pair) => pair.provider.name === providerName && !pair.isNormal)
+    for (const pair of found) {
+      pair.reset(this.instant())
+      this.onStateChanged(pair)
+    }
+    return found.length
+  }
+
+  /** The pairs of one of our addresses. */
+  pairsOfSource(sourceIp: string): Pair[] {
+    return this.all().filter((pair) => pair.sourceIp === sourceIp)
+  }
+
+  /** Resolves when every change is stored or given up. */
+  flush(): Promise<void> {
+    return this.#store.flush()
+  }
+
+  /** Cancels the timers, and resolves when every change is stored or given up. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    for (const timer of this.#timers.values()) timer.cancel()
+    this.#timers.clear()
+    await this.#store.flush()
+  }
+
+  /** Evicts unused pairs, at most once an hour, or when there are too many. */
+  #sweep(): void {
+    const at = this.instant()
+    if (at.monotonicMs < this.#nextSweepAtMs && this.#pairs.size < MAX_PAIRS) return
+    this.#nextSweepAtMs = at.monotonicMs + RETENTION_MS
+    for (const [key, pair] of this.#pairs) {
+      const isOver = (pair.state.suspension?.until ?? 0) + STATE_RETENTION_MS <= at.now
+      if (!pair.slots.isIdle || !pair.traffic.isQuiet(pair.isNormal ? RETENTION_MS : STATE_RETENTION_MS, at.now))
+        continue
+      if (pair.isNormal ? pair.provider.isNamed : !isOver) continue
+      if (!pair.isNormal) this.#store.remove(pair)
+      this.#pairs.delete(key)
+    }
+    // With too many in spite of that, those that were created first are the least likely to be needed.
+    for (const [key, pair] of this.#pairs) {
+      if (this.#pairs.size < MAX_PAIRS) break
+      if (!pair.slots.isIdle || pair.provider.isNamed) continue
+      if (!pair.isNormal) this.#store.remove(pair)
+      this.#pairs.delete(key)
+    }
+  }
+}

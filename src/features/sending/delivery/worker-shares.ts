@@ -1,0 +1,96 @@
+/**
+ * @module Divides the connections of each limit, such as those to a site, among the Workers, and chooses the Worker of
+ * each attempt. Posts nothing.
+ */
+import { minutes } from '#platform/units.ts'
+import { computeBulkLimit } from './bulk-limit.ts'
+import type { ConnectionLimits } from './protocol.ts'
+
+/** Limits of connections over all Workers. */
+export type TotalLimits = Omit<ConnectionLimits, 'bulkConnections'>
+
+/** How long a session is used at most: servers end long sessions themselves, and load balancers move hosts. */
+export const MAX_SESSION_AGE_MS = minutes(5)
+
+interface SharedKey {
+  limits: TotalLimits
+  /** Attempts in flight, by Worker. */
+  readonly attempts: number[]
+  inFlight: number
+}
+
+export class WorkerShares {
+  readonly #count: number
+  /** Keys with attempts in flight. */
+  readonly #keys = new Map<string, SharedKey>()
+
+  /** @param count number of Workers */
+  constructor(count: number) {
+    this.#count = count
+  }
+
+  /** Whether attempts with this key are in flight. */
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
+  /** Stores the limits of a key. Returns the new limits of each Worker that has attempts, if they changed. */
+  update(limits: TotalLimits): [worker: number, limits: ConnectionLimits][] {
+    const shared = this.#keys.get(limits.key)
+    if (!shared) {
+      this.#keys.set(limits.key, { limits, attempts: Array.from({ length: this.#count }, () => 0), inFlight: 0 })
+      return []
+    }
+    const hasChanged = JSON.stringify(shared.limits) !== JSON.stringify(limits)
+    shared.limits = limits
+    if (!hasChanged) return []
+    return [...shared.attempts.entries()].map(([worker]) => [worker, this.limitsOf(worker, limits)])
+  }
+
+  /** Chooses the Worker with the fewest attempts for its share of the connections, and counts the attempt there. */
+  assign(key: string, isBulk: boolean): number {
+    const shared = this.#keys.get(key)
+    if (!shared) throw new Error(`the limits of ${key} are unknown`)
+    const home = this.#homeOf(key)
+    let chosen = home
+    let least = Number.POSITIVE_INFINITY
+    for (let rank = 0; rank < this.#count; rank++) {
+      const worker = (home + rank) % this.#count
+      const { connections, bulkConnections } = this.limitsOf(worker, shared.limits)
+      const load = ((shared.attempts[worker] ?? 0) + 1) / (isBulk ? bulkConnections : connections)
+      if (load >= least) continue
+      chosen = worker
+      least = load
+    }
+    shared.attempts[chosen] = (shared.attempts[chosen] ?? 0) + 1
+    shared.inFlight++
+    return chosen
+  }
+
+  /** Ends an attempt that `assign` counted. */
+  leave(key: string, worker: number): void {
+    const shared = this.#keys.get(key)
+    if (!shared) return
+    shared.attempts[worker] = (shared.attempts[worker] ?? 0) - 1
+    if (--shared.inFlight === 0) this.#keys.delete(key)
+  }
+
+  /** A Worker's part of limits; the parts of all Workers add up to them. */
+  limitsOf(worker: number, limits: TotalLimits): ConnectionLimits {
+    const rank = (worker - this.#homeOf(limits.key) + this.#count) % this.#count
+    return {
+      ...limits,
+      connections: this.#shareOf(rank, limits.connections),
+      bulkConnections: this.#shareOf(rank, computeBulkLimit(limits.connections)),
+    }
+  }
+
+  #shareOf(rank: number, total: number): number {
+    return Math.floor(total / this.#count) + (rank < total % this.#count ? 1 : 0)
+  }
+
+  /** The Worker of a key's first connections. It differs by key, so that small limits load all Workers alike. */
+  #homeOf(key: string): number {
+    return Number(Bun.hash(key) % BigInt(this.#count))
+  }
+}

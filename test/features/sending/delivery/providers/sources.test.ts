@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'bun:test'
+import { OutboundSources } from '#features/sending/delivery/providers/outbound-sources.ts'
+import { listOutboundIps, parseOutboundSource } from '#platform/outbound-source.ts'
+import { minutes } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const ZONE = {
+  'receiver.test': { MX: [{ preference: 1, exchange: 'mx.receiver.test' }] },
+  'mx.receiver.test': { A: ['127.0.0.1'] },
+}
+
+test('an outgoing address may have a name of its own', () => {
+  expect(parseOutboundSource('192.0.2.1')).toEqual({ ip: '192.0.2.1', ehloName: undefined })
+  expect(parseOutboundSource('2001:db8::1 = mail6.example.com')).toEqual({
+    ip: '2001:db8::1',
+    ehloName: 'mail6.example.com',
+  })
+  expect(['192.0.2', '192.0.2.1=', '192.0.2.1=a b', '192.0.2.1=a=b', '=a.test'].map(parseOutboundSource)).toEqual(
+    Array.from({ length: 5 }, () => undefined),
+  )
+  expect(listOutboundIps(['192.0.2.1=a.test', '192.0.2.2'])).toEqual(['192.0.2.1', '192.0.2.2'])
+})
+
+describe('the choice of an outgoing address', () => {
+  const source = (ip: string) => ({ ip, ehloName: 'a.test' })
+  const sources = new OutboundSources([source('127.0.0.1'), source('127.0.0.2'), source('::1')])
+  const routeTo = (address: string) => ({
+    site: 'x',
+    hosts: [{ host: 'x', addresses: [address] }],
+    port: 25,
+    fromOutboundIps: true,
+    tls: 'never' as const,
+  })
+  const v4 = sources.usableFor(routeTo('192.0.2.1'))
+
+  test('is among those of the family of the first address of the route', () => {
+    expect(v4.map(({ ip }) => ip)).toEqual(['127.0.0.1', '127.0.0.2'])
+    expect(sources.usableFor(routeTo('2001:db8::1')).map(({ ip }) => ip)).toEqual(['::1'])
+    expect(sources.usableFor({ ...routeTo('192.0.2.1'), fromOutboundIps: false })).toEqual([])
+  })
+
+  test('takes turns, and passes over those that may not send now', () => {
+    const now = () => 0
+    const chosen = [1, 2, 3, 4].map(() => sources.choose(v4, now)?.ip)
+    expect(new Set(chosen).size).toBe(2)
+    expect(chosen[0]).toBe(chosen[2] as string)
+    const isBlocked = ({ ip }: { ip: string }) => (ip === '127.0.0.2' ? minutes(5) : 0)
+    expect([1, 2, 3].map(() => sources.choose(v4, isBlocked)?.ip)).toEqual(Array(3).fill('127.0.0.1'))
+    const bothBlocked = ({ ip }: { ip: string }) => (ip === '127.0.0.2' ? minutes(5) : minutes(9))
+    expect([1, 2].map(() => sources.choose(v4, bothBlocked)?.ip)).toEqual(Array(2).fill('127.0.0.2'))
+    expect(sources.choose([], now)).toBeUndefined()
+  })
+})
+
+test('mail leaves from all addresses, each with its name; a greylisted retry leaves from the same one', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  let isGreylisting = true
+  await using server = await startScriptedSmtp({
+    rcpt: () => (isGreylisting ? '450 4.2.0 Greylisted, come back later' : '250 2.1.5 ok'),
+  })
+  await using flow = await startMailFlow({
+    zone: ZONE,
+    smtpPort: server.port,
+    clock,
+    settings: { TASSIS_OUTBOUND_IPS: '127.0.0.2=two.mail.test, 127.0.0.3' },
+  })
+  const sent = []
+  for (let n = 0; n < 8; n++) {
+    const one = await flow.send({ to: `r${n}@receiver.test` })
+    expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'queued', attempts: 1 }])
+    sent.push(one)
+  }
+  const readIps = () =>
+    flow.app.db.query<{ id: number; ip: string }, []>('SELECT id, sending_ip AS ip FROM recipients ORDER BY id').all()
+  const first = readIps()
+  expect(new Set(first.map(({ ip }) => ip))).toEqual(new Set(['127.0.0.2', '127.0.0.3']))
+  const ehloOf = new Map(
+    server.sessions.map(({ commands }) => [commands[0], commands.some((line) => line.includes('r0@'))]),
+  )
+  expect([...ehloOf.keys()].sort()).toEqual(['EHLO mail.tassis.test', 'EHLO two.mail.test'])
+  isGreylisting = false
+  await eventually(() => {
+    if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(1))
+    return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
+  })
+  expect(readIps()).toEqual(first)
+  expectBalanced(flow.service)
+})
+
+test('a suspension is that of one address: mail leaves from the other meanwhile, also mail last sent from the first', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  await using server = await startScriptedSmtp({
+    mail: (_, session) => (session.commands[0] === 'EHLO two.mail.test' ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
+  })
+  await using flow = await startMailFlow({
+    zone: ZONE,
+    smtpPort: server.port,
+    clock,
+    settings: { TASSIS_OUTBOUND_IPS: '127.0.0.2=two.mail.test, 127.0.0.3=three.mail.test' },
+  })
+  for (let n = 0; n < 20; n++) await flow.send({ to: `r${n}@receiver.test` })
+  await eventually(() => {
+    if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(1))
+    return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
+  })
+  expect(flow.app.db.query('SELECT DISTINCT status, sending_ip AS ip FROM recipients').all()).toEqual([
+    { status: 3, ip: '127.0.0.3' },
+  ])
+  expect(
+    flow.app.db
+      .query<{ source: string }, []>('SELECT source FROM provider_pairs WHERE suspended_until IS NOT NULL')
+      .all(),
+  ).toEqual([{ source: '127.0.0.2' }])
+  expectBalanced(flow.service)
+})

@@ -1,0 +1,259 @@
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+/** Two sites of one provider. */
+const ZONE = {
+  'one.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
+  'two.test': { MX: [{ preference: 1, exchange: 'mx2.big.test' }] },
+  'mx1.big.test': { A: ['127.0.0.1'] },
+  'mx2.big.test': { A: ['127.0.0.1'] },
+}
+
+interface ProviderFlow extends AsyncDisposable {
+  readonly flow: MailFlow
+  readonly clock: ManualClock
+  /** Moves the clock in steps of a second, once nothing is in delivery. */
+  pass(ms: number): Promise<void>
+}
+
+/** A service with a provider "big" of these limits. */
+async function startProviderFlow(
+  limits: string,
+  options: MailFlowOptions & { clock?: ManualClock },
+): Promise<ProviderFlow> {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-pairs-'))
+  const file = join(folder, 'providers.toml')
+  writeFileSync(file, `[big]\nmx = ["big.test"]\n${limits}\n`)
+  const clock = options.clock ?? new ManualClock(START)
+  const settings = { TASSIS_PROVIDERS_FILE: file, ...options.settings }
+  const flow = await startMailFlow({ zone: ZONE, ...options, clock, settings })
+  return {
+    flow,
+    clock,
+    async pass(ms) {
+      for (let passed = 0; passed < ms; passed += seconds(1)) {
+        await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+        clock.advance(Math.min(seconds(1), ms - passed))
+        await settleDown(flow)
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await flow[Symbol.asyncDispose]()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Waits until every lane has had its turn. */
+async function settleDown(flow: MailFlow): Promise<void> {
+  for (let tick = 0; tick < 5; tick++) {
+    await flow.app.commit.barrier()
+    await Bun.sleep(1)
+  }
+}
+
+/** Accepts emails with one recipient each. */
+const sendMany = (flow: MailFlow, count: number, domain = 'one.test') =>
+  Promise.all(Array.from({ length: count }, (_, n) => flow.send({ to: `r${n}@${domain}` })))
+
+const count = (flow: MailFlow, query: string): number =>
+  flow.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${query}`).get()?.n ?? 0
+const countOpen = (flow: MailFlow): number => count(flow, 'recipients WHERE next_at IS NOT NULL')
+const countDeferred = (flow: MailFlow): number =>
+  count(flow, "events WHERE type = (SELECT type FROM events WHERE data LIKE '%next_retry_at%' LIMIT 1)")
+const reasonOf = (flow: MailFlow): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
+
+test('a provider that says it limits our rate gets few messages, then one probe at a time, and all once it allows', async () => {
+  let isBusy = true
+  let attempts = 0
+  await using server = await startScriptedSmtp({
+    mail: () => {
+      attempts++
+      return isBusy
+        ? '451 4.7.650 The mail server has been temporarily rate limited due to IP reputation'
+        : '250 2.1.0 ok'
+    },
+  })
+  await using provider = await startProviderFlow('connections = 5\nper_minute = 600', { smtpPort: server.port })
+  const { flow, pass } = provider
+  await sendMany(flow, 300)
+  await eventually(() => attempts > 0)
+  await pass(minutes(1))
+  // 3,000 such messages were all tried within 10 s before.
+  expect(attempts).toBeLessThanOrEqual(30)
+  const early = attempts
+  await pass(minutes(4))
+  expect(attempts - early).toBeLessThanOrEqual(30)
+  isBusy = false
+  for (let minute = 0; minute < 120 && countOpen(flow) > 0; minute++) await pass(minutes(1))
+  expect(countOpen(flow)).toBe(0)
+  expect(count(flow, 'recipients WHERE status = 3')).toBe(300)
+  expectBalanced(flow.service)
+}, 120_000)
+
+test('a 421 about our address suspends the provider at all its sites: few connections, one probe, then everything', async () => {
+  let isBlocked = true
+  await using server = await startScriptedSmtp({
+    mail: () => (isBlocked ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
+  })
+  await using provider = await startProviderFlow('connections = 5', { smtpPort: server.port })
+  const { flow, clock, pass } = provider
+  await Promise.all([sendMany(flow, 100, 'one.test'), sendMany(flow, 100, 'two.test')])
+  await eventually(() => reasonOf(flow).includes('big is suspended until'))
+  await pass(seconds(25))
+  const before = server.sessions.length
+  expect(before).toBeLessThanOrEqual(8)
+  // The suspension of 30 s ends: one probe, then the next after a minute.
+  await pass(seconds(30))
+  expect(server.sessions.length - before).toBe(1)
+  await pass(seconds(50))
+  expect(server.sessions.length - before).toBe(2)
+  isBlocked = false
+  for (let minute = 0; minute < 60 && countOpen(flow) > 0; minute++) await pass(minutes(1))
+  expect(count(flow, 'recipients WHERE status = 3')).toBe(200)
+  expect(clock.now() - START).toBeLessThan(hours(1))
+  expectBalanced(flow.service)
+}, 120_000)
+
+test('no second and no minute sees more messages than the policy of the provider, over all its sites', async () => {
+  const clock = new ManualClock(START)
+  const seen: number[] = []
+  await using server = await startScriptedSmtp({
+    mail: () => {
+      seen.push(clock.now())
+      return '250 2.1.0 ok'
+    },
+  })
+  await using provider = await startProviderFlow('per_second = 4\nper_minute = 60', { smtpPort: server.port, clock })
+  const { flow, pass } = provider
+  await Promise.all([sendMany(flow, 60, 'one.test'), sendMany(flow, 60, 'two.test')])
+  for (let second = 0; second < 200 && countOpen(flow) > 0; second++) await pass(seconds(1))
+  expect(count(flow, 'recipients WHERE status = 3')).toBe(120)
+  const most = (windowMs: number) =>
+    Math.max(...seen.map((from) => seen.filter((at) => at >= from && at < from + windowMs).length))
+  expect(most(seconds(1))).toBeLessThanOrEqual(4)
+  expect(most(minutes(1))).toBeLessThanOrEqual(60)
+  // And it is used: 120 messages take little more than two minutes.
+  expect(clock.now() - START).toBeLessThan(seconds(150))
+}, 120_000)
+
+test('waiting mail costs one event per recipient and day, and no write per wait', async () => {
+  await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
+  await using provider = await startProviderFlow('connections = 2', { smtpPort: server.port })
+  const { flow, clock } = provider
+  const { app } = flow
+  const recipients = 1000
+  await sendMany(flow, recipients)
+  await eventually(() => reasonOf(flow).includes('is suspended until'))
+  const notes = () => count(flow, 'recipients WHERE wait_noted_at IS NOT NULL')
+  const passMinutes = async (minutesCount: number) => {
+    for (let minute = 0; minute < minutesCount; minute++) {
+      await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+      clock.advance(minutes(1))
+      await settleDown(flow)
+    }
+  }
+  await passMinutes(2)
+  await eventually(() => notes() > recipients - 20)
+  const events = countDeferred(flow)
+  expect(events).toBeLessThanOrEqual(recipients + 30)
+  const rows = () =>
+    app.db
+      .query<{ id: number }, []>(
+        'SELECT id, next_at, last_error, wait_noted_at FROM recipients WHERE attempts = 0 ORDER BY id',
+      )
+      .all()
+  const before = rows()
+  await passMinutes(120)
+  const waiting = new Set(rows().map(({ id }) => id))
+  expect(waiting.size).toBeGreaterThan(recipients - 30)
+  expect(rows()).toEqual(before.filter(({ id }) => waiting.has(id)))
+  // Only the probes: they become rarer, up to one an hour.
+  expect(countDeferred(flow) - events).toBeLessThanOrEqual(40)
+  expect(count(flow, 'recipients WHERE attempts > 0')).toBeLessThanOrEqual(30)
+  clock.advance(days(1))
+  await passMinutes(3)
+  await eventually(() => countDeferred(flow) >= events + recipients - 60)
+  expect(countDeferred(flow)).toBeLessThanOrEqual(2 * recipients + 100)
+  expectBalanced(flow.service)
+}, 180_000)
+
+test('a restart keeps a suspension with its rule, and its probe', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-pairs-data-'))
+  const clock = new ManualClock(START)
+  await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
+  const row = () => ({ provider: 'big', source: '', failures: 1, suspended_until: START + seconds(30) })
+  {
+    await using provider = await startProviderFlow('', { smtpPort: server.port, clock, dataDir })
+    await sendMany(provider.flow, 20)
+    await eventually(() => reasonOf(provider.flow).includes('is suspended until'))
+    await eventually(() => provider.flow.app.db.query('SELECT 1 FROM provider_pairs').get() !== null)
+    expect(
+      provider.flow.app.db.query('SELECT provider, source, failures, suspended_until FROM provider_pairs').all(),
+    ).toEqual([row()])
+  }
+  const sessions = server.sessions.length
+  {
+    await using dns = await startDnsServer(ZONE)
+    const folder = mkdtempSync(join(tmpdir(), 'tassis-pairs-'))
+    writeFileSync(join(folder, 'p.toml'), '[big]\nmx = ["big.test"]\n')
+    await using service = await createTestApp({
+      delivers: true,
+      dataDir,
+      clock,
+      settings: {
+        TASSIS_DNS_SERVERS: dns.address,
+        TASSIS_SMTP_PORT: String(server.port),
+        TASSIS_PROVIDERS_FILE: join(folder, 'p.toml'),
+      },
+    })
+    const reason = () => service.delivery?.scheduler.states()[0]?.reason ?? ''
+    clock.advance(seconds(20))
+    await eventually(() => reason().includes('big is suspended until'))
+    expect(server.sessions.length).toBe(sessions)
+    clock.advance(seconds(11))
+    await eventually(() => server.sessions.length === sessions + 1)
+    await eventually(() => service.app.db.query('SELECT 1 FROM provider_pairs WHERE failures = 2').get() !== null)
+    rmSync(folder, { recursive: true, force: true })
+  }
+  rmSync(dataDir, { recursive: true, force: true })
+}, 60_000)
+
+test("at a provider with a limited rate another account's single message is next, not after all others", async () => {
+  const clock = new ManualClock(START)
+  const order: string[] = []
+  await using server = await startScriptedSmtp({
+    rcpt: (line) => {
+      order.push(line)
+      return '250 2.1.5 ok'
+    },
+  })
+  await using provider = await startProviderFlow('per_minute = 30', { smtpPort: server.port, clock })
+  const { flow, pass } = provider
+  await Promise.all([sendMany(flow, 200, 'one.test'), sendMany(flow, 200, 'two.test')])
+  await pass(seconds(20))
+  const other = await createTestAccount(flow.app)
+  await createDomain(flow.app, other, 'other.test')
+  flow.app.db.run('UPDATE domains SET verified_at = 1')
+  const before = order.length
+  const request = { from: 'eve@other.test', to: 'single@one.test', subject: 'x', text_body: 'x' }
+  await acceptEmail(flow.app, other, createDraft(flow.app, request, undefined))
+  for (let second = 0; second < 30 && !order.some((line) => line.includes('single@')); second++) await pass(seconds(1))
+  const place = order.findIndex((line) => line.includes('single@')) - before
+  expect(place).toBeGreaterThanOrEqual(0)
+  expect(place).toBeLessThanOrEqual(2)
+  expect(countOpen(flow)).toBeGreaterThan(300)
+}, 60_000)
