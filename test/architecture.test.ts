@@ -26,6 +26,7 @@ const AREAS = {
     'dead-letters',
     'broadcasts',
     'newsletters',
+    'simulator',
     'delivery',
   ],
   people: ['team', 'domain-notices', 'sub-accounts', 'billing'],

@@ -29,6 +29,7 @@ const broadcasts = await Bun.file(join(ROOT, 'docs/broadcasts.md')).text()
 const privacy = await Bun.file(join(ROOT, 'docs/privacy.md')).text()
 const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
+const simulator = await Bun.file(join(ROOT, 'docs/simulator.md')).text()
 const gettingStarted = await Bun.file(join(ROOT, 'docs/getting-started.md')).text()
 
 const EXAMPLE = /^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms
@@ -370,6 +371,14 @@ describe('every curl command works on a fresh service:', () => {
       'GET /v1/analytics/overview: 200',
       'GET /v1/gdpr/export: 200',
     ])
+  })
+
+  test('in docs/simulator.md', async () => {
+    await using service = await startFresh()
+    const answers: Answer[] = []
+    for (const command of curlCommands(simulator).map((line) => line.replaceAll('http://127.0.0.1:8080', service.url)))
+      answers.push(await ask(argumentsOf(command, { KEY: service.key })))
+    expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual(['POST /v1/emails: 202'])
   })
 
   test('in docs/suppressions-and-tracking.md', async () => {

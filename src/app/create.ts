@@ -31,6 +31,7 @@ import { type CaptureStore, openCaptureStore } from '#features/sending/capture/s
 import { DeliveryScheduler } from '#features/sending/delivery/scheduler.ts'
 import { findEmailOfRecipient } from '#features/sending/emails/read.ts'
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
+import { startSimulator } from '#features/sending/simulator/server.ts'
 import { requireSystemSender } from '#features/sending/system-mail/send.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
@@ -335,7 +336,7 @@ function composeApp(
   }
 }
 
-/** Delivery, with the capture server for sandbox mail and delivery mode `capture`. */
+/** Delivery, with the capture server for sandbox mail and delivery mode `capture`, and the simulator. */
 export interface RunningDelivery {
   readonly scheduler: DeliveryScheduler
   stop(): Promise<void>
@@ -350,20 +351,25 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
     maxMessageBytes: app.config.maxBodyBytes * 2,
     log: app.log,
   })
-  app.ownPorts.add(capture.port)
-  const scheduler = new DeliveryScheduler(app, { host: capture.host, port: capture.port })
+  const simulator = await startSimulator(app).catch(async (error: unknown) => {
+    await capture.close()
+    throw error
+  })
+  const ports = [capture.port, simulator.port]
+  for (const port of ports) app.ownPorts.add(port)
+  const scheduler = new DeliveryScheduler(app, { capture, simulator })
   try {
     await scheduler.start()
   } catch (error) {
-    app.ownPorts.delete(capture.port)
-    await Promise.all([scheduler.stop(), capture.close()])
+    for (const port of ports) app.ownPorts.delete(port)
+    await Promise.all([scheduler.stop(), capture.close(), simulator.close()])
     throw error
   }
   return {
     scheduler,
     async stop() {
       await scheduler.stop()
-      await capture.close()
+      await Promise.all([capture.close(), simulator.close()])
     },
   }
 }

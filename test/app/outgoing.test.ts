@@ -177,9 +177,9 @@ describe('outgoing requests of the service', () => {
     expect(await refused(`https://192.0.2.1:${port}/`)).toBe(false)
   })
 
-  test('the port of the capture server counts as its own', async () => {
+  test('the ports of the capture server and of the simulator count as its own', async () => {
     await using service = await createTestApp({ delivers: true })
-    expect([...service.app.ownPorts]).toHaveLength(1)
+    expect([...service.app.ownPorts]).toHaveLength(2)
   })
 
   test('a closed fetch calls nothing', async () => {

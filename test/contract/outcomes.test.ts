@@ -68,6 +68,9 @@ beforeAll(async () => {
   dns = await startDnsServer({
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
+    // A receiver that blocks us gets no further mail for a time, so it is not that of the other tests.
+    'blocking.test': { MX: [{ preference: 10, exchange: 'mx.blocking.test' }] },
+    'mx.blocking.test': { A: ['127.0.0.1'] },
   })
   service = await createTestApi({
     delivers: true,
@@ -170,7 +173,13 @@ const cases: readonly [name: string, Case][] = [
   ],
   ['a rejection at RCPT as a hard bounce', bounced('unknown', UNKNOWN, 'invalid_recipient')],
   ['a rejection of the message as a soft bounce', bounced('spam', SPAM, 'spam_content', 'soft')],
-  ['a permanent rejection of our IP as a deferral', deferred('listed', LISTED, 'reputation', LISTED, session)],
+  [
+    'a permanent rejection of our IP as a deferral',
+    deferred('listed@blocking.test', LISTED, 'reputation', LISTED, {
+      ...session,
+      remote_mta: 'mx.blocking.test [127.0.0.1]',
+    }),
+  ],
   ['a permanent rejection by policy as a deferral', deferred('ruled', RULED, 'policy', RULED, session)],
   [
     'an address that needs SMTPUTF8 as a bounce with 5.6.7 when the receiver does not offer it',
@@ -216,7 +225,7 @@ const cases: readonly [name: string, Case][] = [
 // Proves: send-48, email-14, email-19, status-1, status-4, status-5, status-6, status-9, status-11, status-12
 // Proves: status-15, status-16, status-18, status-24, status-27, status-28, status-29, delivery-17
 test.each(cases)('an email shows %s', async (_, { to, from, email, recipient, events, deadLetter }) => {
-  const address = `${to}@receiver.test`
+  const address = to.includes('@') ? to : `${to}@receiver.test`
   const id = await send(address, from)
   const detail = await outcome(id)
   const sendingIp = detail['sending_ip']

@@ -8,13 +8,16 @@ import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { SendRequest } from '#features/sending/accept/model.ts'
 import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { systemClock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
 import { AppError, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { createCheck } from '#platform/http/validation.ts'
 import { parseUuid } from '#platform/ids.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
@@ -123,7 +126,7 @@ export function addSendCommand(program: Command): void {
       const interrupted = new AbortController()
       const interrupt = () => (interrupted.signal.aborted ? process.exit(1) : interrupted.abort())
       process.on('SIGINT', interrupt).on('SIGTERM', interrupt)
-      const isSent = await withData(config, (call) => sendAndFollow(call, options, interrupted.signal), {
+      const isSent = await withData(config, (call) => sendAndFollow(call, options, config, interrupted.signal), {
         canDeliver: options.follow,
       })
       if (!isSent) process.exitCode = 1
@@ -133,13 +136,20 @@ export function addSendCommand(program: Command): void {
 const POLL_INTERVAL_MS = 100
 
 /** Returns true when the message was sent, or accepted with --no-follow. */
-async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSignal): Promise<boolean> {
+async function sendAndFollow(
+  call: Call,
+  options: SendOptions,
+  config: Pick<Config, 'hostname'>,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { account } = options
   const sent = await call(send, { ...(account !== undefined && { account }), request: toRequest(options) })
   const printLine = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
+  const isSimulated = options.to.some((to) => domainOfMailbox(to).toLowerCase() === simulatorDomain(config))
+  const isCaptured = sent.sandbox && !isSimulated
   printLine(
     sent,
-    `Accepted as ${sent.id}.${sent.sandbox ? ` ${sent.sending_domain} was never verified, so the message is captured, not sent.` : ''}`,
+    `Accepted as ${sent.id}.${isCaptured ? ` ${sent.sending_domain} was never verified, so the message is captured, not sent.` : isSimulated ? ' It goes to the simulator.' : ''}`,
   )
   if (!options.follow) return true
   for (let afterSeq = 0; ; ) {
@@ -157,7 +167,9 @@ async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSign
     if (isFinal) {
       printLine(
         toSummary(sent.id, status, recipients, sandbox),
-        sandbox ? formatCaptured(sent.id, sent.sending_domain, status, recipients) : formatOutcome(status, recipients),
+        isCaptured
+          ? formatCaptured(sent.id, sent.sending_domain, status, recipients)
+          : formatOutcome(status, recipients),
       )
       return status === 'sent'
     }

@@ -81,9 +81,12 @@ export const toEventData = ({ raw_payload: data }: Pick<Event, 'raw_payload'>): 
 
 const toText = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
-/** Whether an accepted email was only captured: in the sandbox, or by a service that delivers nothing. */
+/**
+ * Whether an accepted email was only captured: in the sandbox, or by a service that delivers nothing. Mail to the
+ * simulator is sandbox mail, too, but is shown as what it simulates.
+ */
 export const isCaptured = ({ sandbox }: { readonly sandbox: boolean }, reply: string | null | undefined): boolean =>
-  sandbox || /\b2\.6\.0 Captured\b/.test(reply ?? '')
+  (sandbox && !/\b2\.0\.0 Simulated\b/.test(reply ?? '')) || /\b2\.6\.0 Captured\b/.test(reply ?? '')
 
 export function sentence(email: DescribedEmail, options: SentenceOptions = {}): string {
   const described = email.recipients.map((recipient) => describe(email, recipient))

@@ -48,7 +48,7 @@ const EVENT_FIELDS = {
   user_agent: OptionalNullable(Type.String(), { description: 'User agent of an open or click.' }),
   sandbox: Type.Optional(
     Type.Literal(true, {
-      description: 'Present when the email was only captured because its domain was never verified.',
+      description: 'Present when the email was only captured because its domain was never verified, or simulated.',
     }),
   ),
   // With a type of its own: responses keep fields that no schema lists.

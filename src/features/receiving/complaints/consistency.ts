@@ -37,8 +37,8 @@ export const complaintCounters = createCounterRule({
 export const complaintEvents = queryRule({
   rule: 'every complaint of a recipient has exactly one event',
   sql: `SELECT recipient, sum(told) AS told, sum(stored) AS stored FROM (
-      SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events
-        WHERE type = ${toEventCode('complained')} AND at >= ${COMMON_HORIZON}
+      SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events LEFT JOIN emails ON emails.id = email_id
+        WHERE type = ${toEventCode('complained')} AND at >= ${COMMON_HORIZON} AND coalesce(sandbox, 0) = 0
       UNION ALL SELECT recipient_id, 0, 1 FROM complaints
         WHERE recipient_id IS NOT NULL AND feedback_type <> '${NOT_SPAM}' AND created_at >= ${COMMON_HORIZON})
     GROUP BY recipient HAVING sum(told) <> sum(stored) OR sum(told) > 1`,

@@ -116,7 +116,8 @@ export const SendResponse = Type.Object({
   status: Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
   sandbox: Type.Boolean({
-    description: 'True if the From domain was never verified: the message is captured and not sent.',
+    description:
+      'True if the message is not sent: the From domain was never verified, so it is captured, or its recipients are at the simulator.',
   }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   scheduled_at: OptionalNullable(Timestamp(), 'When it will be sent, if later than now.'),

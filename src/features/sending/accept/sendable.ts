@@ -14,6 +14,7 @@ import {
 import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
@@ -22,8 +23,9 @@ import { insufficientStorage, invalid } from '#platform/errors.ts'
 import type { Draft } from './draft.ts'
 
 /**
- * Checks a draft against the database. Throws if the account is paused, the domain unknown or lapsed, or the stream
- * unknown.
+ * Checks a draft against the database. Throws if the account is paused, the domain unknown or lapsed, the stream
+ * unknown, or if only some recipients are at the simulator. Mail to the simulator is sandbox mail: it never leaves this
+ * machine, so it does not count in quota and reputation.
  * @param options.isAccepted whether the draft belongs to mail that was accepted earlier; such mail is sent even if its
  * domain has lost its DNS records since then
  */
@@ -38,19 +40,32 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
       'domain_not_found',
     )
   }
-  const sandbox = !domain.isVerified && !domain.lapsed
-  const isRejected = domain.lapsed !== undefined || (sandbox && app.config.sendingUnverified === 'reject')
+  const isUnverified = !domain.isVerified && !domain.lapsed
+  const isRejected = domain.lapsed !== undefined || (isUnverified && app.config.sendingUnverified === 'reject')
   if (isRejected && !isAccepted) throw domainNotVerified('from', domain)
   const stream = findStream(app.db, actor.accountId, draft.stream)
   if (!stream) throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
   return {
     account,
     domainId: domain.id,
-    sandbox,
+    sandbox: isUnverified || isSimulated(app.config, draft),
     streamId: stream.id,
     streamExpiresIn: stream.expiresIn,
     tracked: isTracked(app.config, account, draft),
   }
+}
+
+/** Whether the mail goes to the simulator. Throws if that is true of only some recipients. */
+function isSimulated(config: Config, { recipients }: Draft): boolean {
+  const domain = simulatorDomain(config)
+  const count = recipients.filter((recipient) => recipient.domain === domain).length
+  if (count > 0 && count < recipients.length)
+    throw invalid(
+      'to',
+      `Recipients at the simulator (${domain}) cannot be combined with others; send them an email of their own.`,
+      'simulator_mixed',
+    )
+  return count > 0
 }
 
 /** Only HTML can be tracked, and only on a plan with tracking. */

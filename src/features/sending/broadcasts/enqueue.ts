@@ -7,10 +7,12 @@
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
+import { domainOfAddress } from '#features/core/events/daily-stats.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
 import { requireDiskSpace, requireSendable } from '#features/sending/accept/sendable.ts'
 import { cancelWaiting } from '#features/sending/queue/broadcast-transitions.ts'
 import { insertEmail, type Placement } from '#features/sending/queue/insert.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
@@ -369,9 +371,25 @@ function enqueueRecipients(
       continue
     }
     const draft = toRecipientDraft(shared, row, subjects[index] ?? broadcast.subject)
-    insertEmail(app, tx, actor, draft, content, placement)
+    insertEmail(
+      app,
+      tx,
+      actor,
+      draft,
+      content,
+      isSimulated(app, row.email) ? toSimulated(tx, accountId, placement) : placement,
+    )
   }
   advanceBroadcast(app, tx, broadcast.id, { handedOver: rows.length - leftOut, leftOut })
+}
+
+const isSimulated = ({ config }: Pick<App, 'config'>, address: string): boolean =>
+  domainOfAddress(address) === simulatorDomain(config)
+
+/** Mail to the simulator counts in no quota, so what the start of the broadcast counted is given back. */
+function toSimulated(tx: Tx, accountId: number, placement: Placement): Placement {
+  if (placement.quotaMonth !== null) giveQuotaBack(tx, accountId, placement.quotaMonth, 1)
+  return { ...placement, sandbox: true, quotaMonth: null }
 }
 
 const PLACEHOLDER_BODY = new Uint8Array()

@@ -40,7 +40,7 @@ export const DeadLetterRecord = Type.Object({
       to: Type.String({ description: 'Recipient whose delivery ended.' }),
       subject: Type.String({ description: 'Subject of the email.' }),
       stream: Nullable(Type.String(), { description: 'Slug of its stream.' }),
-      sandbox: Type.Boolean({ description: 'True if it was only captured.' }),
+      sandbox: Type.Boolean({ description: 'True if it was only captured or simulated.' }),
       scheduled_at: Nullable(Timestamp(), { description: 'When it was scheduled to be sent.' }),
       created_at: Timestamp({ description: 'When the email was accepted.' }),
     },

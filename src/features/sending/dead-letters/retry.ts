@@ -3,7 +3,7 @@
 import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { laneOf } from '#features/sending/queue/lanes.ts'
+import { laneOf, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { isContentDeleted } from '#features/sending/queue/retire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
@@ -40,7 +40,13 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
         'The content of this email is no longer stored, so it cannot be sent again; send a new email.',
       )
     const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
-    const lane = laneOf({ accountId: actor.accountId, domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
+    const lane = laneOf({
+      accountId: actor.accountId,
+      domain,
+      sandbox: letter.sandbox,
+      isBulk: letter.isBulk,
+      simulatorDomain: simulatorDomain(app.config),
+    })
     const nextAt = app.clock.now()
     const isRequeued = requeueFinished(tx, {
       recipientId: letter.recipientId,

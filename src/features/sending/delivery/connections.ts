@@ -9,7 +9,14 @@ import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { AttemptTrace } from './attempt-trace.ts'
-import type { AttemptResult, AttemptSession, OutboundSource, Route, WorkerSettings } from './protocol.ts'
+import type {
+  AddressFailure,
+  AttemptResult,
+  AttemptSession,
+  OutboundSource,
+  Route,
+  WorkerSettings,
+} from './protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
 export interface Connection {
@@ -41,11 +48,13 @@ export const listTargets = (route: Route): readonly { readonly host: string; rea
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings
+  readonly #onAddressFailed: (failure: AddressFailure) => void
   #nextSource = 0
 
-  constructor(clock: Clock, settings: WorkerSettings) {
+  constructor(clock: Clock, settings: WorkerSettings, onAddressFailed: (failure: AddressFailure) => void) {
     this.#clock = clock
     this.#settings = settings
+    this.#onAddressFailed = onAddressFailed
   }
 
   /** The source of the route, or another one of the address's family; undefined when the system chooses. */
@@ -83,7 +92,7 @@ export class Connections {
 
   /**
    * Dials one address. With opportunistic TLS, a failed handshake is followed by a session in clear, because otherwise
-   * the mail would only be lost.
+   * the mail would only be lost. If a handshake failed recently, TLS is not tried.
    */
   async #openAddress(
     route: Route,
@@ -93,11 +102,13 @@ export class Connections {
     trace: AttemptTrace,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
     const user: Connection['user'] = { trace }
-    let result = await this.#dial(route, { host, address }, route.tls, signal, user)
-    let handshakeError: string | undefined
+    const isBroken = route.plaintextAddresses?.includes(address) ?? false
+    let result = await this.#dial(route, { host, address }, isBroken ? 'never' : route.tls, signal, user)
+    let handshakeError = isBroken ? 'not tried again, because it failed recently' : undefined
     if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
       handshakeError = result.failure.message
       trace.note(`the TLS handshake failed: ${handshakeError}`)
+      this.#onAddressFailed({ address, kind: 'tls' })
       result = await this.#dial(route, { host, address }, 'never', signal, user)
     }
     if (result.kind === 'failed') trace.note(result.failure.message)
@@ -136,12 +147,19 @@ export class Connections {
       if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
+      if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address, kind: 'connect' })
       last = toUnreachable(opened, host, address, route)
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
   }
 }
+
+/** Whether an address did not answer at all, or cannot be reached. A refused connection costs no time. */
+const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolean =>
+  result.kind === 'failed' &&
+  result.phase === 'connect' &&
+  (result.failure.kind === 'timeout' || result.failure.kind === 'unreachable')
 
 function toAttemptSession(
   client: SmtpClient,

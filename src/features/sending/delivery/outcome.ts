@@ -10,6 +10,8 @@ import {
   finishRecipient,
   releaseRecipient,
 } from '#features/sending/queue/attempt-transitions.ts'
+import { domainOfLane, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
+import { simulateReader } from '#features/sending/simulator/simulate-reader.ts'
 import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -31,6 +33,8 @@ export interface AttemptState {
   readonly emailId: number
   /** Number of the attempt, from 1. */
   readonly attempt: number
+  /** Undefined when no session was opened. */
+  readonly lane?: string
   /** When the start of DATA was stored; undefined if it was not. */
   startedAt: Millis | undefined
   /** Undefined until the attempt has ended, and when it never began. */
@@ -174,16 +178,19 @@ export function writeOutcome(
 ): Millis | undefined {
   const now = app.eventTime()
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
+  const isSimulated = attempt.lane !== undefined && domainOfLane(attempt.lane) === SIMULATOR_LANE
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
     toAttemptFacts(attempt, session, reply, {
-      ...((session ?? attempt.trace?.host) && app.config.delivery === 'relay' && { relay: true }),
+      ...((session ?? attempt.trace?.host) && app.config.delivery === 'relay' && !isSimulated && { relay: true }),
       ...extra,
     })
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: attempt.startedAt, ...facts(verdict.reply) })
+      if (isSimulated) simulateReader(app, tx, attempt)
       return undefined
-    case 'bounced':
+    case 'bounced': {
+      const isSuppressed = verdict.isAddressDead && !isSimulated
       finishRecipient(tx, at, {
         status: 'bounced',
         bounceType: verdict.bounceType,
@@ -194,11 +201,12 @@ export function writeOutcome(
           bounce_type: verdict.bounceType,
           bounce_category: verdict.category,
           ...(verdict.rule !== undefined && { rule: verdict.rule }),
-          ...(verdict.isAddressDead && { suppressed: true }),
+          ...(isSuppressed && { suppressed: true }),
         }),
       })
-      if (verdict.isAddressDead) suppressRecipient(app, tx, attempt)
+      if (isSuppressed) suppressRecipient(app, tx, attempt)
       return undefined
+    }
     case 'deferred': {
       const { firstDueAt, expiresAt } = sql(tx.db).age.get(attempt.recipientId) ?? { firstDueAt: now, expiresAt: null }
       const rule = verdict.rule === undefined ? {} : { rule: verdict.rule }

@@ -1,8 +1,8 @@
 /**
  * @module The messages between the main thread and the delivery Workers. `settings`, `key`, `start`, `go`, `cut` and
- * `drain` are sent to a Worker; `begin` and `outcome` are sent by a Worker. Also the route, the job and the result of
- * an attempt, which scheduler and Workers use internally, too. Types only, of plain data: `worker-pool` and `worker`
- * send each message as JSON text, because many small parts transfer faster as one string.
+ * `drain` are sent to a Worker; `address_failed`, `begin` and `outcome` are sent by a Worker. Also the route,
+ * the job and the result of an attempt, which scheduler and Workers use internally, too. Types only, of plain data:
+ * `worker-pool` and `worker` send each message as JSON text, because many small parts transfer faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
@@ -63,6 +63,8 @@ export interface Route {
   /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
   readonly auth?: { readonly user: string; readonly password: string }
+  /** Addresses at which opportunistic TLS failed recently: it is not tried. */
+  readonly plaintextAddresses?: readonly string[]
 }
 
 export interface ComposeJob {
@@ -173,7 +175,14 @@ export interface AttemptTraceData {
   readonly dialogue: string
 }
 
+/** `connect`: the address did not answer, or cannot be reached. `tls`: an opportunistic handshake failed. */
+export interface AddressFailure {
+  readonly address: string
+  readonly kind: 'connect' | 'tls'
+}
+
 export type FromWorker =
+  | { readonly type: 'address_failed'; readonly failure: AddressFailure }
   | { readonly type: 'begin'; readonly recipientId: number }
   | {
       readonly type: 'outcome'

@@ -1,10 +1,10 @@
 /**
- * @module Resolves the route of a lane: the capture server, the smarthost, or the MX hosts of the domain with their
- * addresses. Never dials.
+ * @module Resolves the route of a lane: the simulator, the capture server, the smarthost, or the MX hosts of the domain with
+ * their addresses. Never dials.
  */
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
-import { domainOfLane, SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
 import { shuffle } from '#platform/ids.ts'
 import {
   type MailHost,
@@ -23,14 +23,20 @@ export type RouteResult =
   /** The mail is tried again later. */
   | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
 
-/** Address of the capture server; known once the server listens. */
-export interface CaptureAddress {
+/** Addresses of the servers of this process that receive mail; known once they listen. */
+export interface LocalServers {
+  readonly capture: LocalAddress
+  readonly simulator: LocalAddress
+}
+
+interface LocalAddress {
   readonly host: string
   readonly port: number
 }
 
-export async function routeLane(app: App, lane: string, capture: CaptureAddress): Promise<RouteResult> {
+export async function routeLane(app: App, lane: string, { capture, simulator }: LocalServers): Promise<RouteResult> {
   const domain = domainOfLane(lane)
+  if (domain === SIMULATOR_LANE) return { kind: 'route', route: buildSimulatorRoute(simulator, accountOfLane(lane)) }
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
     return { kind: 'route', route: buildCaptureRoute(capture) }
   if (app.config.delivery === 'relay') return resolveRelayRoute(app)
@@ -40,9 +46,15 @@ export async function routeLane(app: App, lane: string, capture: CaptureAddress)
 /**
  * A name that no mail host can have (RFC 6761 §6.4), so that no other site shares the sessions of the capture server.
  */
-const buildCaptureRoute = ({ host, port }: CaptureAddress): Route => ({
-  site: 'capture.invalid',
-  hosts: [{ host: 'capture.invalid', addresses: [host] }],
+const buildCaptureRoute = (address: LocalAddress): Route => buildLocalRoute('capture.invalid', address)
+
+/** Each account has a site of its own, so that what it simulates delays no other account. */
+const buildSimulatorRoute = (address: LocalAddress, accountId: number): Route =>
+  buildLocalRoute(`${accountId}.simulator.invalid`, address)
+
+const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => ({
+  site: name,
+  hosts: [{ host: name, addresses: [host] }],
   port,
   fromOutboundIps: false,
   tls: 'never',

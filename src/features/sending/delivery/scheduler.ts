@@ -23,6 +23,7 @@ import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { FailedAddresses } from './failed-addresses.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
@@ -40,7 +41,7 @@ import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
-import { type CaptureAddress, routeLane } from './route.ts'
+import { type LocalServers, routeLane } from './route.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -74,10 +75,11 @@ const MAX_REASON_LENGTH = 1000
 
 export class DeliveryScheduler {
   readonly #app: App
-  readonly #capture: CaptureAddress
+  readonly #localServers: LocalServers
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
+  readonly #failedAddresses: FailedAddresses
   readonly #pairs: Pairs
   readonly #sources: OutboundSources
   readonly #notes: WaitNotes<Lane>
@@ -96,13 +98,14 @@ export class DeliveryScheduler {
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
-  constructor(app: App, capture: CaptureAddress) {
+  constructor(app: App, localServers: LocalServers) {
     const { clock, config } = app
     const stopping = this.#stopping.signal
     this.#app = app
-    this.#capture = capture
+    this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
     this.recentDialogues = new RecentDialogues(clock)
+    this.#failedAddresses = new FailedAddresses(clock)
     this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
@@ -276,7 +279,7 @@ export class DeliveryScheduler {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routeResult = await routeLane(this.#app, lane.name, this.#capture)
+        const routeResult = await routeLane(this.#app, lane.name, this.#localServers)
         if (stopping.aborted) return
         if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
@@ -284,7 +287,7 @@ export class DeliveryScheduler {
         }
         const claiming =
           routeResult.kind === 'route'
-            ? this.#handOut(lane, routeResult.route)
+            ? this.#handOut(lane, this.#failedAddresses.apply(routeResult.route))
             : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
@@ -499,6 +502,10 @@ export class DeliveryScheduler {
 
   #onMessages(messages: readonly FromWorker[]): void {
     for (const message of messages) {
+      if (message.type === 'address_failed') {
+        this.#failedAddresses.record(message.failure)
+        continue
+      }
       const attempt = this.#attempts.findUnsettled(message.recipientId)
       if (!attempt) continue
       if (message.type === 'begin') this.#attempts.begin(attempt)
@@ -510,6 +517,7 @@ export class DeliveryScheduler {
     attempt.trace = trace
     if (trace && result.kind === 'accepted')
       this.recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
+    if (session) this.#failedAddresses.recordSession(session.address)
     const failures = this.#learn(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
     const verdict =

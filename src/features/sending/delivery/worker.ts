@@ -72,7 +72,9 @@ class DeliveryWorker {
   constructor(settings: WorkerSettings) {
     this.#settings = settings
     this.#content = createContentReader(settings.contentFolder)
-    this.#connections = new Connections(systemClock, settings)
+    this.#connections = new Connections(systemClock, settings, (failure) =>
+      outbox.push({ type: 'address_failed', failure }),
+    )
   }
 
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {

@@ -72,7 +72,7 @@ export type Email = Static<typeof Email>
 
 const ROW_FIELDS = {
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
-  sandbox: Type.Boolean({ description: 'True if it was only captured.' }),
+  sandbox: Type.Boolean({ description: 'True if it was only captured or simulated.' }),
 }
 
 /** A row of the list, without bodies. */

@@ -131,7 +131,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
         detail: {
           summary: 'Send an email',
           description:
-            'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key.',
+            'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key. For tests, `sim.` and the host name of the service is a domain of simulated mailboxes: `deliver`, `bounce+5.1.1` with any code, `defer`, `greylist`, `slow`, `drop-after-dot`, `open`, `click`, `complain`. Such mail has all events and webhooks but is `sandbox` mail: it affects neither quota nor reputation nor suppressions.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
           ...requires('emails:send'),

@@ -12,7 +12,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
-import { laneOf } from './lanes.ts'
+import { laneOf, simulatorDomain } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
@@ -122,6 +122,7 @@ export function insertEmail(
     waiting,
     dueAt,
     expiresAt: expiresIn === undefined ? null : dueAt + seconds(expiresIn),
+    simulatorDomain: simulatorDomain(app.config),
   })
   if (email.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)
@@ -207,11 +208,13 @@ function addRecipients(
     waiting,
     dueAt,
     expiresAt,
+    simulatorDomain,
   }: {
     readonly accountId: number
     readonly waiting: 'queued' | 'scheduled'
     readonly dueAt: Millis
     readonly expiresAt: Millis | null
+    readonly simulatorDomain: string
   },
 ): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
   const statements = sql(tx.db)
@@ -228,7 +231,7 @@ function addRecipients(
       if (!recipient) break
       const reason = suppressions[from + at]
       const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk })
+      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk, simulatorDomain })
       values.push(
         emailId,
         recipientKindCode(recipient.kind),

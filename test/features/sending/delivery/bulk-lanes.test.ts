@@ -17,9 +17,16 @@ test.each([
   [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:7:x.test', 'x.test', 'x.test (broadcast of Acme)'],
   [{ domain: 'x.test', sandbox: true, isBulk: false }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
   [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:7:sandbox', 'sandbox', 'sandbox (broadcast of Acme)'],
+  [{ domain: 'sim.test', sandbox: true, isBulk: false }, '7:simulator', 'simulator', 'simulator (Acme)'],
+  [
+    { domain: 'sim.test', sandbox: true, isBulk: true },
+    'bulk:7:simulator',
+    'simulator',
+    'simulator (broadcast of Acme)',
+  ],
 ])('mail of %j waits in the lane %s, which routes to %s', (mail, lane, destination, label) => {
   expect({
-    lane: laneOf({ accountId: 7, ...mail }),
+    lane: laneOf({ accountId: 7, simulatorDomain: 'sim.test', ...mail }),
     destination: domainOfLane(lane),
     accountId: accountOfLane(lane),
     label: laneLabel(lane, 'Acme'),

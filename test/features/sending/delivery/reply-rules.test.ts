@@ -1,5 +1,6 @@
 /** @module The rules of replies.toml themselves: complete, well-formed, and bounded for any reply. */
 import { describe, expect, test } from 'bun:test'
+import providers from '#features/sending/delivery/providers/providers.toml'
 import { decideReply } from '#features/sending/delivery/replies.ts'
 import { GROUPS, RULE_TABLE } from '#features/sending/delivery/reply-rules.ts'
 import { findNamedWait, MAX_REPLY_WAIT_MS } from '#features/sending/delivery/reply-wait.ts'
@@ -56,6 +57,12 @@ describe('replies.toml', () => {
       expect([id, category === 'reputation' || category === 'rate_limited']).toEqual([id, true])
       expect([id, suspend]).toEqual([id, expect.stringMatching(/^\d+[mh]$/)])
     }
+  })
+
+  test('names only providers that providers.toml has', () => {
+    const named = [...new Set(rules.flatMap(({ provider }) => provider ?? []))]
+    expect(named.length).toBeGreaterThan(10)
+    expect(named.filter((name) => !(name in providers))).toEqual([])
   })
 
   test('uses each of its sources', () => {

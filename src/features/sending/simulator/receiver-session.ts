@@ -1,0 +1,316 @@
+/**
+ * @module One connection of a simulated receiver: reads commands and messages, and sends what `react` decides. Stores
+ * no message: of a body it keeps the first octets, until they contain the Message-ID.
+ */
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import type { Clock } from '#platform/clock.ts'
+import { KiB, MiB, minutes } from '#platform/units.ts'
+import { MessageReader } from './message-reader.ts'
+import type { React, Reaction, SeenMessage, Step, StepContext } from './reaction.ts'
+
+export interface ReceiverOptions {
+  readonly clock: Clock
+  /** Name in the banner and in the reply to EHLO. */
+  readonly hostname: string
+  readonly react: React
+  /** Default: a free port of 127.0.0.1. */
+  readonly address?: string
+  readonly port?: number
+  /** Keywords of the reply to EHLO, without STARTTLS, which is offered with `tls`. Default: `EXTENSIONS`. */
+  readonly extensions?: readonly string[]
+  /** Certificate and key in PEM. Without them, STARTTLS is not offered. */
+  readonly tls?: { readonly cert: string; readonly key: string }
+  /** Drops the commands that follow another one in the same segment, although PIPELINING is offered. */
+  readonly dropsPipelined?: boolean
+  /** Called for each message of which the final dot was received, before the reply is sent. */
+  readonly onMessage?: (message: SeenMessage) => void
+}
+
+/** The connection as the receiver sees it. */
+export interface SessionContext {
+  /** Number of the connection, from 1. */
+  readonly connection: number
+  readonly countAttempt: (mailFrom: string, rcptTo: string) => number
+  readonly onEnded: () => void
+}
+
+/** Keywords that the receiver offers. */
+const EXTENSIONS = ['PIPELINING', 'SIZE 104857600', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
+/** A longer command line ends the session; RFC 5321 §4.5.3.1.4 requires 512 octets, and extensions add to it. */
+const MAX_COMMAND_BYTES = 4 * KiB
+/** Most octets of an endless reply; clients give up earlier. */
+export const MAX_ENDLESS_BYTES = 16 * MiB
+/** A session in which nothing is received for so long is closed. */
+const IDLE_TIMEOUT_MS = minutes(10)
+/** A connection that the client does not close after our FIN is destroyed after this time. */
+const CLOSE_TIMEOUT_MS = minutes(1)
+
+const POLITE_REPLIES: Readonly<Record<Exclude<Step, 'banner' | 'ehlo' | 'handshake' | 'body'>, string>> = {
+  starttls: '220 2.0.0 Ready to start TLS',
+  mail: '250 2.1.0 Ok',
+  rcpt: '250 2.1.5 Ok',
+  data: '354 End data with <CR><LF>.<CR><LF>',
+  dot: '250 2.0.0 Simulated: accepted and discarded',
+  rset: '250 2.0.0 Ok',
+  quit: '221 2.0.0 Bye',
+}
+
+const COMMANDS: Readonly<Record<string, Exclude<keyof typeof POLITE_REPLIES, 'dot'> | 'ehlo'>> = {
+  EHLO: 'ehlo',
+  HELO: 'ehlo',
+  STARTTLS: 'starttls',
+  MAIL: 'mail',
+  RCPT: 'rcpt',
+  DATA: 'data',
+  RSET: 'rset',
+  QUIT: 'quit',
+}
+
+export class ReceiverSession {
+  readonly #raw: Socket
+  readonly #options: ReceiverOptions
+  readonly #context: SessionContext
+  #socket: Socket
+  /** `ended`: nothing more is read. */
+  #mode: 'commands' | 'message' | 'ended' = 'commands'
+  #input: Buffer = Buffer.alloc(0)
+  #reader = new MessageReader()
+  #hasReactedInBody = false
+  #transaction = 0
+  #isSecure = false
+  #mailFrom = ''
+  #rcptTo = ''
+  #attempts = 0
+  #hasRecipient = false
+  /** Chunks are handled one after the other, because a reply may be delayed. */
+  #work: Promise<void> = Promise.resolve()
+
+  constructor(socket: Socket, options: ReceiverOptions, context: SessionContext) {
+    this.#raw = socket
+    this.#socket = socket
+    this.#options = options
+    this.#context = context
+  }
+
+  /** Sends the banner, then reads commands. */
+  start(): void {
+    this.#raw.on('error', () => undefined)
+    this.#raw.on('close', () => {
+      this.#mode = 'ended'
+      this.#context.onEnded()
+    })
+    this.#raw.setTimeout(IDLE_TIMEOUT_MS, () => this.destroy())
+    this.#listenTo(this.#raw)
+    this.#work = this.#react('banner')
+  }
+
+  destroy(): void {
+    this.#mode = 'ended'
+    this.#socket.destroy()
+    this.#raw.destroy()
+  }
+
+  #listenTo(socket: Socket): void {
+    socket.on('data', (chunk: Buffer) => {
+      if (socket !== this.#socket || this.#mode === 'ended') return
+      // Reading pauses while a reply is delayed, so that a client cannot make us buffer.
+      socket.pause()
+      this.#work = this.#work
+        .then(() => this.#consume(chunk))
+        .catch(() => this.destroy())
+        .finally(() => socket.resume())
+    })
+  }
+
+  async #consume(chunk: Buffer): Promise<void> {
+    let rest: Buffer | undefined = chunk
+    while (rest && rest.length > 0 && this.#mode !== 'ended')
+      rest = this.#mode === 'message' ? await this.#readMessage(rest) : await this.#readCommand(rest)
+  }
+
+  /** Handles one command. Returns what follows it; undefined when the line has not ended. */
+  async #readCommand(chunk: Buffer): Promise<Buffer | undefined> {
+    const input = this.#input.length === 0 ? chunk : Buffer.concat([this.#input, chunk])
+    const end = input.indexOf('\n')
+    if (end === -1) {
+      this.#input = input
+      if (input.length > MAX_COMMAND_BYTES) await this.#perform({ say: '500 5.5.2 Line too long', end: 'close' }, '')
+      return undefined
+    }
+    this.#input = Buffer.alloc(0)
+    await this.#handleCommand(input.toString('latin1', 0, end).trimEnd())
+    return this.#options.dropsPipelined ? undefined : input.subarray(end + 1)
+  }
+
+  async #handleCommand(line: string): Promise<void> {
+    const verb = line.slice(0, 8).split(' ', 1)[0]?.toUpperCase() ?? ''
+    const step = Object.hasOwn(COMMANDS, verb) ? COMMANDS[verb] : undefined
+    switch (step) {
+      case undefined:
+        return this.#perform('502 5.5.2 Command not recognised', '')
+      case 'mail':
+        this.#transaction++
+        this.#mailFrom = readAddress(line)
+        this.#reset()
+        return this.#react('mail')
+      case 'rcpt':
+        this.#rcptTo = readAddress(line)
+        this.#attempts = this.#context.countAttempt(this.#mailFrom, this.#rcptTo)
+        this.#hasRecipient = await this.#isAccepted('rcpt')
+        return
+      case 'data':
+        if (!this.#hasRecipient && this.#options.react(this.#at('data')) === undefined)
+          return this.#perform('503 5.5.1 No valid recipients', '')
+        if (!(await this.#isAccepted('data')) || this.#mode === 'ended') return
+        this.#mode = 'message'
+        this.#reader = new MessageReader()
+        this.#hasReactedInBody = false
+        return
+      case 'starttls':
+        if (!this.#options.tls || this.#isSecure) return this.#perform('503 5.5.1 TLS is not available', '')
+        if ((await this.#isAccepted('starttls')) && (this.#mode as string) !== 'ended') await this.#startTls()
+        return
+      case 'rset':
+        this.#reset()
+        return this.#react('rset')
+      case 'quit':
+        await this.#react('quit')
+        return this.#perform({ end: 'close' }, '')
+      default:
+        return this.#react(step)
+    }
+  }
+
+  /** Reads octets of a message. Returns what follows its end; undefined when it has not ended. */
+  async #readMessage(chunk: Buffer): Promise<Buffer | undefined> {
+    if (!this.#hasReactedInBody) {
+      this.#hasReactedInBody = true
+      const reaction = this.#options.react(this.#at('body'))
+      if (reaction !== undefined) await this.#perform(reaction, '')
+      if (this.#mode === 'ended') return undefined
+    }
+    const rest = this.#reader.push(chunk)
+    if (!rest) return undefined
+    this.#mode = 'commands'
+    const reaction = this.#options.react(this.#at('dot'))
+    this.#options.onMessage?.({
+      mailFrom: this.#mailFrom,
+      rcptTo: this.#rcptTo,
+      messageId: this.#reader.messageId,
+      sizeBytes: this.#reader.sizeBytes,
+      connection: this.#context.connection,
+      isAccepted: readReplyOf(reaction, POLITE_REPLIES.dot).startsWith('2'),
+    })
+    await this.#perform(reaction ?? {}, POLITE_REPLIES.dot)
+    return rest
+  }
+
+  #reset(): void {
+    this.#rcptTo = ''
+    this.#attempts = 0
+    this.#hasRecipient = false
+  }
+
+  #at(step: Step): StepContext {
+    return {
+      step,
+      connection: this.#context.connection,
+      transaction: this.#transaction,
+      isSecure: this.#isSecure,
+      mailFrom: this.#mailFrom,
+      rcptTo: this.#rcptTo,
+      attempts: this.#attempts,
+    }
+  }
+
+  #react(step: Exclude<Step, 'handshake' | 'body'>): Promise<void> {
+    return this.#perform(this.#options.react(this.#at(step)) ?? {}, this.#getPoliteReply(step))
+  }
+
+  /** Like `#react`; resolves with whether the reply was positive (RFC 5321 §4.2.1). */
+  async #isAccepted(step: 'rcpt' | 'data' | 'starttls'): Promise<boolean> {
+    const reaction = this.#options.react(this.#at(step))
+    await this.#perform(reaction ?? {}, POLITE_REPLIES[step])
+    return /^[23]/.test(readReplyOf(reaction, POLITE_REPLIES[step]))
+  }
+
+  #getPoliteReply(step: Exclude<Step, 'handshake' | 'body'>): string {
+    const { hostname, extensions = EXTENSIONS, tls } = this.#options
+    if (step === 'banner') return `220 ${hostname} ESMTP`
+    if (step !== 'ehlo') return POLITE_REPLIES[step]
+    const lines = [hostname, ...extensions, ...(tls && !this.#isSecure ? ['STARTTLS'] : [])]
+    return lines.map((text, index) => `250${index < lines.length - 1 ? '-' : ' '}${text}`).join('\r\n')
+  }
+
+  async #perform(reaction: Reaction, politeReply: string): Promise<void> {
+    const { say, delayMs = 0, end } = typeof reaction === 'string' ? { say: reaction } : reaction
+    if (delayMs > 0) await this.#options.clock.sleep(delayMs)
+    if (this.#mode === 'ended' || this.#raw.destroyed) return
+    const said = say ?? (end === undefined ? politeReply : '')
+    const octets = typeof said === 'string' ? Buffer.from(said === '' ? '' : `${said}\r\n`) : said
+    if (end === 'endless') {
+      this.#mode = 'ended'
+      return this.#repeat(octets)
+    }
+    if (octets.length > 0) await this.#write(octets)
+    if (end === undefined) return
+    this.#mode = 'ended'
+    if (end === 'reset') this.#raw.resetAndDestroy()
+    else if (end === 'close') {
+      this.#socket.end()
+      this.#options.clock.after(CLOSE_TIMEOUT_MS, () => this.destroy())
+    }
+  }
+
+  /** Resolves when the octets were passed on, or when the connection has ended. */
+  #write(octets: Uint8Array): Promise<void> {
+    return new Promise((resolve) => {
+      const socket = this.#socket
+      const finish = (): void => {
+        socket.off('close', finish)
+        resolve()
+      }
+      socket.once('close', finish)
+      socket.write(octets, finish)
+    })
+  }
+
+  async #repeat(octets: Uint8Array): Promise<void> {
+    for (let sent = 0; sent < MAX_ENDLESS_BYTES && !this.#raw.destroyed; sent += octets.length)
+      await this.#write(octets)
+    this.destroy()
+  }
+
+  /** Runs the TLS handshake. What was sent before it in plaintext is dropped (RFC 3207 §4.2). */
+  async #startTls(): Promise<void> {
+    const { tls, react } = this.#options
+    const reaction = react(this.#at('handshake'))
+    if (reaction !== undefined) {
+      // Only after the ClientHello: before it, the client takes octets for an injection in plaintext.
+      await new Promise((resolve) => this.#raw.once('data', resolve).once('close', resolve).resume())
+      await this.#perform(reaction, '')
+      this.#mode = 'ended'
+      return
+    }
+    const socket = new TLSSocket(this.#raw, { isServer: true, ...tls })
+    socket.on('error', () => this.destroy())
+    socket.on('secure', () => {
+      this.#isSecure = true
+    })
+    this.#socket = socket
+    this.#input = Buffer.alloc(0)
+    this.#listenTo(socket)
+  }
+}
+
+/** The address of a MAIL or RCPT command, without angle brackets and parameters. */
+const readAddress = (line: string): string => /<([^>]*)>/.exec(line)?.[1] ?? ''
+
+/** The reply that a reaction sends; '' if none is sent. */
+function readReplyOf(reaction: Reaction | undefined, politeReply: string): string {
+  if (reaction === undefined) return politeReply
+  if (typeof reaction === 'string') return reaction
+  const { say, end } = reaction
+  return typeof say === 'string' ? say : say === undefined && end === undefined ? politeReply : ''
+}

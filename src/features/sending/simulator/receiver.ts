@@ -1,0 +1,80 @@
+/**
+ * @module An SMTP server that discards all mail, politely or not: `react` decides what it does at each step of a
+ * session. The simulator runs it on the loopback address, and tests use it as a misbehaving receiver. Stores no
+ * message and knows nothing about recipients.
+ */
+import { type AddressInfo, createServer } from 'node:net'
+import { type ReceiverOptions, ReceiverSession } from './receiver-session.ts'
+
+export interface Receiver extends AsyncDisposable {
+  readonly host: string
+  readonly port: number
+  /** Connections so far. */
+  readonly connections: number
+  /** Connections that are open now, and the highest number that was open at the same time. */
+  readonly open: number
+  readonly maxOpen: number
+  /** Ends all sessions and stops to listen. */
+  close(): Promise<void>
+}
+
+/** Pairs of sender and recipient that are remembered; the oldest is evicted. */
+const MAX_PAIRS = 10_000
+
+/** Starts to listen. Rejects with the system error. */
+export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
+  const sessions = new Set<ReceiverSession>()
+  const attempts = new Map<string, number>()
+  let connections = 0
+  let maxOpen = 0
+
+  const countAttempt = (mailFrom: string, rcptTo: string): number => {
+    const pair = `${mailFrom}\n${rcptTo}`
+    const count = (attempts.get(pair) ?? 0) + 1
+    // Deleted first, so that the pair becomes the newest.
+    attempts.delete(pair)
+    attempts.set(pair, count)
+    const [oldest] = attempts.size > MAX_PAIRS ? attempts.keys() : []
+    if (oldest !== undefined) attempts.delete(oldest)
+    return count
+  }
+
+  const server = createServer((socket) => {
+    connections++
+    const session = new ReceiverSession(socket, options, {
+      connection: connections,
+      countAttempt,
+      onEnded: () => sessions.delete(session),
+    })
+    sessions.add(session)
+    maxOpen = Math.max(maxOpen, sessions.size)
+    session.start()
+  })
+  const host = options.address ?? '127.0.0.1'
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port ?? 0, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const close = async (): Promise<void> => {
+    for (const session of sessions) session.destroy()
+    await new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+  return {
+    host,
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections
+    },
+    get open() {
+      return sessions.size
+    },
+    get maxOpen() {
+      return maxOpen
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}

@@ -1,0 +1,285 @@
+import { describe, expect, test } from 'bun:test'
+import { computeRetryDelayMs } from '#features/sending/delivery/retry-schedule.ts'
+import type { React } from '#features/sending/simulator/reaction.ts'
+import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
+import { days, hours } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { createCertificateAuthority } from '#test/support/certificates.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { greylist, type Misbehaving, reactAt, reactFirst, startMisbehaving } from '#test/support/misbehaving.ts'
+
+const BOB = 'bob@receiver.test'
+const ZONE = { 'receiver.test': { A: ['127.0.0.1'] } }
+
+interface Expected {
+  readonly status: 'sent' | 'queued' | 'bounced' | 'uncertain'
+  /** The category of the event. */
+  readonly category?: string
+  readonly bounceType?: 'hard' | 'soft'
+  readonly connections?: number
+  /** Final dots that the receiver saw. */
+  readonly dots: number
+  readonly tls?: RegExp
+}
+
+const EVENTS: Readonly<Record<Expected['status'], readonly string[]>> = {
+  sent: ['sent', 'delivered'],
+  queued: ['deferred'],
+  bounced: ['bounced'],
+  uncertain: ['uncertain'],
+}
+
+/** Sends one message and compares everything that its sender and the receiver can see. */
+async function expectOutcome(
+  options: Partial<ReceiverOptions> & { readonly react: React },
+  { status, category, bounceType, connections = 1, dots, tls }: Expected,
+): Promise<void> {
+  const clock = new ManualClock()
+  await using receiver = await startMisbehaving(options)
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+  const { recipient, events } = await flow.outcome(BOB)
+  expect({ status: recipient.status, attempts: recipient.attempts }).toEqual({ status, attempts: 1 })
+  expect(events.map(({ type }) => type)).toEqual([...EVENTS[status]])
+  const data = events.at(-1)?.data ?? {}
+  expect(data['bounce_category' as never]).toBe(category as never)
+  expect(recipient.bounceType).toBe(bounceType ?? null)
+  if (tls) expect(data['tls' as never]).toMatch(tls)
+  expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({ connections, dots })
+  expectNextTime(recipient.nextAt, clock.now(), status)
+  await expectNoSecondMessage(flow, receiver, clock, status)
+  expectBalanced(flow.service)
+}
+
+/** A deferred message is due again within the delay of the first retry; others are never due. */
+function expectNextTime(nextAt: number | null, now: number, status: Expected['status']): void {
+  if (status !== 'queued') {
+    expect(nextAt).toBeNull()
+    return
+  }
+  expect(nextAt).toBeGreaterThanOrEqual(now + computeRetryDelayMs(1, 0))
+  expect(nextAt).toBeLessThanOrEqual(now + computeRetryDelayMs(1, 1))
+}
+
+/** Three days later, mail with a final status has caused no other connection. */
+async function expectNoSecondMessage(
+  flow: MailFlow,
+  receiver: Misbehaving,
+  clock: ManualClock,
+  status: Expected['status'],
+): Promise<void> {
+  if (status === 'queued') return
+  const count = () => ({ dots: receiver.messages.length, connections: receiver.connections })
+  const before = count()
+  clock.advance(days(3))
+  // Another message through the same queue shows that what was due has begun.
+  await flow.outcome('carol@sim.mail.tassis.test')
+  expect(count()).toEqual(before)
+}
+
+describe('a receiver that', () => {
+  test.each(['banner', 'ehlo', 'mail', 'rcpt', 'data'] as const)('ends the session with 421 at %s', (step) =>
+    expectOutcome(
+      { react: reactAt(step, { say: '421 4.3.2 Service shutting down', end: 'close' }) },
+      { status: 'queued', category: 'unknown', dots: 0 },
+    ),
+  )
+  test('ends the session with 421 at the final dot', () =>
+    expectOutcome(
+      { react: reactAt('dot', { say: '421 4.3.2 Service shutting down', end: 'close' }) },
+      { status: 'queued', category: 'unknown', dots: 1 },
+    ))
+  test('answers each step after a delay', () =>
+    expectOutcome({ react: () => ({ delayMs: 30 }) }, { status: 'sent', dots: 1 }))
+
+  test.each([
+    ['banner', 'close', 'queued', 0],
+    ['banner', 'reset', 'queued', 0],
+    ['ehlo', 'close', 'queued', 0],
+    ['ehlo', 'reset', 'queued', 0],
+    ['mail', 'close', 'queued', 0],
+    ['mail', 'reset', 'queued', 0],
+    ['rcpt', 'close', 'queued', 0],
+    ['rcpt', 'reset', 'queued', 0],
+    ['data', 'close', 'queued', 0],
+    ['data', 'reset', 'queued', 0],
+    ['body', 'close', 'uncertain', 0],
+    ['body', 'reset', 'uncertain', 0],
+    ['dot', 'close', 'uncertain', 1],
+    ['dot', 'reset', 'uncertain', 1],
+  ] as const)('closes at %s (%s)', (step, end, status, dots) =>
+    expectOutcome(
+      { react: reactAt(step, { end }) },
+      { status, ...(status === 'queued' && { category: 'connection_failure' }), dots },
+    ),
+  )
+  test('closes inside its reply to the final dot', () =>
+    expectOutcome(
+      { react: reactAt('dot', { say: Buffer.from('250-2.0.0 Que'), end: 'close' }) },
+      { status: 'uncertain', dots: 1 },
+    ))
+  test.each(['close', 'reset'] as const)('ends the connection right after the 250 (%s)', (end) =>
+    expectOutcome({ react: reactAt('dot', { say: '250 2.0.0 Queued as 1', end }) }, { status: 'sent', dots: 1 }),
+  )
+
+  test.each([
+    ['mail', '550 5.7.1 <b@sender.test>: Sender address rejected', 'policy', 'soft', 'queued'],
+    ['rcpt', '550 5.1.1 <bob@receiver.test>: User unknown', 'invalid_recipient', 'hard', 'bounced'],
+    ['data', '554 5.6.0 Message content rejected', 'spam_content', 'soft', 'bounced'],
+    ['dot', '554 5.6.0 Message content rejected', 'spam_content', 'soft', 'bounced'],
+    ['dot', '552 5.3.4 Message size exceeds limit', 'message_too_large', 'soft', 'bounced'],
+  ] as const)('rejects at %s: %s', (step, reply, category, bounceType, status) =>
+    expectOutcome(
+      { react: reactAt(step, reply) },
+      { status, category, ...(status === 'bounced' && { bounceType }), dots: step === 'dot' ? 1 : 0 },
+    ),
+  )
+
+  test.each([
+    ['banner', 'queued', 0],
+    ['ehlo', 'queued', 0],
+    ['mail', 'queued', 0],
+    ['rcpt', 'queued', 0],
+    ['data', 'queued', 0],
+    ['dot', 'uncertain', 1],
+  ] as const)('sends garbage at %s', (step, status, dots) =>
+    expectOutcome(
+      { react: reactAt(step, { say: Buffer.from('\x00\xff\xfeHTTP/1.1 200 OK\r\n\r\n', 'latin1') }) },
+      { status, ...(status === 'queued' && { category: 'connection_failure' }), dots },
+    ),
+  )
+  test.each([
+    ['ehlo', 'queued', 0],
+    ['rcpt', 'queued', 0],
+    ['dot', 'uncertain', 1],
+  ] as const)('sends a line of 100 kB at %s', (step, status, dots) =>
+    expectOutcome(
+      { react: reactAt(step, `250 ${'x'.repeat(100_000)}`) },
+      { status, ...(status === 'queued' && { category: 'connection_failure' }), dots },
+    ),
+  )
+  test.each([
+    ['banner', '220-welcome', 'queued', 0],
+    ['ehlo', '250-SIZE', 'queued', 0],
+    ['rcpt', '250-more', 'queued', 0],
+    ['dot', '250-more', 'uncertain', 1],
+  ] as const)('never ends its reply at %s', (step, say, status, dots) =>
+    expectOutcome(
+      { react: reactAt(step, { say, end: 'endless' }) },
+      { status, ...(status === 'queued' && { category: 'connection_failure' }), dots },
+    ),
+  )
+})
+
+describe('a receiver with TLS that', () => {
+  const authority = createCertificateAuthority()
+  const bad = authority.issue(['other.test'])
+  const expired = authority.issue(['receiver.test'], { notAfter: new Date(Date.UTC(2021, 0, 1)) })
+
+  test('has a certificate of another name gets the mail encrypted', () =>
+    expectOutcome(
+      { tls: bad, react: () => undefined },
+      { status: 'sent', dots: 1, tls: /^TLSv1\.3 .*certificate not verified/ },
+    ))
+  test('has an expired certificate gets the mail encrypted', () =>
+    expectOutcome(
+      { tls: expired, react: () => undefined },
+      { status: 'sent', dots: 1, tls: /^TLSv1\.3 .*certificate not verified/ },
+    ))
+  test('rejects STARTTLS gets the mail in clear over the same connection', () =>
+    expectOutcome(
+      { tls: bad, react: reactAt('starttls', '454 4.7.0 TLS not available') },
+      { status: 'sent', dots: 1, tls: /^none/ },
+    ))
+  test('injects octets in plaintext before the handshake gets nothing', () =>
+    expectOutcome(
+      { tls: bad, react: reactAt('starttls', '220 Go ahead\r\n250 Injected') },
+      { status: 'queued', category: 'connection_failure', dots: 0 },
+    ))
+  test.each([{ end: 'close' }, { end: 'reset' }, { say: Buffer.from('not TLS\r\n') }] as const)(
+    'breaks the handshake (%j) gets the mail in clear over a second connection',
+    (reaction) =>
+      expectOutcome(
+        { tls: bad, react: reactAt('handshake', reaction) },
+        { status: 'sent', connections: 2, dots: 1, tls: /^none: handshake failed/ },
+      ),
+  )
+})
+
+describe('a receiver that lies about PIPELINING', () => {
+  test('and answers 354 although it rejected the recipient gets no empty message', () =>
+    expectOutcome(
+      {
+        react: ({ step }) =>
+          step === 'rcpt' ? '550 5.1.1 User unknown' : step === 'data' ? '354 Go ahead' : undefined,
+      },
+      { status: 'bounced', category: 'invalid_recipient', bounceType: 'hard', dots: 0 },
+    ))
+})
+
+test('a receiver that greylists gets the message at the second attempt, from the same sender, once', async () => {
+  const clock = new ManualClock()
+  await using receiver = await startMisbehaving({ react: greylist() })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+  const sent = await flow.send({ to: BOB })
+  const [first] = (await flow.settled(sent)).recipients
+  expect(first).toMatchObject({ status: 'queued', attempts: 1 })
+  expect(flow.events(sent).at(-1)).toMatchObject({ type: 'deferred', data: { bounce_category: 'rate_limited' } })
+  clock.advance(hours(1))
+  const email = await eventually(async () => {
+    const settled = await flow.settled(sent)
+    return settled.status === 'sent' ? settled : undefined
+  })
+  expect(email.recipients[0]).toMatchObject({ attempts: 2 })
+  expect(flow.events(sent).map(({ type }) => type)).toEqual(['queued', 'deferred', 'sent', 'delivered'])
+  expect(receiver.receivedBy(BOB)).toBe(1)
+  expectBalanced(flow.service)
+})
+
+describe('the first MX of two', () => {
+  const zone = {
+    'receiver.test': {
+      MX: [
+        { preference: 10, exchange: 'mx1.receiver.test' },
+        { preference: 20, exchange: 'mx2.receiver.test' },
+      ],
+    },
+    'mx1.receiver.test': { A: ['127.0.0.2'] },
+    'mx2.receiver.test': { A: ['127.0.0.1'] },
+  }
+
+  test.each([
+    ['is down', undefined, 0],
+    ['rejects all connections', reactAt('banner', { say: '554 5.3.2 No SMTP service here', end: 'close' }), 1],
+    ['resets all connections', reactAt('banner', { end: 'reset' }), 1],
+    ['breaks down at EHLO', reactAt('ehlo', { end: 'close' }), 1],
+    ['breaks down at RCPT', reactAt('rcpt', '451 4.3.0 Internal error'), 1],
+    ['breaks down at DATA', reactAt('data', { end: 'reset' }), 1],
+  ] as const)('%s: the second gets the message in the same attempt', async (_, react, connections) => {
+    await using second = await startMisbehaving()
+    await using first = react ? await startMisbehaving({ react, address: '127.0.0.2', port: second.port }) : undefined
+    await using flow = await startMailFlow({ zone, smtpPort: second.port, clock: new ManualClock() })
+    const { recipient, events } = await flow.outcome(BOB)
+    expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+    expect(events.map(({ type }) => type)).toEqual(['sent', 'delivered'])
+    expect({ first: first?.connections ?? 0, second: second.connections }).toEqual({ first: connections, second: 1 })
+    expect(second.receivedBy(BOB)).toBe(1)
+    expect(first?.messages ?? []).toEqual([])
+    expectBalanced(flow.service)
+  })
+
+  test('has possibly accepted the message: the second does not get it', async () => {
+    await using second = await startMisbehaving()
+    await using first = await startMisbehaving({
+      react: reactFirst('dot', { end: 'close' }),
+      address: '127.0.0.2',
+      port: second.port,
+    })
+    await using flow = await startMailFlow({ zone, smtpPort: second.port, clock: new ManualClock() })
+    const { recipient } = await flow.outcome(BOB)
+    expect(recipient).toMatchObject({ status: 'uncertain', attempts: 1, nextAt: null })
+    expect({ first: first.connections, second: second.connections }).toEqual({ first: 1, second: 0 })
+    expectBalanced(flow.service)
+  })
+})

@@ -1,0 +1,95 @@
+/** @module Rate limits and blocks of imitated providers, with the texts of the real ones. */
+import { describe, expect, test } from 'bun:test'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { limitRate, PROVIDER_REPLIES, reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
+
+const ZONE = { 'receiver.test': { A: ['127.0.0.1'] } }
+const START = Date.UTC(2026, 0, 1)
+
+const countRows = ({ app }: MailFlow, sql: string): number =>
+  app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${sql}`).get()?.n ?? 0
+
+/** Nothing was bounced, suppressed or paused, and nobody got a message twice. */
+function expectNoHarm(flow: MailFlow): void {
+  expect({
+    bounced: countRows(flow, 'recipients WHERE bounce_type IS NOT NULL'),
+    suppressed: countRows(flow, 'suppressions'),
+    paused: countRows(flow, 'accounts WHERE paused_at IS NOT NULL'),
+    deadLetters: countRows(flow, 'dead_letters'),
+  }).toEqual({ bounced: 0, suppressed: 0, paused: 0, deadLetters: 0 })
+  expectBalanced(flow.service)
+}
+
+/** Lets time pass in small steps until everything is delivered. */
+async function deliverAll(flow: MailFlow, clock: ManualClock, within: number): Promise<void> {
+  const isIdle = () => flow.service.delivery?.scheduler.inFlight === 0
+  const countOpen = () => countRows(flow, 'recipients WHERE delivered_at IS NULL')
+  while (countOpen() > 0) {
+    await eventually(isIdle)
+    // What the last step made due has begun, or waits for a slot or for the end of a backoff.
+    await Bun.sleep(10)
+    await eventually(isIdle)
+    if (countOpen() === 0) return
+    expect(clock.now() - START).toBeLessThan(within)
+    clock.advance(seconds(30))
+  }
+}
+
+describe('a provider that answers', () => {
+  test.each([
+    ['gmailRate', 'mail', 'rate_limited'],
+    ['outlookRate', 'mail', 'rate_limited'],
+    ['yahooRate', 'mail', 'rate_limited'],
+    ['orangeRate', 'banner', 'rate_limited'],
+    ['outlookBlock', 'mail', 'reputation'],
+    ['gmxBlock', 'banner', 'reputation'],
+    ['telekomBlock', 'banner', 'reputation'],
+    ['comcastBlock', 'banner', 'reputation'],
+    ['zenBlock', 'rcpt', 'reputation'],
+  ] as const)('%s at %s defers the message and does no harm', async (name, step, category) => {
+    const clock = new ManualClock(START)
+    await using receiver = await startMisbehaving({ react: reactAt(step, PROVIDER_REPLIES[name]) })
+    await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+    const { recipient, events } = await flow.outcome('bob@receiver.test')
+    expect(recipient).toMatchObject({ status: 'queued', attempts: 1 })
+    expect(recipient.nextAt).toBeGreaterThan(clock.now())
+    expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: category } }])
+    expect(receiver.connections).toBe(1)
+    expectNoHarm(flow)
+  })
+})
+
+test('a limit of 10 messages a minute: 40 messages are all delivered, once each', async () => {
+  const clock = new ManualClock(START)
+  const limit = limitRate({ clock, max: 10, windowMs: minutes(1), step: 'mail', reply: PROVIDER_REPLIES.gmailRate })
+  await using receiver = await startMisbehaving({ react: limit })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+  const addresses = Array.from({ length: 40 }, (_, i) => `r${i}@receiver.test`)
+  for (const to of addresses) await flow.send({ to })
+  await deliverAll(flow, clock, hours(6))
+  expect(addresses.map((address) => receiver.receivedBy(address))).toEqual(addresses.map(() => 1))
+  expect(limit.highest()).toBe(10)
+  expect(receiver.maxOpen).toBeLessThanOrEqual(flow.app.config.connectionsPerSite)
+  expectNoHarm(flow)
+})
+
+test('a block of two hours: 20 messages wait, few connections are made, and all are delivered after it', async () => {
+  const clock = new ManualClock(START)
+  const until = START + hours(2)
+  await using receiver = await startMisbehaving({
+    react: ({ step }) =>
+      step === 'banner' && clock.now() < until ? { say: PROVIDER_REPLIES.gmxBlock, end: 'close' } : undefined,
+  })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+  const addresses = Array.from({ length: 20 }, (_, i) => `r${i}@receiver.test`)
+  for (const to of addresses) await flow.send({ to })
+  await deliverAll(flow, clock, hours(12))
+  expect(addresses.map((address) => receiver.receivedBy(address))).toEqual(addresses.map(() => 1))
+  expect(clock.now()).toBeGreaterThanOrEqual(until)
+  expect(receiver.connections).toBeLessThan(60)
+  expectNoHarm(flow)
+})
