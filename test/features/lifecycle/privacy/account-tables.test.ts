@@ -18,6 +18,7 @@ const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
   meta: 'values of the installation',
   migrations: 'names of migrations',
   operator_mail: 'mail to the operator',
+  provider_pairs: 'what receivers said about our IP addresses',
   retention_left: 'row ids',
 }
 
