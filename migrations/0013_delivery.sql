@@ -27,6 +27,18 @@ CREATE TABLE `queue_rules` (
 CREATE INDEX `queue_rules_domain` ON `queue_rules` (`domain`);--> statement-breakpoint
 CREATE INDEX `queue_rules_account` ON `queue_rules` (`account_id`);--> statement-breakpoint
 CREATE INDEX `queue_rules_email` ON `queue_rules` (`email_id`);--> statement-breakpoint
+CREATE TABLE `attempts` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`email_id` integer NOT NULL,
+	`recipient_id` integer NOT NULL,
+	`number` integer NOT NULL,
+	`type` integer NOT NULL,
+	`at` integer NOT NULL,
+	`data` text NOT NULL,
+	`dialogue` text
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `attempts_recipient` ON `attempts` (`email_id`,`recipient_id`);--> statement-breakpoint
 CREATE TABLE `mta_sts_policies` (
 	`domain` text PRIMARY KEY NOT NULL,
 	`policy_id` text NOT NULL,
@@ -47,6 +59,9 @@ CREATE TABLE `tls_session_counts` (
 --> statement-breakpoint
 ALTER TABLE `accounts` ADD `events_read_at` integer;--> statement-breakpoint
 ALTER TABLE `recipients` ADD `wait_noted_at` integer;--> statement-breakpoint
+ALTER TABLE `recipients` ADD `expires_at` integer;--> statement-breakpoint
+CREATE INDEX `recipients_expiring` ON `recipients` (`expires_at`) WHERE expires_at is not null and next_at is not null;--> statement-breakpoint
 ALTER TABLE `domains` ADD `ed25519_public_key` text;--> statement-breakpoint
 ALTER TABLE `domains` ADD `ed25519_private_key` blob;--> statement-breakpoint
-ALTER TABLE `domains` ADD `ed25519_verified` integer DEFAULT false NOT NULL;
+ALTER TABLE `domains` ADD `ed25519_verified` integer DEFAULT false NOT NULL;--> statement-breakpoint
+ALTER TABLE `streams` ADD `expires_in` integer;

@@ -104,8 +104,11 @@ const listVisibleCommands = (command: Command): Command[] =>
 export function formatCommandsPage(): string {
   const groups = listVisibleCommands(createProgram([], addBenchCommand))
   const overview = groups.map((group) => {
-    const name = `tassis ${group.name()}`
-    return [`[\`${name}\`](#${name.replace(' ', '-')})`, formatCell(group.description())]
+    // As GitHub derives it from the heading.
+    const anchor = formatUsage(group)
+      .replace(/[<>[\]|]/g, '')
+      .replaceAll(' ', '-')
+    return [`[\`tassis ${group.name()}\`](#${anchor})`, formatCell(group.description())]
   })
   const sections = groups.flatMap((group) => [
     formatCommand(group, '##'),
@@ -114,12 +117,14 @@ export function formatCommandsPage(): string {
   return `${[COMMANDS_INTRO, formatTable(['Command', 'Does'], overview), ...sections].join('\n\n')}\n`
 }
 
+/** How a command is called, without its options; of a group, its name. */
+const formatUsage = (command: Command): string =>
+  command.commands.length > 0 ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
+
 function formatCommand(command: Command, heading: string): string {
-  const isGroup = command.commands.length > 0
-  const usage = isGroup ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
   const rows = listParameters(command)
   return [
-    `${heading} \`${usage}\``,
+    `${heading} \`${formatUsage(command)}\``,
     toSentence(command.description()),
     ...(rows.length > 0 ? [formatParameters(rows)] : []),
   ].join('\n\n')

@@ -14,6 +14,7 @@ import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { BroadcastEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
+import { startDeadlineLoop } from '#features/sending/delivery/deadlines.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/held-mail.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
@@ -27,6 +28,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startAccountRemoval,
   startErasureLoop,
   startHeldMailReleaser,
+  startDeadlineLoop,
   startAbuseWatch,
   (app) => new ContentWatch(app),
   startPauseNotices,

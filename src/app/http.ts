@@ -48,8 +48,9 @@ import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
+import { attemptRoutes } from '#features/sending/delivery/attempt-routes.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { createSourceReader } from '#features/sending/delivery/source.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { domainTestRoutes } from '#features/sending/emails/domain-test-routes.ts'
@@ -176,7 +177,7 @@ export function createRoutes(
   const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
-  const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
+  const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
@@ -187,6 +188,9 @@ export function createRoutes(
       takeRate,
       renderedBodies,
       readSource: createSourceReader(app, renderBroadcast),
+    }),
+    attemptRoutes(app, {
+      findDialogue: (recipientId) => delivery()?.scheduler.recentDialogues.find(recipientId),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     broadcastReadRoutes(app),

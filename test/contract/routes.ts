@@ -475,6 +475,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ to: [EMAIL.to] }),
     isBodyOptional: true,
   },
+  listRoute('/v1/emails/{id}/attempts', 'emails:read', { resource: 'email', paged: false }),
   get('/v1/emails/{id}/source', 'emails:read', { resource: 'email' }),
   get('/v1/analytics/aggregate', 'analytics:read', {
     alsoScope: 'sub_accounts:manage',

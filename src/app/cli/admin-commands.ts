@@ -9,6 +9,7 @@ import { configAdminCommands } from './config.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
+import { explainAdminCommands } from './explain.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
@@ -39,6 +40,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...domainAdminCommands,
   ...sendAdminCommands,
   ...emailAdminCommands,
+  ...explainAdminCommands,
   ...queueAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,

@@ -2,9 +2,15 @@
 import { type Command, Option } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts'
-import { findEmail, findOnlyEmail, listEmails, readEmailEvents } from '#features/sending/emails/read.ts'
+import {
+  findEmail,
+  findOnlyEmail,
+  listEmails,
+  readEmailEvents,
+  type StoredEmail,
+} from '#features/sending/emails/read.ts'
 import { MAX_COUNTED, parseSearch, type SearchText, searchEmails } from '#features/sending/emails/search-list.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
@@ -60,7 +66,7 @@ const removeUndefined = ({ from, to }: ReturnType<typeof parseDateRange>) => ({
   ...(to !== undefined && { to }),
 })
 
-const getMaxAttempts = ({ config }: App): number => computeMaxAttempts(config.retryExpiryHours)
+const getMaxAttempts = ({ config }: App) => createMaxAttempts(config.retryExpiryHours)
 
 function listPage(
   { db }: App,
@@ -81,7 +87,11 @@ interface EmailView extends EmailRow {
   readonly history: readonly EventView[]
 }
 
-const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): EmailView => {
+/** The email whose id begins with `id`, or has this Message-ID, and its account. Throws a 404. */
+export function requireEmail(
+  app: App,
+  id: string,
+): { readonly email: StoredEmail; readonly accountId: number; readonly account: string } {
   const range = parseUuidRange(id)
   const key = range && findOnlyEmail(app.db, ...range)
   const email = key && findEmail(app.db, key.accountId, key.uuid)
@@ -90,11 +100,16 @@ const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { r
       'email_not_found',
       `"${truncate(id, 80)}" matches no email or several; \`tassis emails list\` shows ids.`,
     )
+  return { email, accountId: key.accountId, account: getAccount(app.config, app.db, key.accountId).name }
+}
+
+const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): EmailView => {
+  const { email, accountId, account } = requireEmail(app, id)
   return {
     ...emailRowWire(email, getMaxAttempts(app)),
-    account: getAccount(app.config, app.db, key.accountId).name,
+    account,
     recipients: email.recipients.map(recipientWire),
-    history: readEmailEvents(app, key.accountId, email.id).map(toEventView),
+    history: readEmailEvents(app, accountId, email.id).map(toEventView),
   }
 })
 
@@ -194,7 +209,7 @@ function formatList({
 }
 
 /** Explains each status to the operator. */
-const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
+export const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
   queued: 'waiting for its first attempt or a retry',
   scheduled: 'waiting for its scheduled time',
   processing: 'being sent, or only some recipients are final',

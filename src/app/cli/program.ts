@@ -21,6 +21,7 @@ import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
+import { addExplainCommand } from './explain.ts'
 import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
@@ -73,6 +74,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addDomainCommands(program)
   addSendCommand(program)
   addEmailCommands(program)
+  addExplainCommand(program)
   addQueueCommand(program)
   addProviderCommands(program)
   addBulkCommands(program)

@@ -17,6 +17,7 @@ import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { EmailActions } from './emails/actions.tsx'
 import { EmailContent } from './emails/content.tsx'
+import { DeliveryLog } from './emails/delivery-log.tsx'
 import { sentence } from './emails/sentence.ts'
 import { toShownStatus } from './emails/shown-status.ts'
 import { Timeline } from './emails/timeline.tsx'
@@ -86,6 +87,9 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
       <Section title="Timeline">
         <Timeline email={email} />
       </Section>
+      <Section title="Delivery log">
+        <DeliveryLog id={email.id} />
+      </Section>
       <Section title="Content">
         <EmailContent
           email={email}
@@ -110,6 +114,7 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
       ['Bcc', email.bcc.join(', ')],
       ['Accepted', <Time key="accepted" iso={email.created_at} isExact />],
       ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} isExact />],
+      ['Deadline', email.expires_at && <Time iso={email.expires_at} isExact />],
       ['Tags', email.tags.join(', ')],
       ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatBytes(size)})`).join(', ')],
       ['Message-ID', email.message_id],

@@ -7,6 +7,7 @@ import { countBytes, formatMailCommand, formatRcptCommand, rejectBeforeSending, 
 import { generateDataBlocks } from './dot-stuffing.ts'
 import type { SmtpExtensions } from './extensions.ts'
 import type { SmtpFailure } from './failures.ts'
+import type { OnPhaseEnd } from './phases.ts'
 import type { SmtpReply } from './replies.ts'
 import type { SmtpTimeouts } from './timeouts.ts'
 
@@ -16,6 +17,7 @@ export interface SmtpTransaction extends SmtpEnvelope {
    * resolves; when it rejects, no octet is sent. `send` waits for the promise even if the connection ends.
    */
   readonly beforeBody: () => Promise<void>
+  readonly onPhaseEnd?: OnPhaseEnd
 }
 
 export type TransactionResult =
@@ -105,8 +107,15 @@ export class SmtpClient {
     if (this.#channel.failure) return { kind: 'lost', phase: 'mail', failure: this.#channel.failure }
     this.#transactionCount++
     try {
-      const notStarted = (await this.#sendEnvelope(mail, rcpt)) ?? (await this.#runBeforeBody(transaction.beforeBody))
-      return notStarted ?? (await this.#sendBody(transaction.message))
+      const { beforeBody, message, onPhaseEnd = ignorePhase } = transaction
+      const notSent = await this.#sendEnvelope(mail, rcpt, onPhaseEnd)
+      if (notSent) return notSent
+      const notBegun = await this.#runBeforeBody(beforeBody)
+      onPhaseEnd('begin')
+      if (notBegun) return notBegun
+      const result = await this.#sendBody(message)
+      onPhaseEnd('body')
+      return result
     } finally {
       this.#phase = this.#channel.failure ? 'closed' : 'idle'
     }
@@ -139,7 +148,7 @@ export class SmtpClient {
    * Sends MAIL, RCPT and DATA, in a single write if the server offers PIPELINING. Returns undefined after the 354,
    * otherwise the result of the transaction.
    */
-  async #sendEnvelope(mail: string, rcpt: string): Promise<TransactionResult | undefined> {
+  async #sendEnvelope(mail: string, rcpt: string, onPhaseEnd: OnPhaseEnd): Promise<TransactionResult | undefined> {
     const channel = this.#channel
     const { pipelining } = this.extensions
     const needsReset = this.#needsReset
@@ -156,16 +165,19 @@ export class SmtpClient {
 
     if (!pipelining) channel.writeCommand(mail)
     const toMail = await channel.readReply(this.#timeouts.mailMs, 'MAIL')
+    onPhaseEnd('mail')
     if (!isReply(toMail) || !isPositive(toMail)) return this.#resolveRejection('mail', toMail, pipelining ? 2 : 0)
 
     this.#phase = 'rcpt'
     if (!pipelining) channel.writeCommand(rcpt)
     const toRcpt = await channel.readReply(this.#timeouts.rcptMs, 'RCPT')
+    onPhaseEnd('rcpt')
     if (!isReply(toRcpt) || !isPositive(toRcpt)) return this.#resolveRejection('rcpt', toRcpt, pipelining ? 1 : 0)
 
     this.#phase = 'data'
     if (!pipelining) channel.writeCommand('DATA\r\n')
     const toData = await channel.readReply(this.#timeouts.dataInitiationMs, 'DATA')
+    onPhaseEnd('data')
     if (!isReply(toData) || toData.code !== 354) return this.#resolveRejection('data', toData, 0)
     return undefined
   }
@@ -261,5 +273,7 @@ export class SmtpClient {
     return failure
   }
 }
+
+const ignorePhase: OnPhaseEnd = () => undefined
 
 const isPositive = (reply: SmtpReply): boolean => reply.code < 300

@@ -12,6 +12,7 @@ import { formatGreetingCommand } from './commands.ts'
 import type { TlsaRecord } from './dane.ts'
 import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions } from './extensions.ts'
 import { type SmtpFailure, toSmtpFailure } from './failures.ts'
+import type { OnPhaseEnd } from './phases.ts'
 import { DEFAULT_MAX_REPLY_BYTES, type SmtpReply } from './replies.ts'
 import { DEFAULT_SMTP_TIMEOUTS, type SmtpTimeouts } from './timeouts.ts'
 import { TLS_FAILURE_CODES } from './tls-failures.ts'
@@ -59,6 +60,8 @@ export interface SmtpConnectOptions {
   readonly abort?: { readonly signal: AbortSignal; readonly failure: SmtpFailure }
   /** Called with each line of the session; never with passwords or message octets. */
   readonly transcript?: SmtpTranscript
+  /** Has no effect once the session is open. */
+  readonly onPhaseEnd?: OnPhaseEnd
 }
 
 /**
@@ -86,6 +89,7 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   formatGreetingCommand('EHLO', options.ehloName)
   const timeouts = { ...DEFAULT_SMTP_TIMEOUTS, ...options.timeouts }
   const socket = await openSocket(options, timeouts.connectMs)
+  options.onPhaseEnd?.('connect')
   if ('kind' in socket) return toFailure('connect', socket)
   const { remoteAddress = options.address, localAddress = '' } = socket
   const channel = new SmtpChannel(socket, {
@@ -155,11 +159,13 @@ async function openSession(
   let tls: SmtpTls | undefined
   if (options.tls === 'implicit') {
     const secured = await secure()
+    options.onPhaseEnd?.('tls')
     if ('kind' in secured) return toFailure('tls', secured)
     tls = secured
   }
 
   const greeting = await channel.readReply(timeouts.greetingMs, 'the connection (the greeting)')
+  options.onPhaseEnd?.('greeting')
   const notGreeted = checkReply(220, 'greeting', greeting)
   if (notGreeted) return notGreeted
   let extensions = await sendGreeting(channel, options, timeouts)
@@ -175,6 +181,7 @@ async function openSession(
       if (notStarted && !continuesInPlaintext) return notStarted
       if (!notStarted) {
         const secured = await secure()
+        options.onPhaseEnd?.('tls')
         if ('kind' in secured) return toFailure(secured.kind === 'protocol' ? 'starttls' : 'tls', secured)
         tls = secured
         // Forgets the extensions that the server offered in plaintext, because anyone may have injected them (RFC 3207
@@ -196,6 +203,7 @@ async function openSession(
       return toFailure('auth', { kind: 'tls', message: 'A password is not sent without TLS' })
     }
     const authResult = await authenticate(channel, extensions.auth, options.auth, timeouts.authMs)
+    options.onPhaseEnd?.('auth')
     if (authResult.kind === 'refused') return { kind: 'refused', phase: 'auth', reply: authResult.reply }
     if (authResult.kind === 'failed') return toFailure('auth', authResult.failure)
   }
@@ -210,9 +218,11 @@ async function sendGreeting(
 ): Promise<SmtpExtensions | NotConnected> {
   channel.writeCommand(formatGreetingCommand('EHLO', options.ehloName))
   const ehlo = await channel.readReply(timeouts.ehloMs, 'EHLO')
+  options.onPhaseEnd?.('ehlo')
   if (isReply(ehlo) && ehlo.code >= 500) {
     channel.writeCommand(formatGreetingCommand('HELO', options.ehloName))
     const helo = await channel.readReply(timeouts.ehloMs, 'HELO')
+    options.onPhaseEnd?.('ehlo')
     return checkReply(250, 'ehlo', helo) ?? NO_EXTENSIONS
   }
   return checkReply(250, 'ehlo', ehlo) ?? (isReply(ehlo) ? parseExtensions(ehlo) : NO_EXTENSIONS)

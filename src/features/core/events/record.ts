@@ -93,6 +93,8 @@ export interface EventData {
   readonly sends_until?: string
   /** TLS of the session, such as `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified`, or why there was none. */
   readonly tls?: string | null
+  /** Of an attempt: milliseconds by phase of its session with the last server; without `connect` in a reused session. */
+  readonly timings?: Readonly<Record<string, number>>
 }
 
 export interface NewEvent {

@@ -34,6 +34,7 @@ const sql = prepareStatements((db) => ({
   ),
   recipients: db.prepare<{ id: number }, [number]>('SELECT id FROM recipients WHERE email_id = ?'),
   deleteRecipients: db.prepare('DELETE FROM recipients WHERE email_id = ?'),
+  deleteAttempts: db.prepare('DELETE FROM attempts WHERE email_id = ?'),
   deleteEmail: db.prepare('DELETE FROM emails WHERE id = ?'),
   contacts: db.prepare<{ id: number }, [number, number]>('SELECT id FROM contacts WHERE account_id = ? LIMIT ?'),
   deleteAsks: db.prepare('DELETE FROM confirmation_asks WHERE contact_id = ?'),
@@ -76,6 +77,7 @@ function removeEmails(app: App, tx: Tx, accountId: number): number {
       id,
       statements.recipients.all(id).map((recipient) => recipient.id),
     )
+    statements.deleteAttempts.run(id)
     statements.deleteRecipients.run(id)
     statements.deleteEmail.run(id)
     unindexEmail(tx, id)

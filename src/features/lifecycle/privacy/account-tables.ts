@@ -80,6 +80,7 @@ export const LARGE_TABLES: readonly string[] = [
   'emails',
   'email_search',
   'recipients',
+  'attempts',
   'opens',
   'click_marks',
   'link_clicks',

@@ -28,7 +28,7 @@ import { getInsight } from '#features/reporting/insights/insights.ts'
 import { insightWire } from '#features/reporting/insights/model.ts'
 import { deadLetterWire } from '#features/sending/dead-letters/model.ts'
 import { getDeadLetter } from '#features/sending/dead-letters/read.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
 import { toNewsletterWire } from '#features/sending/newsletters/model.ts'
@@ -199,7 +199,7 @@ function* messages(app: App, actor: Actor): Batches {
 }
 
 function* emails(app: App, { accountId }: Actor): Batches {
-  const attempts = computeMaxAttempts(app.config.retryExpiryHours)
+  const attempts = createMaxAttempts(app.config.retryExpiryHours)
   yield* generateByTime(
     (at, id) => sql(app.db).emails.all(accountId, at, id, MEDIUM_BATCH),
     ({ uuid }) => {

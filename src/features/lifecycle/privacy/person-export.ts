@@ -17,7 +17,7 @@ import { findInboundById } from '#features/receiving/inbound/inbound-emails.ts'
 import { toInboundWire } from '#features/receiving/inbound/model.ts'
 import { findInboundOfPerson } from '#features/receiving/inbound/removal.ts'
 import { readBodyText } from '#features/receiving/received/parts.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { findEmail, readEmailEvents, type StoredEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, isSystemMail, recipientWire } from '#features/sending/emails/wire.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
@@ -147,7 +147,7 @@ async function* emails(
   renderedBodies: RenderedBodies,
   emailIds: number[],
 ): AsyncGenerator<unknown, void> {
-  const attempts = computeMaxAttempts(app.config.retryExpiryHours)
+  const attempts = createMaxAttempts(app.config.retryExpiryHours)
   for (let after: number | undefined = 0; after !== undefined; ) {
     const found: ReturnType<typeof findEmailsTo> = findEmailsTo(app.db, {
       accountId,
@@ -199,7 +199,7 @@ function* events(
   for (const id of emailIds) {
     const email = findEmailById(app, accountId, id)
     if (!email) continue
-    const wire = emailRowWire(email, 0)
+    const wire = emailRowWire(email, () => 0)
     for (const event of readEmailEvents(app, accountId, id))
       if (isWanted(event) && (event.recipient === null || is(event.recipient)))
         yield toEventWire(event, wire.id, { accountId, accountUuid }, app.keys)

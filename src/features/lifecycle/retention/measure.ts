@@ -18,6 +18,7 @@ const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
     'emails',
     'email_search',
     'recipients',
+    'attempts',
     'idempotency_keys',
     'batch_replies',
     'opens',

@@ -233,6 +233,7 @@ function parseExtra(config: Config, request: SendRequest, idempotencyKey: string
     ...(tags.length > 0 ? { tags } : {}),
     ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
     ...(templateData ? { template_data: templateData } : {}),
+    ...(typeof request.expires_in === 'number' ? { expires_in: request.expires_in } : {}),
   }
 }
 

@@ -1,5 +1,6 @@
 /** @module JSON shapes of send requests and responses, used for validation, types, OpenAPI and serialisation. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { EXPIRES_IN_LIMITS } from '#features/setup/streams/model.ts'
 import { Timestamp, Uuid } from '#platform/http/schemas.ts'
 
 const Nullable = <T extends TSchema>(schema: T, description: string) =>
@@ -67,6 +68,12 @@ export const SendRequest = Type.Object(
     tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
     send_at: Type.Optional(Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.')),
+    expires_in: Type.Optional(
+      Nullable(
+        Type.Integer(EXPIRES_IN_LIMITS),
+        'Seconds, from acceptance or `send_at`, after which a recipient to whom the mail was not delivered ends as bounced with category `expired`: 60 to 432000 (5 days), such as 600 for a code that is valid for 10 minutes. Omitted: that of the stream.',
+      ),
+    ),
     idempotency_key: Type.Optional(
       Nullable(
         Type.String({ minLength: 1, maxLength: 256 }),

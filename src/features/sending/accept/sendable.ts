@@ -16,7 +16,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
-import { findStreamId } from '#features/setup/streams/streams.ts'
+import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Config } from '#platform/config.ts'
 import { insufficientStorage, invalid } from '#platform/errors.ts'
@@ -43,11 +43,16 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
   const isUnverified = !domain.isVerified && !domain.lapsed
   const isRejected = domain.lapsed !== undefined || (isUnverified && app.config.sendingUnverified === 'reject')
   if (isRejected && !isAccepted) throw domainNotVerified('from', domain)
-  const streamId = findStreamId(app.db, actor.accountId, draft.stream)
-  if (streamId === undefined)
-    throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
-  const sandbox = isUnverified || isSimulated(app.config, draft)
-  return { account, domainId: domain.id, sandbox, streamId, tracked: isTracked(app.config, account, draft) }
+  const stream = findStream(app.db, actor.accountId, draft.stream)
+  if (!stream) throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
+  return {
+    account,
+    domainId: domain.id,
+    sandbox: isUnverified || isSimulated(app.config, draft),
+    streamId: stream.id,
+    streamExpiresIn: stream.expiresIn,
+    tracked: isTracked(app.config, account, draft),
+  }
 }
 
 /** Whether the mail goes to the simulator. Throws if that is true of only some recipients. */

@@ -14,9 +14,11 @@ import { claimDue } from '#features/sending/queue/queue.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
+import { endAtDeadline } from './deadlines.ts'
 import { holdBlockedRecipient } from './held-mail.ts'
 import { SMALL_MESSAGE_BYTES } from './memory-queue.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
@@ -45,6 +47,7 @@ export interface ClaimedMail {
   readonly listId: number | null
   readonly broadcastId: number | null
   readonly quotaMonth: number | null
+  readonly expiresAt: Millis | null
   /** 1: the email has a large body, and other recipients with the same. */
   readonly sharesLargeBody: number
 }
@@ -52,7 +55,8 @@ export interface ClaimedMail {
 const sql = prepareStatements((db) => ({
   recipient: db.prepare<ClaimedMail, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
-     quota_month AS quotaMonth, size_bytes > ${SMALL_MESSAGE_BYTES} AND recipient_count > 1 AND broadcast_id IS NULL AS sharesLargeBody
+     quota_month AS quotaMonth, expires_at AS expiresAt,
+     size_bytes > ${SMALL_MESSAGE_BYTES} AND recipient_count > 1 AND broadcast_id IS NULL AS sharesLargeBody
      FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
   broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
@@ -76,8 +80,8 @@ const UNROUTABLE_BATCH_SIZE = 200
 /**
  * Claims up to `limit` recipients that are due at `now`, unless an operator holds the lane; with `dueSince`, only those
  * that were first due at or before that time; with `canLeave`, only those for whose last sending address it returns
- * true. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
- * more are due.
+ * true. Recipients who were suppressed since acceptance, or whose deadline has come, are ended instead, so fewer may be
+ * returned although more are due.
  */
 export function claimLane(
   app: App,
@@ -111,8 +115,9 @@ export function claimLane(
 }
 
 /**
- * Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
- * broadcast. Rejects a recipient who was suppressed since acceptance. False when the recipient may be claimed.
+ * Ends a recipient whose deadline has come. Holds a waiting recipient whose account is blocked, or who was never
+ * attempted and belongs to a paused or ending broadcast. Rejects a recipient who was suppressed since acceptance. False
+ * when the recipient may be claimed.
  * @param sendingBlocks cache: why each account checked so far may not send; undefined if it may
  */
 function holdOrReject(
@@ -123,6 +128,10 @@ function holdOrReject(
   sendingBlocks: Map<number, string | undefined>,
 ): boolean {
   const { accountId, quotaMonth, broadcastId } = recipient
+  if (hasExpired(app, recipient)) {
+    endAtDeadline(app, tx, at)
+    return true
+  }
   if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
   if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + BROADCAST_HOLD_MS
@@ -135,8 +144,12 @@ function holdOrReject(
   return true
 }
 
-/** Whether a recipient was suppressed since it was claimed. */
-export const isSuppressed = (db: Database, mail: ClaimedMail): boolean => findSuppression(db, mail) !== undefined
+/** Whether a claimed recipient must not get its message any more: it was suppressed, or its deadline has come. */
+export const isUnwanted = (app: App, db: Database, mail: ClaimedMail): boolean =>
+  hasExpired(app, mail) || findSuppression(db, mail) !== undefined
+
+const hasExpired = ({ clock }: App, { expiresAt }: ClaimedMail): boolean =>
+  expiresAt !== null && expiresAt <= clock.now()
 
 const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string } | undefined =>
   suppressionOf(db, {

@@ -11,6 +11,7 @@ import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
+import type { AttemptTrace } from './attempt-trace.ts'
 import type {
   AddressFailure,
   AttemptResult,
@@ -29,6 +30,8 @@ export interface Connection {
   readonly openedAtMs: number
   /** Whether the session carried a message before; the server may have closed it since then. */
   readonly isReused: boolean
+  /** The attempt that uses the session now. */
+  readonly user: { trace: AttemptTrace | undefined }
 }
 
 export type OpenResult =
@@ -85,7 +88,9 @@ export class Connections {
     { host, address, demand }: Target,
     tls: Route['tls'],
     signal: AbortSignal,
+    user: Connection['user'],
   ): Promise<ConnectResult> {
+    user.trace?.beginServer(host, address, 'connecting to')
     const source = this.#sourceFor(route, address)
     const isVerified = tls === 'implicit' || route.tls === 'required' || demand?.verifies === 'certificate'
     return connectSmtp({
@@ -99,6 +104,8 @@ export class Connections {
       verifyCertificate: isVerified && !demand?.tlsa,
       tlsa: demand?.tlsa,
       secureContext: this.#getSecureContext(),
+      transcript: (direction, line) => user.trace?.record(direction, line),
+      onPhaseEnd: (phase) => user.trace?.endPhase(phase),
       ...(source && { localAddress: source.ip }),
       ...(route.auth && { auth: route.auth }),
     })
@@ -112,16 +119,20 @@ export class Connections {
     route: Route,
     target: Target,
     signal: AbortSignal,
+    trace: AttemptTrace,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
+    const user: Connection['user'] = { trace }
     const isBroken = !target.demand && (route.plaintextAddresses?.includes(target.address) ?? false)
     const tls = target.demand ? 'required' : route.tls
-    let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal)
+    let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal, user)
     let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
     if (tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
       handshakeFailure = result.failure
+      trace.note(`the TLS handshake failed: ${handshakeFailure.message}`)
       this.#onAddressFailed({ address: target.address, kind: 'tls' })
-      result = await this.#dial(route, target, 'never', signal)
+      result = await this.#dial(route, target, 'never', signal, user)
     }
+    if (result.kind === 'failed') trace.note(result.failure.message)
     if (result.kind !== 'connected') return result
     const { client } = result
     return {
@@ -129,6 +140,7 @@ export class Connections {
       session: toAttemptSession(client, target, tls, handshakeFailure),
       openedAtMs: this.#clock.monotonicMs(),
       isReused: false,
+      user,
     }
   }
 
@@ -141,6 +153,7 @@ export class Connections {
     from: number,
     skipped: ReadonlySet<string>,
     signal: AbortSignal,
+    trace: AttemptTrace,
   ): Promise<OpenResult & { readonly next: number }> {
     let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
       kind: 'unreachable',
@@ -152,7 +165,7 @@ export class Connections {
     const tlsFailures: TlsResult[] = []
     for (const [index, target] of targets.entries()) {
       if (index < from || skipped.has(target.host)) continue
-      const opened = await this.#openAddress(route, target, signal)
+      const opened = await this.#openAddress(route, target, signal, trace)
       if ('client' in opened) {
         const connection = tlsFailures.length === 0 ? opened : withTlsFailures(opened, tlsFailures)
         return { kind: 'open', connection, next: index + 1 }

@@ -7,6 +7,7 @@ import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
 import { createSignatureFields } from '#protocols/dkim/sign.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
+import type { AttemptTrace } from './attempt-trace.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
@@ -18,6 +19,7 @@ export interface TransmitOptions {
   readonly beforeBody: () => Promise<void>
   /** Aborted when the attempt takes too long: the session of the attempt is closed, and no other is opened. */
   readonly signal: AbortSignal
+  readonly trace: AttemptTrace
 }
 
 export interface Attempt {
@@ -82,7 +84,7 @@ export async function transmit(
   message: readonly Uint8Array[],
   connections: Connections,
   sessions: SessionPool,
-  { beforeBody, signal }: TransmitOptions,
+  { beforeBody, signal, trace }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
   const targets = listTargets(route)
@@ -93,7 +95,7 @@ export async function transmit(
   for (;;) {
     if (!connection) {
       await sessions.makeRoom()
-      const opened = await connections.open(route, next, rejectingHosts, signal)
+      const opened = await connections.open(route, next, rejectingHosts, signal, trace)
       next = opened.next
       if (opened.kind !== 'open') {
         if (rejection) return rejection
@@ -106,17 +108,21 @@ export async function transmit(
     }
     let result: TransactionResult
     const { client, session, isReused } = connection
+    connection.user.trace = trace
+    if (isReused) trace.beginServer(session.host, session.address, 'reusing the session with')
     const close = () => client.destroy(ATTEMPT_TIMEOUT)
     signal.addEventListener('abort', close)
     try {
-      result = await sendOverConnection(connection, job, message, beforeBody)
+      result = await sendOverConnection(connection, job, message, beforeBody, trace)
     } finally {
       signal.removeEventListener('abort', close)
       // This host was tried only after another one had rejected the message. The session ends, because the messages
       // that follow must go to the hosts in order of preference (RFC 5321 §5.1).
+      connection.user.trace = undefined
       if (rejection) sessions.close(connection)
       else sessions.release(route.site, connection)
     }
+    if ('failure' in result) trace.note(result.failure.message)
     const attempt = { result, session: isReused ? toReusedSession(session) : session }
     // Servers end sessions that were idle or carried many messages; that is not a failure of the host.
     const isStaleSession = isReused && hasEndedSession(result)
@@ -149,6 +155,7 @@ const sendOverConnection = (
   job: DeliverJob,
   message: readonly Uint8Array[],
   beforeBody: () => Promise<void>,
+  trace: AttemptTrace,
 ) =>
   client.send({
     mailFrom: job.mailFrom,
@@ -157,4 +164,5 @@ const sendOverConnection = (
     smtpUtf8: job.smtpUtf8,
     eightBit: false,
     beforeBody,
+    onPhaseEnd: trace.endPhase,
   })

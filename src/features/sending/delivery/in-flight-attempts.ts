@@ -10,9 +10,9 @@ import type { DomainPolicy } from '#features/sending/transport-security/domain-p
 import type { Millis } from '#platform/clock.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type ClaimedMail, isSuppressed } from './claim.ts'
+import { type ClaimedMail, isUnwanted } from './claim.ts'
 import { type AttemptState, type Verdict, writeOutcome } from './outcome.ts'
-import type { AttemptSession } from './protocol.ts'
+import type { AttemptSession, AttemptTraceData } from './protocol.ts'
 import type { Destination } from './sites.ts'
 import { TickBatch } from './tick-batch.ts'
 import type { TotalLimits } from './worker-shares.ts'
@@ -33,10 +33,11 @@ export interface InFlightAttempt extends AttemptState {
   /** Resolves when the outcome of the attempt is stored or given up; nothing is written for the attempt after that. */
   settling: Promise<void> | undefined
   /**
-   * Set when the recipient was suppressed before its message began: the recipient is due again immediately, and the
-   * next claim rejects it.
+   * Set when the recipient was suppressed, or its deadline came, before its message began: the recipient is due again
+   * immediately, and the next claim ends it.
    */
-  isSuppressed?: true
+  isUnwanted?: true
+  trace?: AttemptTraceData | undefined
   /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
   tlsPolicy: DomainPolicy | undefined
 }
@@ -124,8 +125,8 @@ export class InFlightAttempts {
   }
 
   /**
-   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed while
-   * the attempt waited for a connection or for the server.
+   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed, or its
+   * deadline came, while the attempt waited for a connection or for the server.
    */
   begin(attempt: InFlightAttempt): void {
     if (this.#options.stopping.aborted) this.#options.onBegun(attempt, false)
@@ -139,8 +140,8 @@ export class InFlightAttempts {
     try {
       begun = await this.#app.commit.writeFromReserve((tx) =>
         attempts.map((attempt) => {
-          if (!isSuppressed(tx.db, attempt.mail)) return beginDelivery(tx, attempt.recipientId, startedAt)
-          attempt.isSuppressed = true
+          if (!isUnwanted(this.#app, tx.db, attempt.mail)) return beginDelivery(tx, attempt.recipientId, startedAt)
+          attempt.isUnwanted = true
           return false
         }),
       )
@@ -194,7 +195,7 @@ export class InFlightAttempts {
   }
 
   /** Earliest due time of a released recipient. */
-  #computeReleaseAt({ isSuppressed: isImmediate }: InFlightAttempt, { kind }: Verdict): Millis {
+  #computeReleaseAt({ isUnwanted: isImmediate }: InFlightAttempt, { kind }: Verdict): Millis {
     const isDelayed = kind === 'released' && !this.#options.stopping.aborted && !isImmediate
     return this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)
   }

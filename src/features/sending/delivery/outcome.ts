@@ -21,7 +21,7 @@ import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, toBounceType } from './bounce-category.ts'
-import type { AttemptResult, AttemptSession } from './protocol.ts'
+import type { AttemptResult, AttemptSession, AttemptTraceData } from './protocol.ts'
 import { decideReply, decideResult, isDeferral } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
@@ -37,6 +37,8 @@ export interface AttemptState {
   readonly lane?: string
   /** When the start of DATA was stored; undefined if it was not. */
   startedAt: Millis | undefined
+  /** Undefined until the attempt has ended, and when it never began. */
+  readonly trace?: AttemptTraceData | undefined
 }
 
 /** What happens to the recipient. */
@@ -74,8 +76,8 @@ export type Verdict =
   | { readonly kind: 'released' }
 
 const sql = prepareStatements((db) => ({
-  firstDueAt: db.prepare<{ at: number }, [number]>(
-    'SELECT coalesce(retry_from, scheduled_at, created_at) AS at FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
+  age: db.prepare<{ firstDueAt: Millis; expiresAt: Millis | null }, [number]>(
+    'SELECT coalesce(retry_from, scheduled_at, created_at) AS firstDueAt, expires_at AS expiresAt FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
   recipient: db.prepare<{ accountId: number; accountUuid: UuidBytes; address: string; sandbox: number }, [number]>(
     `SELECT account_id AS accountId, accounts.uuid AS accountUuid, address, sandbox FROM recipients
@@ -144,20 +146,26 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
 
 /** The fields of an attempt that are stored and emitted, whatever its outcome. */
 const toAttemptFacts = (
+  { attempt: number, trace }: AttemptState,
   session: AttemptSession | undefined,
   reply: string | undefined,
   extra: AttemptFacts['data'],
 ): AttemptFacts => ({
+  attempt: { number, dialogue: trace?.dialogue },
   smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
   sendingIp: session?.localAddress,
   data: {
     smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
     ip_address: session?.localAddress ?? null,
-    remote_mta: session ? `${session.host} [${session.address}]` : null,
+    remote_mta: formatServer(session ?? trace),
     tls: session?.tls ?? null,
+    ...(trace?.host !== undefined && { timings: trace.timings }),
     ...extra,
   },
 })
+
+const formatServer = (server: Pick<AttemptTraceData, 'host' | 'address'> | undefined): string | null =>
+  server?.host === undefined ? null : `${server.host} [${server.address}]`
 
 /** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
 export function writeOutcome(
@@ -173,8 +181,8 @@ export function writeOutcome(
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
   const isSimulated = attempt.lane !== undefined && domainOfLane(attempt.lane) === SIMULATOR_LANE
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
-    toAttemptFacts(session, reply, {
-      ...(session && app.config.delivery === 'relay' && !isSimulated && { relay: true }),
+    toAttemptFacts(attempt, session, reply, {
+      ...((session ?? attempt.trace?.host) && app.config.delivery === 'relay' && !isSimulated && { relay: true }),
       ...extra,
     })
   switch (verdict.kind) {
@@ -201,15 +209,20 @@ export function writeOutcome(
       return undefined
     }
     case 'deferred': {
-      const firstDueAt = sql(tx.db).firstDueAt.get(attempt.recipientId)?.at ?? now
+      const { firstDueAt, expiresAt } = sql(tx.db).age.get(attempt.recipientId) ?? { firstDueAt: now, expiresAt: null }
       const rule = verdict.rule === undefined ? {} : { rule: verdict.rule }
       const attempts = Math.max(attempt.attempt, verdict.siteFailures ?? 0)
-      if (isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)) {
+      const hasEnded =
+        expiresAt === null
+          ? isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)
+          : app.clock.now() >= expiresAt
+      if (hasEnded) {
         expireRecipient(tx, at, verdict, facts(verdict.reply, rule))
         return undefined
       }
       const delayMs = computeRetryDelayMs(attempt.attempt, randomFraction())
-      const nextAt = app.clock.now() + Math.max(delayMs, verdict.waitMs ?? 0)
+      const retryAt = app.clock.now() + Math.max(delayMs, verdict.waitMs ?? 0)
+      const nextAt = Math.min(retryAt, expiresAt ?? retryAt)
       deferRecipient(
         tx,
         { ...at, nextAt, reason: verdict.reason },

@@ -8,6 +8,7 @@ import type { TlsDemand } from '#features/sending/transport-security/tls-policy.
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import type { SmtpTimedPhase } from '#protocols/smtp/phases.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
 export interface WorkerSettings {
@@ -188,6 +189,21 @@ export interface AttemptSession {
   readonly isReused?: true
 }
 
+/** Milliseconds by phase, at the last server of the attempt; without `connect` in a reused session. */
+export type AttemptTimings = Partial<Record<SmtpTimedPhase, number>>
+
+/** What happened in an attempt, for the sender and the operator. */
+export interface AttemptTraceData {
+  /** The last server of the attempt, connected or not. */
+  readonly host?: string
+  readonly address?: string
+  readonly timings: AttemptTimings
+  /**
+   * Lines `ms mark text`, `ms` since the start of the attempt: `>` our command, `<` the server's reply, `*` a remark.
+   */
+  readonly dialogue: string
+}
+
 /** `connect`: the address did not answer, or cannot be reached. `tls`: an opportunistic handshake failed. */
 export interface AddressFailure {
   readonly address: string
@@ -202,4 +218,6 @@ export type FromWorker =
       readonly recipientId: number
       readonly result: AttemptResult
       readonly session: AttemptSession | undefined
+      /** Absent when the attempt never began. */
+      readonly trace?: AttemptTraceData
     }

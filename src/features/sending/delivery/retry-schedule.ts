@@ -3,17 +3,17 @@
  * longer ones until expiry.
  */
 import type { Millis } from '#platform/clock.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 
 /**
  * Delay after attempt 1, 2, …; the last delay repeats. RFC 5321 §4.5.4.1 recommends at least 30 minutes in general, but
  * also variable strategies with shorter delays at first.
  */
 const RETRY_DELAYS_MS = [
+  minutes(1),
   minutes(5),
-  minutes(10),
-  minutes(20),
-  minutes(40),
+  minutes(15),
+  minutes(30),
   hours(1),
   hours(2),
   hours(4),
@@ -36,6 +36,20 @@ export function computeMaxAttempts(expiryHours: number): number {
   let attempts = 1
   for (let at = 0; at < hours(expiryHours); at += computeRetryDelayMs(attempts++, 0));
   return attempts
+}
+
+/**
+ * `max_attempts` of an email by its `expires_in` in seconds: no attempt begins at or after that deadline. Without one,
+ * that of the service.
+ */
+export function createMaxAttempts(expiryHours: number): (expiresIn: number | undefined) => number {
+  const byAge = computeMaxAttempts(expiryHours)
+  return (expiresIn) => {
+    if (expiresIn === undefined) return byAge
+    let attempts = 0
+    for (let at = 0; at < seconds(expiresIn); at += computeRetryDelayMs(attempts, 0)) attempts++
+    return attempts
+  }
 }
 
 /** Whether, with maximum jitter, the next scheduled attempt would come at or after expiry. */

@@ -50,6 +50,7 @@ import { Pairs } from './providers/pairs.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
 import { describeHold, findHold } from './queue-rules.ts'
+import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
@@ -102,6 +103,8 @@ export class DeliveryScheduler {
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
   readonly #security: TransportSecurity
+  /** Of accepted messages. */
+  readonly recentDialogues: RecentDialogues
   readonly #alerts: ReplyAlerts
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
@@ -119,6 +122,7 @@ export class DeliveryScheduler {
     this.#localServers = localServers
     this.#jobs = new JobBuilder(app)
     this.#security = new TransportSecurity(app)
+    this.recentDialogues = new RecentDialogues(clock)
     this.#failedAddresses = new FailedAddresses(clock)
     this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
@@ -576,7 +580,10 @@ export class DeliveryScheduler {
     }
   }
 
-  #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
+  #onOutcome(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
+    attempt.trace = trace
+    if (trace && result.kind === 'accepted')
+      this.recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
     this.#security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
     if (session) this.#failedAddresses.recordSession(session.address)
     const failures = this.#learn(attempt, result, session)

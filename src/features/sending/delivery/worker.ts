@@ -7,6 +7,7 @@ import { type ContentReader, createContentReader, MissingBlobError } from '#plat
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
+import { AttemptTrace } from './attempt-trace.ts'
 import type { SharedBody } from './compose.ts'
 import { Connections } from './connections.ts'
 import { prepareMessage, transmit } from './deliver.ts'
@@ -167,12 +168,14 @@ class DeliveryWorker {
   async #run(queue: MessageQueue, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
     const attempt = new AbortController()
     this.#attempts.set(job.recipientId, attempt)
+    const trace = new AttemptTrace(systemClock)
     try {
       const { result, session } = await transmit(job, message, this.#connections, queue.sessions, {
         beforeBody: () => this.#begin(job.recipientId),
         signal: attempt.signal,
+        trace,
       })
-      this.#end(job, result, session)
+      this.#end(job, result, session, trace)
       // After a site rejection or a failure to dial, the messages that wait for the same site return to the queue
       // without counting an attempt.
       if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
@@ -194,10 +197,16 @@ class DeliveryWorker {
     })
   }
 
-  #end(job: DeliverJob, result: AttemptResult, session?: AttemptSession): void {
+  #end(job: DeliverJob, result: AttemptResult, session?: AttemptSession, trace?: AttemptTrace): void {
     const body = this.#bodies.get(job.emailId)
     if (body && --body.jobs === 0) this.#bodies.delete(job.emailId)
-    outbox.push({ type: 'outcome', recipientId: job.recipientId, result, session })
+    outbox.push({
+      type: 'outcome',
+      recipientId: job.recipientId,
+      result,
+      session,
+      ...(trace && { trace: trace.toData() }),
+    })
   }
 
   /**

@@ -43,6 +43,14 @@ const EMAIL_FIELDS = {
   ),
   domain_id: OptionalNullable(Uuid(), 'Domain that signs it.'),
   error_message: OptionalNullable(Type.String(), 'Why it was not delivered, or not yet.'),
+  expires_at: OptionalNullable(
+    Timestamp(),
+    'When open recipients end as expired; null: after the default time of the service.',
+  ),
+  expires_in: OptionalNullable(
+    Type.Integer(),
+    'Seconds until then, from acceptance or scheduled_at, as given or that of the stream.',
+  ),
   headers: Type.Record(Type.String(), Type.Unknown(), { description: 'Extra headers as given; {} if none.' }),
   idempotency_key: OptionalNullable(Type.String(), 'Idempotency key, as given in the body or the header.'),
   metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Your own data as given; {} if none.' }),

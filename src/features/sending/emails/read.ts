@@ -65,6 +65,8 @@ export interface StoredRecipient {
   readonly sendingIp: string | null
   readonly bounceType: string | null
   readonly bounceCategory: string | null
+  /** Its deadline; null: it expires by age and attempts. */
+  readonly expiresAt: Millis | null
 }
 
 interface EmailRow {
@@ -108,6 +110,7 @@ interface RecipientRow {
   sending_ip: string | null
   bounce_type: string | null
   bounce_category: string | null
+  expires_at: number | null
 }
 
 const SELECT_EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid,
@@ -321,4 +324,5 @@ const toStoredRecipient = (row: RecipientRow): StoredRecipient => ({
   sendingIp: row.sending_ip,
   bounceType: row.bounce_type,
   bounceCategory: row.bounce_category,
+  expiresAt: row.expires_at,
 })

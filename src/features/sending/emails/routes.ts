@@ -17,7 +17,7 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { EmailRow } from './model.ts'
 import { listEmails } from './read.ts'
 import { parseSearch, searchEmails } from './search-list.ts'
-import { emailRowWire } from './wire.ts'
+import { emailRowWire, type MaxAttempts } from './wire.ts'
 
 const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
@@ -72,8 +72,7 @@ export const IDEMPOTENCY_KEY_PARAMETER = {
 
 /** Values from features that this one may not import; `src/app` passes them. */
 export interface EmailRouteOptions {
-  /** Number of attempts in the retry schedule. */
-  readonly maxAttempts: number
+  readonly maxAttempts: MaxAttempts
   readonly takeRate: TakeRate
 }
 

@@ -25,8 +25,11 @@ const findEarliest = (times: readonly (number | null)[]): number | null => {
 const addressesOfKind = (email: StoredEmail, kind: StoredRecipient['kind']): string[] =>
   email.recipients.filter((r) => r.kind === kind).map((r) => r.address)
 
+/** Number of attempts in the retry schedule until an email expires, by its `expires_in` in seconds. */
+export type MaxAttempts = (expiresIn: number | undefined) => number
+
 /** The email as the API returns it, without bodies. */
-function emailWire(email: StoredEmail, maxAttempts: number): Email {
+function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   const extra = parseExtra(email)
   const attachments = JSON.parse(email.attachments ?? 'null') as
     | { filename: string; content_type: string; size: number }[]
@@ -47,12 +50,14 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
     tags: [...(extra.tags ?? [])],
     status: email.status,
     attempts: Math.max(0, ...email.recipients.map((r) => r.attempts)),
-    max_attempts: maxAttempts,
+    max_attempts: maxAttempts(extra.expires_in),
     suppress_list_management_header: email.transactional,
     attachments: attachments?.map(({ filename, content_type, size }) => ({ filename, content_type, size })) ?? null,
     delivery_started_at: isoTimeOrNull(findEarliest(started.map((r) => r.deliveryStartedAt))),
     domain_id: formatOptionalUuid(email.domainUuid),
     error_message: deciding?.lastError ?? null,
+    expires_at: isoTimeOrNull(findEarliest(email.recipients.map((r) => r.expiresAt))),
+    expires_in: extra.expires_in ?? null,
     headers: extra.headers ?? {},
     idempotency_key: extra.idempotency_key ?? null,
     metadata: extra.metadata ?? {},
@@ -78,7 +83,7 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
 }
 
 /** A row of the list. */
-export const emailRowWire = (email: StoredEmail, maxAttempts: number): EmailRow => ({
+export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): EmailRow => ({
   ...emailWire(email, maxAttempts),
   to: addressesOfKind(email, 'to').join(', '),
   sandbox: email.sandbox,
@@ -91,7 +96,7 @@ export const emailRowWire = (email: StoredEmail, maxAttempts: number): EmailRow 
 export function emailDetailWire(
   email: StoredEmail,
   context: {
-    maxAttempts: number
+    maxAttempts: MaxAttempts
     html: string | null
     text: string | null
     isContentMissing: boolean

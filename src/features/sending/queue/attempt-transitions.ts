@@ -7,6 +7,7 @@ import { count, type EventData, type EventType, record, recordAll } from '#featu
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { storeAttempt } from './attempts.ts'
 import {
   type ChangedRecipient,
   countBegun,
@@ -51,6 +52,8 @@ export interface AttemptFacts {
   readonly lastError?: string | undefined
   readonly sendingIp?: string | undefined
   readonly data?: EventData | undefined
+  /** Present for an attempt, which is stored unless it ends as `sent`. */
+  readonly attempt?: { readonly number: number; readonly dialogue: string | undefined }
 }
 
 /**
@@ -73,14 +76,16 @@ export function deferRecipient(
     statusCode('processing'),
   )
   if (changes !== 1) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
+  const data = { ...facts.data, reason: at.reason, next_retry_at: at.nextAt }
   record(tx, {
     accountId: email.accountId,
     type: 'deferred',
     at: at.now,
     emailId: email.id,
     recipientId: at.recipientId,
-    data: { ...facts.data, reason: at.reason, next_retry_at: at.nextAt },
+    data,
   })
+  if (facts.attempt) storeAttempt(tx, at, { ...facts.attempt, type: 'deferred', data })
   settleEmail(tx, email, 'queued', at.now)
 }
 
@@ -146,6 +151,9 @@ export function finishRecipient(
       ...(type !== 'sent' && outcome.data && { data: outcome.data }),
     })),
   )
+  const { attempt, data = {} } = outcome
+  if (!isSent && attempt)
+    for (const type of EVENTS_BY_STATUS[outcome.status]) storeAttempt(tx, at, { ...attempt, type, data })
   if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
   if (isSent) countDelivered(tx, email, changed, at.now)
   if (outcome.status === 'bounced') countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')

@@ -10,6 +10,7 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { deleteAttempts } from './attempts.ts'
 import { hashIdempotencyKey } from './idempotency-key.ts'
 import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
@@ -145,7 +146,11 @@ export function anonymiseRecipients(
     .filter(({ address }) => isMatch(address))
     .filter(({ id }) => sql(tx.db).anonymise.run(id).changes === 1)
     .map(({ id }) => id)
-  if (recipientIds.length > 0) reindexEmail(tx, emailId)
+  if (recipientIds.length > 0) {
+    // All of the email, because a reply to another recipient may name the person.
+    deleteAttempts(tx, emailId)
+    reindexEmail(tx, emailId)
+  }
   return { recipientIds, isAll: recipientIds.length === all.length }
 }
 

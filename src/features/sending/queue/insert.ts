@@ -11,6 +11,7 @@ import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
 import { laneOf, simulatorDomain } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
@@ -23,8 +24,8 @@ import { suppressedOutcome } from './suppressed.ts'
 const RECIPIENTS_PER_STATEMENT = 10
 
 const insertRecipients = (count: number): string =>
-  `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error)
-   VALUES ${Array.from({ length: count }, () => '(?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`
+  `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error, expires_at)
+   VALUES ${Array.from({ length: count }, () => '(?, ?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`
 
 const sql = prepareStatements((db) => ({
   insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
@@ -75,6 +76,8 @@ export const refsOf = ({ htmlRef, textRef, attachments }: StoredContent): (numbe
 export interface Placement {
   readonly domainId: number
   readonly streamId: number
+  /** `expires_in` of the stream, for an email without its own. */
+  readonly streamExpiresIn?: number | null
   readonly sandbox: boolean
   readonly tracked: boolean
   /** From `findSuppressions`. */
@@ -98,12 +101,16 @@ export function insertEmail(
   app: App,
   tx: Tx,
   actor: Actor,
-  email: NewEmail,
+  provided: NewEmail,
   content: StoredContent,
   placement: Placement,
 ): InsertedEmail {
   const uuid = newUuid()
   const now = app.eventTime()
+  const expiresIn = provided.extra.expires_in ?? placement.streamExpiresIn ?? undefined
+  // Stored with the email, because a retried dead letter gets the same time again.
+  const email =
+    expiresIn === undefined ? provided : { ...provided, extra: { ...provided.extra, expires_in: expiresIn } }
   const dueAt = email.scheduledAt ?? app.clock.now()
   const waiting = email.scheduledAt === undefined ? 'queued' : 'scheduled'
   const status = deriveEmailStatus(
@@ -114,6 +121,7 @@ export function insertEmail(
     accountId: actor.accountId,
     waiting,
     dueAt,
+    expiresAt: expiresIn === undefined ? null : dueAt + seconds(expiresIn),
     simulatorDomain: simulatorDomain(app.config),
   })
   if (email.idempotency)
@@ -199,11 +207,13 @@ function addRecipients(
     accountId,
     waiting,
     dueAt,
+    expiresAt,
     simulatorDomain,
   }: {
     readonly accountId: number
     readonly waiting: 'queued' | 'scheduled'
     readonly dueAt: Millis
+    readonly expiresAt: Millis | null
     readonly simulatorDomain: string
   },
 ): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
@@ -231,6 +241,7 @@ function addRecipients(
         outcome ? null : lane,
         outcome ? null : dueAt,
         outcome?.lastError ?? null,
+        expiresAt,
       )
       if (outcome) outcomes.push({ at, data: outcome.data })
       else lanes.add(lane)

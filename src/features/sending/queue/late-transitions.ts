@@ -14,8 +14,9 @@ import { type Status, statusCode } from './status.ts'
 
 const sql = prepareStatements((db) => ({
   retry: db.prepare(
-    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL,
-     bounce_category = NULL WHERE id = ? AND status = ?`,
+    `UPDATE recipients SET status = ?1, lane = ?2, next_at = ?3, retry_from = ?4, attempts = 0, delivery_started_at = NULL, bounce_type = NULL,
+     bounce_category = NULL,
+     expires_at = ?4 + 1000 * (SELECT extra ->> '$.expires_in' FROM emails WHERE emails.id = email_id) WHERE id = ?5 AND status = ?6`,
   ),
   bounceLate: db.prepare<ChangedRecipient, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?, bounce_type = ?,

@@ -47,6 +47,8 @@ export interface DraftExtra {
   readonly tags?: readonly string[]
   readonly idempotency_key?: string
   readonly template_data?: unknown
+  /** Seconds after which an open recipient expires, from acceptance or `scheduled_at`. */
+  readonly expires_in?: number
   /** Public id of the email that this one repeats. */
   readonly resend_of?: string
   /** In a broadcast: the contact as it was in the snapshot of the recipients. */

@@ -33,7 +33,8 @@ const sql = prepareStatements((db) => ({
   ),
   dueAndOld: db.prepare<DueRow, [string, number, number, number]>(
     `SELECT ${DUE_COLUMNS} FROM recipients JOIN emails ON emails.id = email_id
-     WHERE lane = ? AND next_at <= ? AND recipients.status <> ${PROCESSING} AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
+     WHERE lane = ? AND next_at <= ? AND recipients.status <> ${PROCESSING} AND expires_at IS NULL
+     AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
   ),
   claim: db.prepare(
     'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
@@ -189,7 +190,7 @@ const QUEUE_END: QueuePosition = { lane: '\u{10ffff}', nextAt: 0, id: 0 }
  * again if the process dies. A scheduled email becomes queued first, with its event. Returns the recipients in the
  * order of their due times.
  * @param options.retryAt returns when a recipient is due again after the attempt with the given number, from 1
- * @param options.dueSince only recipients that were first due at or before this time
+ * @param options.dueSince only recipients without a deadline that were first due at or before this time
  * @param options.canLeave whether a recipient may be claimed now, by the address from which it was last attempted
  * @param options.tryEnd called before each claim; returns true if it ended or held the recipient
  */

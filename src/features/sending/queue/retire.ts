@@ -12,6 +12,7 @@ import type { ContentRef } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { deleteAttempts } from './attempts.ts'
 import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
@@ -138,6 +139,7 @@ export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
   if (refs.length > 0 && email.broadcastId === null) dropContent(app, tx, { content: refs })
   if (email.idempotencyKey !== null)
     statements.deleteKey.run(email.accountId, sha256(email.idempotencyKey).slice(0, 16), email.id)
+  deleteAttempts(tx, email.id)
   statements.deleteRecipients.run(email.id)
   statements.deleteEmail.run(email.id)
   unindexEmail(tx, email.id)

@@ -7,6 +7,7 @@
  * recipient: scheduled|queued → processing (claim)
  *            processing → sent | bounced | failed | uncertain | queued (defer, release)
  *            scheduled|queued → queued (hold; no server accepts the connection)
+ *            scheduled|queued → bounced (deadline)
  *            scheduled|queued → rejected (suppressed, also at acceptance; erased)
  *            scheduled → cancelled; scheduled|queued → cancelled (erased, account deleted, broadcast never attempted,
  *            dropped by an operator)

@@ -102,11 +102,37 @@ export const recipients = sqliteTable(
     sendingIp: text('sending_ip'),
     bounceType: text('bounce_type'),
     bounceCategory: text('bounce_category'),
+    /** When the recipient ends as expired if it is still open then. Null: it expires by age and attempts. */
+    expiresAt: time('expires_at'),
   },
   (t) => [
     index('recipients_email').on(t.emailId),
     index('recipients_due').on(t.lane, t.nextAt).where(sql`next_at is not null`),
+    index('recipients_expiring').on(t.expiresAt).where(sql`expires_at is not null and next_at is not null`),
   ],
+)
+
+/**
+ * An attempt that did not end as `sent`; the newest of each recipient. The attempt that did is in the event
+ * `delivered`.
+ */
+export const attempts = sqliteTable(
+  'attempts',
+  {
+    id: integer('id').primaryKey(),
+    emailId: integer('email_id').notNull(),
+    recipientId: integer('recipient_id').notNull(),
+    /** From 1; begins again when a dead letter is retried. */
+    number: integer('number').notNull(),
+    /** Code of the event type: deferred, bounced, failed or uncertain. */
+    type: integer('type').notNull(),
+    at: time('at').notNull(),
+    /** JSON: the data of its event. */
+    data: text('data').notNull(),
+    /** Commands and replies; null: there was no session, or newer attempts replaced it. */
+    dialogue: text('dialogue'),
+  },
+  (t) => [index('attempts_recipient').on(t.emailId, t.recipientId)],
 )
 
 /** An idempotency key of a single send or a batch item. It is stored as long as its email. */

@@ -1,6 +1,6 @@
 /**
- * @module Ends waiting recipients without an attempt: those that may no longer get mail, and scheduled ones that were
- * cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside the caller's transaction, as
+ * @module Ends waiting recipients without an attempt: those that may no longer get mail, those whose deadline has come,
+ * and scheduled ones that were cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside the caller's transaction, as
  * `status` describes. The caller refunds the quota.
  */
 
@@ -41,7 +41,17 @@ const sql = prepareStatements((db) => ({
     'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
   ),
   reschedule: db.prepare<{ lane: string }, [number, number, number]>(
-    'UPDATE recipients SET next_at = ? WHERE email_id = ? AND status = ? RETURNING lane',
+    'UPDATE recipients SET next_at = ?1, expires_at = expires_at - next_at + ?1 WHERE email_id = ?2 AND status = ?3 RETURNING lane',
+  ),
+  lastError: db.prepare<{ lastError: string | null }, [number]>(
+    'SELECT last_error AS lastError FROM recipients WHERE id = ?',
+  ),
+  expiring: db.prepare<{ recipientId: number; emailId: number }, [number, number]>(
+    `SELECT id AS recipientId, email_id AS emailId FROM recipients INDEXED BY recipients_expiring
+     WHERE expires_at <= ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES} ORDER BY expires_at LIMIT ?`,
+  ),
+  nextExpiry: db.prepare<{ at: number | null }, [number]>(
+    `SELECT min(expires_at) AS at FROM recipients INDEXED BY recipients_expiring WHERE expires_at > ? AND next_at IS NOT NULL`,
   ),
   setScheduledAt: db.prepare('UPDATE emails SET scheduled_at = ? WHERE id = ?'),
 }))
@@ -130,6 +140,30 @@ export function cancelRecipient(
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'cancelled', at.now)
   return true
+}
+
+/** Waiting recipients whose deadline has come, up to `limit`. */
+export const listExpiring = (
+  db: Tx['db'],
+  now: Millis,
+  limit: number,
+): { readonly recipientId: number; readonly emailId: number }[] => sql(db).expiring.all(now, limit)
+
+/** The first deadline of an open recipient after `now`; undefined if there is none. */
+export const findNextExpiry = (db: Tx['db'], now: Millis): Millis | undefined =>
+  sql(db).nextExpiry.get(now)?.at ?? undefined
+
+/**
+ * Ends a waiting recipient at its deadline: one soft `bounced` event with category `expired`. Returns the stored error;
+ * undefined if the recipient is not (or no longer) waiting. The caller adds the dead letter.
+ */
+export function expireWaitingRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+): string | undefined {
+  const before = sql(tx.db).lastError.get(at.recipientId)?.lastError
+  const reason = `Not delivered before its deadline${before ? `; the last obstacle was: ${before}` : ''}`
+  return bounceWaiting(tx, at, { reason, category: 'expired', rule: 'deadline' }) ? reason : undefined
 }
 
 /**

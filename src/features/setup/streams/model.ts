@@ -1,7 +1,7 @@
 /** @module Wire form of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
 import type { Stream } from './streams.ts'
@@ -11,6 +11,9 @@ export const StreamRecord = Type.Object({
   account_id: Uuid({ description: 'Account that the stream belongs to.' }),
   slug: Type.String({ description: 'Value of `stream` in a send.' }),
   name: Type.String({ description: 'Name.' }),
+  expires_in: Nullable(Type.Integer(), {
+    description: 'Seconds after which mail of the stream expires; null: the default of the service.',
+  }),
   created_at: Timestamp({ description: 'When the stream was created.' }),
   updated_at: Timestamp({ description: 'When the stream was last changed.' }),
 })
@@ -49,10 +52,19 @@ const Slug = Type.String({
 })
 const Name = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 
-export const NewStream = StrictObject({ slug: Slug, name: Name })
+/** Limits of `expires_in`, in seconds: a minute to five days. */
+export const EXPIRES_IN_LIMITS = { minimum: 60, maximum: 432_000 }
+const ExpiresIn = Type.Optional(
+  Nullable(Type.Integer(EXPIRES_IN_LIMITS), {
+    description:
+      'Seconds, from acceptance or `send_at`, after which mail of the stream that is not delivered ends as bounced with category `expired`: 60 to 432000 (5 days); null: the default of the service. A send may have its own.',
+  }),
+)
+
+export const NewStream = StrictObject({ slug: Slug, name: Name, expires_in: ExpiresIn })
 
 export const StreamChange = StrictObject(
-  { slug: Type.Optional(Slug), name: Type.Optional(Name) },
+  { slug: Type.Optional(Slug), name: Type.Optional(Name), expires_in: ExpiresIn },
   { description: 'At least one field; omitted fields keep their value.' },
 )
 
@@ -61,6 +73,7 @@ export const toStreamWire = (stream: Stream, accountUuid: string): StreamRecord 
   account_id: accountUuid,
   slug: stream.slug,
   name: stream.name,
+  expires_in: stream.expiresIn,
   created_at: isoTime(stream.createdAt),
   updated_at: isoTime(stream.updatedAt),
 })

@@ -17,15 +17,17 @@ export interface Stream {
   readonly uuid: UuidBytes
   readonly slug: string
   readonly name: string
+  /** Seconds after which its mail expires; null: the default of the service. */
+  readonly expiresIn: number | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
 
-const COLUMNS = 'id, uuid, slug, name, created_at AS createdAt, updated_at AS updatedAt'
+const COLUMNS = 'id, uuid, slug, name, expires_in AS expiresIn, created_at AS createdAt, updated_at AS updatedAt'
 
 const sql = prepareStatements((db) => ({
-  bySlug: db.prepare<{ id: number }, [number, string]>(
-    'SELECT id FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
+  bySlug: db.prepare<Pick<Stream, 'id' | 'expiresIn'>, [number, string]>(
+    'SELECT id, expires_in AS expiresIn FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
   ),
   byUuid: db.prepare<Stream, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM streams WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
@@ -37,9 +39,9 @@ const sql = prepareStatements((db) => ({
     'SELECT COUNT(*) AS n FROM streams WHERE account_id = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    'INSERT INTO streams (uuid, account_id, slug, name, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)',
+    'INSERT INTO streams (uuid, account_id, slug, name, expires_in, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   ),
-  update: db.prepare('UPDATE streams SET slug = ?, name = ?, updated_at = ? WHERE id = ?'),
+  update: db.prepare('UPDATE streams SET slug = ?, name = ?, expires_in = ?, updated_at = ? WHERE id = ?'),
   delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
 }))
 
@@ -48,19 +50,28 @@ export const DEFAULT_STREAM = 'transactional'
 const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/
 const MAX_NAME_LENGTH = 200
 
+/** The stream with a slug; undefined when the account has none. */
+export const findStream = (
+  db: Database,
+  accountId: number,
+  slug: string,
+): Pick<Stream, 'id' | 'expiresIn'> | undefined => sql(db).bySlug.get(accountId, slug) ?? undefined
+
 /** Row id of the stream with a slug; undefined when the account has none. */
 export const findStreamId = (db: Database, accountId: number, slug: string): number | undefined =>
-  sql(db).bySlug.get(accountId, slug)?.id
+  findStream(db, accountId, slug)?.id
+
+/** Fields of a stream that a client sets. */
+export interface StreamInput {
+  readonly slug: string
+  readonly name: string
+  readonly expires_in?: number | null | undefined
+}
 
 /** Inserts a stream whose slug is known to be free. */
-export function insertStream(
-  tx: Tx,
-  accountId: number,
-  stream: { slug: string; name: string },
-  now: Millis,
-): UuidBytes {
+export function insertStream(tx: Tx, accountId: number, stream: StreamInput, now: Millis): UuidBytes {
   const uuid = newUuid()
-  sql(tx.db).insert.run(uuid, accountId, stream.slug, stream.name, now, now)
+  sql(tx.db).insert.run(uuid, accountId, stream.slug, stream.name, stream.expires_in ?? null, now, now)
   return uuid
 }
 
@@ -83,17 +94,17 @@ export const listStreams = (
 })
 
 /** Creates a stream. Throws 409 `stream_exists` when the account has one with this slug. */
-export function createStream(app: App, actor: Actor, input: { slug: string; name: string }): Promise<Stream> {
+export function createStream(app: App, actor: Actor, input: StreamInput): Promise<Stream> {
   const slug = validateSlug(input.slug)
   const name = validateName(input.name)
   return app.commit.write((tx) => {
     requireUnusedSlug(tx.db, actor.accountId, slug)
-    const id = formatUuid(insertStream(tx, actor.accountId, { slug, name }, app.eventTime()))
+    const id = formatUuid(insertStream(tx, actor.accountId, { ...input, slug, name }, app.eventTime()))
     audit(app, tx, actor, {
       action: 'stream.created',
       resourceType: 'stream',
       resourceId: id,
-      metadata: { slug, name },
+      metadata: { slug, name, ...(input.expires_in && { expires_in: input.expires_in }) },
     })
     return getStream(tx.db, actor.accountId, id)
   })
@@ -107,10 +118,11 @@ export function changeStream(
   app: App,
   actor: Actor,
   id: string,
-  change: { readonly slug?: string | undefined; readonly name?: string | undefined },
+  change: { readonly [Field in keyof StreamInput]?: StreamInput[Field] | undefined },
 ): Promise<Stream> {
-  if (change.slug === undefined && change.name === undefined)
-    throw invalid('body', 'At least one of slug and name must be set.')
+  const { expires_in: expiresIn } = change
+  if (change.slug === undefined && change.name === undefined && expiresIn === undefined)
+    throw invalid('body', 'At least one of slug, name and expires_in must be set.')
   const slug = change.slug === undefined ? undefined : validateSlug(change.slug)
   const name = change.name === undefined ? undefined : validateName(change.name)
   return app.commit.write((tx) => {
@@ -119,12 +131,22 @@ export function changeStream(
       requireNotDefault(stream, 'renamed')
       requireUnusedSlug(tx.db, actor.accountId, slug)
     }
-    sql(tx.db).update.run(slug ?? stream.slug, name ?? stream.name, app.eventTime(), stream.id)
+    sql(tx.db).update.run(
+      slug ?? stream.slug,
+      name ?? stream.name,
+      expiresIn === undefined ? stream.expiresIn : expiresIn,
+      app.eventTime(),
+      stream.id,
+    )
     audit(app, tx, actor, {
       action: 'stream.updated',
       resourceType: 'stream',
       resourceId: formatUuid(stream.uuid),
-      metadata: { ...(slug !== undefined && { slug }), ...(name !== undefined && { name }) },
+      metadata: {
+        ...(slug !== undefined && { slug }),
+        ...(name !== undefined && { name }),
+        ...(expiresIn !== undefined && { expires_in: expiresIn }),
+      },
     })
     return getStream(tx.db, actor.accountId, id)
   })

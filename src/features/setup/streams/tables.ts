@@ -13,6 +13,8 @@ export const streams = sqliteTable(
       .references(() => accounts.id),
     slug: text('slug').notNull(),
     name: text('name').notNull(),
+    /** Seconds after which mail of the stream expires, unless a send has its own; null: the default of the service. */
+    expiresIn: integer('expires_in'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
     /** Null: not deleted. Emails still refer to a deleted stream. */

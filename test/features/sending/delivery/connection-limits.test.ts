@@ -210,7 +210,13 @@ describe('the sessions of a Worker that share one limit', () => {
     })
     if (result.kind !== 'connected') throw new Error('not connected')
     const session = { host: 'mx.example.test', address: '127.0.0.1', localAddress: undefined, tls: 'none' }
-    return { client: result.client, session, openedAtMs: clock.monotonicMs(), isReused: false }
+    return {
+      client: result.client,
+      session,
+      openedAtMs: clock.monotonicMs(),
+      isReused: false,
+      user: { trace: undefined },
+    }
   }
 
   test('are reused for their own site; for another site the idle one ends first', async () => {

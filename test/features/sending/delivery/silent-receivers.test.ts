@@ -1,5 +1,6 @@
 /** @module Receivers that say nothing: what an attempt costs, and how it ends. On real sockets, with a clock that jumps. */
 import { describe, expect, test } from 'bun:test'
+import { AttemptTrace } from '#features/sending/delivery/attempt-trace.ts'
 import { Connections } from '#features/sending/delivery/connections.ts'
 import { transmit } from '#features/sending/delivery/deliver.ts'
 import { FailedAddresses } from '#features/sending/delivery/failed-addresses.ts'
@@ -39,6 +40,7 @@ function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1
     transmit({ ...JOB, route: memory.apply(route) } as DeliverJob, [helloMessage], connections, sessions, {
       beforeBody: () => Promise.resolve(),
       signal: new AbortController().signal,
+      trace: new AttemptTrace(clock),
     })
   return { clock, sessions, run }
 }

@@ -31,6 +31,7 @@ test('a stream is created, read, renamed and deleted, each change with an audit 
       account_id: service.actor.accountUuid,
       slug: 'news',
       name: 'News',
+      expires_in: null,
       created_at: expect.any(String),
       updated_at: expect.any(String),
     },

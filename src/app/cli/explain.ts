@@ -1,0 +1,232 @@
+/**
+ * @module `tassis explain`: what happened to an email, for each recipient: the attempts with server, TLS, timings and
+ * dialogue, what comes next, and who must act. Never writes.
+ */
+import type { Command } from 'commander'
+import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
+import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
+import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
+import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
+import type { Status } from '#features/sending/queue/status.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { loadConfig } from '../settings.ts'
+import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
+import { withData } from './call.ts'
+import { requireEmail, STATUS_MEANINGS } from './emails.ts'
+import { type JsonOption, withJson, withLimit } from './options.ts'
+import { formatCount, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
+
+interface RecipientView {
+  readonly address: string
+  readonly kind: string
+  readonly status: Status
+  readonly attempt_count: number
+  /** When it is due next, or ends at its deadline; null once it has ended. */
+  readonly next_at: string | null
+  readonly expires_at: string | null
+  readonly who_must_act: Responsible
+  readonly advice: string
+  /** Newest first. */
+  readonly attempts: readonly Attempt[]
+}
+
+interface Explanation {
+  readonly id: string
+  readonly account: string
+  readonly from_address: string
+  readonly subject: string
+  readonly accepted_at: string
+  readonly status: Status
+  /** When the explanation was made; times are shown relative to it. */
+  readonly now: string
+  /** Whether a running service delivers mail. */
+  readonly delivering: boolean
+  readonly recipient_count: number
+  readonly recipients: readonly RecipientView[]
+}
+
+interface Input {
+  readonly id: string
+  /** Maximum number of recipients. */
+  readonly limit: number
+}
+
+/** Attempts read per email. */
+const MAX_ATTEMPTS = 1000
+
+const sql = prepareStatements((db) => ({
+  lane: db.prepare<{ lane: string | null }, [number]>('SELECT lane FROM recipients WHERE id = ?'),
+}))
+
+const explain = defineAdminCommand('explain', (context, { id, limit }: Input): Explanation => {
+  const { app } = context.opened
+  const { email, account } = requireEmail(app, id)
+  const attempts = Map.groupBy(
+    listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
+    ({ recipientId }) => recipientId,
+  )
+  return {
+    id: formatUuid(email.uuid),
+    account,
+    from_address: email.from,
+    subject: email.subject,
+    accepted_at: isoTime(email.createdAt),
+    status: email.status,
+    now: isoTime(app.clock.now()),
+    delivering: context.delivery !== undefined,
+    recipient_count: email.recipients.length,
+    recipients: email.recipients
+      .slice(0, limit)
+      .map((recipient) => toRecipientView(context, email, recipient, attempts.get(recipient.id) ?? [])),
+  }
+})
+
+export const explainAdminCommands = [explain]
+
+function toRecipientView(
+  context: AdminCommandContext,
+  email: StoredEmail,
+  recipient: StoredRecipient,
+  attempts: readonly StoredAttempt[],
+): RecipientView {
+  const { app } = context.opened
+  const recent = context.delivery?.scheduler.recentDialogues
+  const [newest] = attempts
+  const { who, text } = adviseOnRecipient({
+    status: recipient.status,
+    category: recipient.bounceCategory,
+    lastError: recipient.lastError,
+    lastAttempt: newest && toFinding(newest),
+    captured: email.sandbox ? 'domain' : app.config.delivery === 'capture' ? 'mode' : undefined,
+    waitReason: findWaitReason(context, recipient),
+  })
+  return {
+    address: recipient.address,
+    kind: recipient.kind,
+    status: recipient.status,
+    attempt_count: recipient.attempts,
+    next_at: recipient.status === 'processing' ? null : isoTimeOrNull(recipient.nextAt),
+    expires_at: isoTimeOrNull(recipient.expiresAt),
+    who_must_act: who,
+    advice: text,
+    attempts: attempts.map((attempt) =>
+      attemptWire(attempt, attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined),
+    ),
+  }
+}
+
+/** Why a recipient that is due still waits; undefined if it is not due. */
+function findWaitReason(
+  { opened: { app }, delivery }: AdminCommandContext,
+  { id, status, nextAt }: StoredRecipient,
+): string | undefined {
+  if (status !== 'queued' || nextAt === null || nextAt > app.clock.now()) return undefined
+  const lane = sql(app.db).lane.get(id)?.lane
+  if (!delivery || typeof lane !== 'string') return 'no service is running'
+  return delivery.scheduler.describeWait(lane, nextAt)
+}
+
+interface ExplainOptions extends JsonOption {
+  readonly limit: number
+  readonly all?: boolean
+}
+
+export function addExplainCommand(program: Command): void {
+  withLimit(
+    withJson(program.command('explain').description('explain an email: its attempts, what comes next, who must act')),
+    'maximum number of recipients',
+    10,
+  )
+    .argument('<id>', 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID')
+    .option('--all', 'show the dialogue of each attempt, not only of the last')
+    .action(async (id: string, { limit, all = false, json }: ExplainOptions) => {
+      const found = await withData(loadConfig().config, (call) => call(explain, { id, limit }))
+      printResult(json === undefined ? {} : { json }, found, (value) => formatExplanation(value, all))
+    })
+}
+
+const RESPONSIBLE_WORDS: Readonly<Record<Responsible, string>> = {
+  nobody: 'nobody',
+  recipient: 'the recipient or the operator of the receiving server',
+  sender: 'the sender',
+  operator: 'you, the operator of this service',
+}
+
+function formatExplanation(explanation: Explanation, isAll: boolean): string {
+  const { recipients, recipient_count: count, status } = explanation
+  const lines: [name: string, value: string][] = [
+    ['Email', explanation.id],
+    ['Account', explanation.account],
+    ['From', explanation.from_address],
+    ['Subject', explanation.subject],
+    ['Accepted', formatUtc(explanation.accepted_at)],
+    ['Status', `${status}: ${STATUS_MEANINGS[status]}`],
+  ]
+  return [
+    ...lines.map(([name, value]) => formatField(name, value, 0)),
+    ...recipients.flatMap((recipient) => ['', ...formatRecipient(recipient, explanation, isAll)]),
+    ...(count > recipients.length ? ['', `… and ${count - recipients.length} more recipients (--limit)`] : []),
+  ].join('\n')
+}
+
+const formatField = (name: string, value: string, indent: number): string =>
+  toPrintable(`${' '.repeat(indent)}${`${name}:`.padEnd(11)}${value}`)
+
+function formatRecipient(recipient: RecipientView, { now, delivering }: Explanation, isAll: boolean): string[] {
+  const { address, kind, status, attempt_count: count, attempts, expires_at: expiresAt } = recipient
+  const asOf = Date.parse(now)
+  return [
+    toPrintable(`${address} (${kind}): ${status} after ${formatCount(count, 'attempt')}`),
+    formatField('Next', formatNext(recipient, asOf, delivering), 2),
+    ...(expiresAt !== null && recipient.next_at !== null
+      ? [formatField('Deadline', formatTime(expiresAt, asOf), 2)]
+      : []),
+    formatField('Who acts', RESPONSIBLE_WORDS[recipient.who_must_act], 2),
+    formatField('Why', recipient.advice, 2),
+    ...attempts.flatMap((attempt, index) => ['', ...formatAttempt(attempt, asOf, isAll || index === 0)]),
+  ]
+}
+
+const formatTime = (iso: string, now: Millis): string =>
+  `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
+
+function formatNext(
+  { status, next_at: nextAt, expires_at: expiresAt }: RecipientView,
+  now: Millis,
+  delivering: boolean,
+) {
+  if (status === 'processing') return 'the attempt in progress ends'
+  if (nextAt === null) return 'nothing'
+  const what = nextAt === expiresAt ? 'ends as expired' : 'attempt'
+  return `${what} ${formatTime(nextAt, now)}${delivering ? '' : ', once the service runs'}`
+}
+
+function formatAttempt(attempt: Attempt, now: Millis, withDialogue: boolean): string[] {
+  const { host, address, source, tls, timings, dialogue } = attempt
+  const field = (name: string, value: string | null) => (value === null ? [] : [formatField(name, value, 4)])
+  const reply = attempt.smtp_response
+  return [
+    `  Attempt ${attempt.attempt}, ${formatTime(attempt.ended_at, now)}: ${attempt.outcome}`,
+    ...field('Server', host === null ? null : `${host} [${address}]${source === null ? '' : `, from ${source}`}`),
+    ...field('TLS', tls),
+    ...field('Reply', reply),
+    ...field('Reason', attempt.reason === reply ? null : attempt.reason),
+    ...field('Category', attempt.category),
+    ...field('Rule', attempt.rule),
+    ...field('Timings', timings && formatTimings(timings)),
+    ...(withDialogue && dialogue ? ['    Dialogue, in ms:', ...dialogue.map(formatLine)] : []),
+  ]
+}
+
+const formatTimings = (timings: Readonly<Record<string, number>>): string => {
+  const phases = Object.entries(timings).map(([phase, ms]) => `${phase} ${ms} ms`)
+  return [...(timings['connect'] === undefined ? ['session reused'] : []), ...phases].join(', ')
+}
+
+const MARKS = { client: '>', server: '<', note: '*' } as const
+
+const formatLine = ({ at_ms: at, from, text }: NonNullable<Attempt['dialogue']>[number]): string =>
+  toPrintable(`${String(at).padStart(9)} ${MARKS[from]} ${text}`)

@@ -1,0 +1,161 @@
+/** @module Says who must act after an attempt, and what to do, in words for senders and operators. Pure. */
+import type { EventType } from '#features/core/events/record.ts'
+import type { Status } from '#features/sending/queue/status.ts'
+import type { BounceCategory } from './bounce-category.ts'
+
+/**
+ * Who must act. `nobody`: nothing is to be done, or retries are enough. `recipient`: the recipient, or the operator of
+ * the receiving server. `sender`: the account. `operator`: of this service.
+ */
+export const RESPONSIBLE = ['nobody', 'recipient', 'sender', 'operator'] as const
+export type Responsible = (typeof RESPONSIBLE)[number]
+
+export interface Advice {
+  readonly who: Responsible
+  readonly text: string
+}
+
+export interface AttemptFinding {
+  /** Type of its event. */
+  readonly outcome: EventType
+  readonly category: string | null
+  /** Whether the reply is that of the operator's smarthost. */
+  readonly isRelayed: boolean
+}
+
+/** By category; `whileRetried` replaces `who` as long as the mail is retried. */
+const BY_CATEGORY: Readonly<Record<BounceCategory, Advice & { readonly whileRetried?: Responsible }>> = {
+  invalid_recipient: { who: 'sender', text: 'The address does not exist. Correct it, or stop sending to it.' },
+  inactive_mailbox: { who: 'sender', text: 'The mailbox accepts no mail any more. Stop sending to it.' },
+  mailbox_full: { who: 'recipient', text: 'The recipient must make space in the mailbox.' },
+  spam_content: {
+    who: 'sender',
+    text: 'The receiver took the message for spam. Change its content, and send only to people who asked for it.',
+  },
+  policy: {
+    who: 'sender',
+    text: 'A rule of the receiving server forbids the message. Its reply says which, or where to ask.',
+  },
+  authentication: {
+    who: 'sender',
+    text: 'The receiver found no valid SPF, DKIM or DMARC. Check the DNS records of your domain.',
+  },
+  reputation: {
+    who: 'operator',
+    text: 'The receiver blocks or distrusts the IP address of this service. Ask for its removal where the reply says.',
+  },
+  rate_limited: {
+    who: 'operator',
+    whileRetried: 'nobody',
+    text: 'The receiver limits the rate of mail, or delays mail from unknown senders (greylisting).',
+  },
+  message_too_large: { who: 'sender', text: 'The message is too large. Send a link in place of the attachment.' },
+  dns_failure: {
+    who: 'recipient',
+    whileRetried: 'nobody',
+    text: 'The DNS of a domain is wrong or does not answer: that of the recipient, unless the reply names another.',
+  },
+  connection_failure: {
+    who: 'recipient',
+    whileRetried: 'nobody',
+    text: 'The receiving server cannot be reached, or broke off the connection.',
+  },
+  tls_failure: {
+    who: 'recipient',
+    text: 'No TLS session with a valid certificate could be opened, so the mail was not sent.',
+  },
+  protocol_error: {
+    who: 'operator',
+    text: 'The receiving server did not accept a command. Read the dialogue.',
+  },
+  relay_denied: {
+    who: 'recipient',
+    text: 'The server in the MX records of the domain does not accept mail for it. Its owner must correct one of them.',
+  },
+  expired: { who: 'sender', text: 'The mail was not delivered in time. Send it again if it is still wanted.' },
+  unknown: {
+    who: 'sender',
+    whileRetried: 'nobody',
+    text: 'The receiving server gave no reason that is known here. Read its reply.',
+  },
+}
+
+/** Categories that name the smarthost as the one at fault when mail goes through it. */
+const OF_RELAY: ReadonlySet<string> = new Set<BounceCategory>([
+  'tls_failure',
+  'connection_failure',
+  'relay_denied',
+  'dns_failure',
+])
+
+const isCategory = (text: string): text is BounceCategory => Object.hasOwn(BY_CATEGORY, text)
+
+export interface RecipientFinding {
+  readonly status: Status
+  /** Category of its bounce. */
+  readonly category: string | null
+  /** Why it waits or was not delivered, as a sentence. */
+  readonly lastError: string | null
+  /** Its newest attempt, if one is stored. */
+  readonly lastAttempt: AttemptFinding | undefined
+  /** Why its email was only captured. */
+  readonly captured: 'domain' | 'mode' | undefined
+  /** Why its due mail waits, as the scheduler words it. */
+  readonly waitReason: string | undefined
+}
+
+/** Who must act for a recipient to get the mail, and what to do. */
+export function adviseOnRecipient(recipient: RecipientFinding): Advice {
+  const { status, category, lastError, lastAttempt, captured, waitReason } = recipient
+  switch (status) {
+    case 'scheduled':
+      return { who: 'nobody', text: 'It is sent at its time.' }
+    case 'processing':
+      return { who: 'nobody', text: 'It is being sent now.' }
+    case 'cancelled':
+      return { who: 'nobody', text: 'It was cancelled before it was sent.' }
+    case 'rejected':
+      return {
+        who: 'sender',
+        text: `It was not sent: ${lastError ?? 'the address is suppressed'} (\`tassis suppressions\`).`,
+      }
+    case 'queued':
+      if (waitReason !== undefined)
+        return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text: `It is due: ${waitReason}.` }
+      if (lastAttempt) return adviseOn(lastAttempt)
+      return lastError === null
+        ? { who: 'nobody', text: 'It waits for its first attempt.' }
+        : { who: 'operator', text: `It waits without an attempt: ${lastError}` }
+    case 'sent':
+      if (captured === 'domain')
+        return { who: 'sender', text: 'It was captured, not sent: the sending domain was never verified.' }
+      if (captured === 'mode')
+        return { who: 'operator', text: 'It was captured, not sent: the delivery mode is `capture`.' }
+      return adviseOn({ outcome: 'delivered', category: null, isRelayed: false })
+    default:
+      return adviseOn({ outcome: status, category, isRelayed: lastAttempt?.isRelayed ?? false })
+  }
+}
+
+/** Who must act after an attempt, and what to do. */
+export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advice {
+  switch (outcome) {
+    case 'delivered':
+    case 'sent':
+      return { who: 'nobody', text: 'The receiving server accepted the message.' }
+    case 'uncertain':
+      return {
+        who: 'sender',
+        text: 'The receiver may have the message. Ask the recipient, and retry the dead letter only if it did not arrive: a retry may deliver it twice.',
+      }
+    case 'failed':
+      return { who: 'operator', text: 'This service could not compose the message. The reason and the log say why.' }
+    default: {
+      const found = BY_CATEGORY[category !== null && isCategory(category) ? category : 'unknown']
+      if (isRelayed && category !== null && OF_RELAY.has(category))
+        return { who: 'operator', text: 'The smarthost of this service cannot be reached or refuses the mail.' }
+      if (outcome !== 'deferred') return { who: found.who, text: found.text }
+      return { who: found.whileRetried ?? found.who, text: `${found.text} The mail is retried.` }
+    }
+  }
+}

@@ -1,0 +1,102 @@
+/** @module JSON of the attempts of an email, for the API and `tassis explain`. Never reads the database. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { StoredAttempt } from '#features/sending/queue/attempts.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { Nullable, StringEnum, Timestamp } from '#platform/http/schemas.ts'
+import { type AttemptFinding, adviseOn, RESPONSIBLE } from './advice.ts'
+
+/** Roles of the lines of a dialogue, by their marks. */
+const SPEAKERS = { '>': 'client', '<': 'server', '*': 'note' } as const
+
+export const DialogueLine = Type.Object({
+  at_ms: Type.Integer({ minimum: 0, description: 'Milliseconds since the attempt began.' }),
+  from: StringEnum(['client', 'server', 'note'], {
+    description: '`client`: a command of this service; `server`: the reply; `note`: a remark of this service.',
+  }),
+  text: Type.String({ description: 'The line, without control characters.' }),
+})
+export type DialogueLine = Static<typeof DialogueLine>
+
+export const Attempt = Type.Object({
+  recipient: Type.String({ description: 'Address.' }),
+  attempt: Type.Integer({ description: 'Number of the attempt, from 1; begins again when a dead letter is retried.' }),
+  ended_at: Timestamp({ description: 'When the attempt ended.' }),
+  outcome: StringEnum(['delivered', 'deferred', 'bounced', 'failed', 'uncertain'], {
+    description: 'How it ended, as the type of its event.',
+  }),
+  source: Nullable(Type.String(), { description: 'Our IP address; null without a session.' }),
+  host: Nullable(Type.String(), { description: 'Last server of the attempt: its name. Null if none was tried.' }),
+  address: Nullable(Type.String(), { description: 'IP address of that server.' }),
+  tls: Nullable(Type.String(), {
+    description: 'TLS version, cipher and certificate of the session, or why it was not encrypted.',
+  }),
+  timings: Nullable(Type.Record(Type.String(), Type.Integer({ minimum: 0 })), {
+    description:
+      'Milliseconds by phase with the last server: `connect`, `greeting`, `ehlo`, `tls`, `auth`, `mail`, `rcpt`, `data`, `begin` (we store that the message begins) and `body`. Without `connect` if the session was reused.',
+  }),
+  smtp_response: Nullable(Type.String(), { description: 'Reply that ended the attempt.' }),
+  reason: Nullable(Type.String(), { description: 'Why it was not delivered, as a sentence.' }),
+  category: Nullable(Type.String(), { description: 'Category of a bounce or deferral.' }),
+  rule: Nullable(Type.String(), { description: 'Rule that decided what the reply means.' }),
+  next_attempt_at: Nullable(Timestamp(), { description: 'When the next attempt was due after this one.' }),
+  who_must_act: StringEnum(RESPONSIBLE, {
+    description:
+      '`nobody`: retries are enough; `recipient`: the recipient or the receiving server; `sender`: you; `operator`: of this service.',
+  }),
+  advice: Type.String({ description: 'What to do.' }),
+  dialogue: Nullable(Type.Array(DialogueLine), {
+    description:
+      'Commands and replies, without passwords and the message. Null if there was no session, for older attempts, and for accepted mail except the last of each receiving site.',
+  }),
+})
+export type Attempt = Static<typeof Attempt>
+
+/** `name [address]`. */
+const SERVER = /^(.*) \[(.*)\]$/
+const LINE = /^(\d+) ([<>*]) (.*)$/s
+
+/** Parses a stored dialogue. */
+export const parseDialogue = (dialogue: string): DialogueLine[] =>
+  dialogue.split('\n').flatMap((line) => {
+    const [, at, mark = '*', text = ''] = LINE.exec(line) ?? []
+    return at === undefined ? [] : [{ at_ms: Number(at), from: SPEAKERS[mark as keyof typeof SPEAKERS], text }]
+  })
+
+/** What `advice` needs to know of an attempt. */
+export const toFinding = ({ type, data }: StoredAttempt): AttemptFinding => ({
+  outcome: type,
+  category: data.bounce_category ?? null,
+  isRelayed: 'relay' in data,
+})
+
+/**
+ * @param dialogue if the stored attempt has none
+ */
+export function attemptWire(stored: StoredAttempt, dialogue: string | undefined): Attempt {
+  const { data, type } = stored
+  const fields = data as Readonly<Record<string, unknown>>
+  const text = (name: string): string | null => (typeof fields[name] === 'string' ? fields[name] : null)
+  const [, host = null, address = null] = SERVER.exec(text('remote_mta') ?? '') ?? []
+  const category = text('bounce_category')
+  const { who, text: advice } = adviseOn(toFinding(stored))
+  const lines = stored.dialogue ?? dialogue
+  return {
+    recipient: stored.address,
+    attempt: stored.number,
+    ended_at: isoTime(stored.at),
+    outcome: type as Attempt['outcome'],
+    source: text('ip_address'),
+    host,
+    address,
+    tls: text('tls'),
+    timings: data.timings ?? null,
+    smtp_response: text('smtp_response'),
+    reason: text('reason'),
+    category,
+    rule: text('rule'),
+    next_attempt_at: typeof data.next_retry_at === 'number' ? isoTime(data.next_retry_at) : null,
+    who_must_act: who,
+    advice,
+    dialogue: lines === undefined ? null : parseDialogue(lines),
+  }
+}

@@ -1,0 +1,42 @@
+/** @module The route /v1/emails/:id/attempts. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { findEmail } from '#features/sending/emails/read.ts'
+import { listAttempts } from '#features/sending/queue/attempts.ts'
+import { pageBody } from '#platform/http/envelope.ts'
+import { notFoundById, PageBody, PageQuery, parsePage, parseUuidParam } from '#platform/http/schemas.ts'
+import { Attempt, attemptWire } from './attempt-model.ts'
+
+/** The dialogue of a recent accepted message, by row id of its recipient. */
+export type FindDialogue = (recipientId: number) => string | undefined
+
+export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogue: FindDialogue }) =>
+  new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
+    '/:id/attempts',
+    ({ actor, params, query }) => {
+      const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
+      if (!email) throw notFoundById('email_not_found', 'email')
+      const page = parsePage(query)
+      const { attempts, total } = listAttempts(app.db, email.id, page)
+      return pageBody(
+        attempts.map((attempt) =>
+          attemptWire(attempt, attempt.type === 'delivered' ? findDialogue(attempt.recipientId) : undefined),
+        ),
+        { ...page, total },
+      )
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      query: PageQuery,
+      response: PageBody(Attempt),
+      detail: {
+        summary: 'List the delivery attempts of an email',
+        description:
+          'Newest first: server, TLS, timings, the SMTP dialogue, and who must act. Of attempts that did not deliver, the last 10 of each recipient, the last 3 with their dialogue.',
+        tags: ['Emails'],
+        ...requires('emails:read'),
+      },
+    },
+  )

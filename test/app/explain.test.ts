@@ -1,0 +1,106 @@
+/** @module Tests of `tassis explain`: what an operator reads about an email that did not arrive. */
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
+
+// Commands run as separate processes on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+interface Explanation {
+  readonly recipients: readonly { readonly who_must_act: string; readonly attempts: readonly object[] }[]
+}
+
+/** Serves with this receiving server, sends to these addresses, and explains each email once it was attempted. */
+async function explainAll(
+  script: SmtpScript,
+  addresses: readonly string[],
+  more: (port: number) => Settings = () => ({}),
+): Promise<{ texts: string[]; views: Explanation[] }> {
+  await using server = await startScriptedSmtp(script)
+  await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
+  using data = createDataFolder()
+  const settings = {
+    ...data.settings,
+    TASSIS_DNS_SERVERS: dns.address,
+    TASSIS_SMTP_PORT: String(server.port),
+    ...more(server.port),
+  }
+  const { key } = await setUpAccount(settings, { verified: true })
+  await using service = await startServing(settings)
+  const texts: string[] = []
+  const views: Explanation[] = []
+  for (const to of addresses) {
+    const response = await fetch(`${service.url}/v1/emails`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        from: 'ada@sender.test',
+        to,
+        subject: 'Code \u202e\u0085',
+        text_body: 'x',
+        expires_in: 3600,
+      }),
+    })
+    const { id } = at(await response.json(), 'data') as { id: string }
+    const view = await eventually(async () => {
+      const found = await runTassisJson<Explanation>(['explain', id], settings)
+      return (found.recipients[0]?.attempts.length ?? 0) > 0 ? found : undefined
+    })
+    views.push(view)
+    texts.push((await runTassis(['explain', id], settings)).stdout)
+  }
+  return { texts, views }
+}
+
+test('explain shows attempts with dialogue, what comes next and who must act', async () => {
+  const { texts, views } = await explainAll(
+    {
+      rcpt: (line) =>
+        line.includes('<grey')
+          ? '450 4.2.0 Greylisted \u001b[2J\u009b31m, try again'
+          : line.includes('<gone')
+            ? '550 5.1.1 No such user'
+            : '250 ok',
+      body: (_, { commands }) =>
+        commands.some((line) => line.includes('<lost')) ? { drop: 'reset' } : '250 2.0.0 Queued as 1',
+    },
+    ['ok@receiver.test', 'grey@receiver.test', 'gone@receiver.test', 'lost@receiver.test'],
+  )
+  expect(views.map(({ recipients }) => recipients[0]?.who_must_act)).toEqual(['nobody', 'nobody', 'sender', 'sender'])
+  for (const text of texts) {
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
+    expect(text).toMatch(/^Subject: +Code *$/m)
+  }
+  const [ok = '', grey = '', gone = '', lost = ''] = texts
+  expect(ok).toMatch(/^ {2}Next: +nothing$/m)
+  expect(ok).toMatch(/^ {4}Timings: +connect \d+ ms, greeting \d+ ms, ehlo \d+ ms, mail \d+ ms/m)
+  expect(ok).toMatch(/^ +\d+ < 250 2\.0\.0 Queued as 1$/m)
+  expect(grey).toMatch(/^ {2}Next: +attempt \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in \d+ s\)$/m)
+  expect(grey).toMatch(/^ {2}Who acts: +nobody$/m)
+  expect(grey).toMatch(/^ {4}Server: +receiver\.test \[127\.0\.0\.1\], from 127\.0\.0\.1$/m)
+  expect(gone).toMatch(/^gone@receiver\.test \(to\): bounced after 1 attempt$/m)
+  expect(gone).toMatch(/^ {2}Why: +The address does not exist\./m)
+  expect(lost).toMatch(/^lost@receiver\.test \(to\): uncertain after 1 attempt$/m)
+  expect(lost).toContain('may deliver it twice')
+})
+
+test('explain names the operator when the smarthost has no valid certificate, and says what was captured', async () => {
+  const relay = await explainAll({ extensions: ['STARTTLS'] }, ['bob@receiver.test'], (port) => ({
+    TASSIS_DELIVERY: 'relay',
+    TASSIS_RELAY_URL: `smtp://127.0.0.1:${port}`,
+  }))
+  expect(relay.views[0]?.recipients[0]?.who_must_act).toBe('operator')
+  expect(relay.texts[0]).toMatch(/^ {4}Category: +tls_failure$/m)
+  const captured = await explainAll({}, ['bob@receiver.test'], () => ({ TASSIS_DELIVERY: 'capture' }))
+  expect(captured.texts[0]).toMatch(/^ {2}Why: +It was captured, not sent: the delivery mode is `capture`\.$/m)
+})
+
+test('explain of an unknown email names the command that lists ids', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const missing = await runTassis(['explain', '01234567'], data.settings)
+  expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('tassis emails list')])
+})

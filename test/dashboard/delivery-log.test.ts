@@ -1,0 +1,87 @@
+/** @module The delivery log of an email in the dashboard. */
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { toDialogueText, toResponsibleWords, toTimingsText } from '#dashboard/screens/emails/attempt-words.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { at, createTestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+
+test('the dialogue is one line for each line, without characters that reorder it', () => {
+  expect(
+    toDialogueText([
+      { at_ms: 0, from: 'note', text: 'connecting to mx [192.0.2.1]' },
+      { at_ms: 1204, from: 'server', text: '220 \u202emx\u2028' },
+      { at_ms: 1205, from: 'client', text: 'EHLO me' },
+    ]),
+  ).toBe('      0 * connecting to mx [192.0.2.1]\n   1204 < 220 \ufffdmx\ufffd\n   1205 > EHLO me')
+})
+
+test('timings say whether the session was reused', () => {
+  expect(toTimingsText({ connect: 3, mail: 1 })).toBe('connect 3 ms, mail 1 ms')
+  expect(toTimingsText({ mail: 1 })).toBe('session reused, mail 1 ms')
+})
+
+test('the sender is "you"', () => {
+  expect(toResponsibleWords('sender')).toBe('You')
+})
+
+describe.skipIf(!isChromiumAvailable())('in a browser', () => {
+  test('the delivery log is loaded on a click, and hostile text of a server is only text', async () => {
+    const hostile = '<script>parent.ran=1</script><img src=x onerror=ran=1>\u202e{{7*7}}'
+    await using server = await startScriptedSmtp({ rcpt: `450 4.2.0 ${hostile}`, greeting: `220 mx ${hostile}` })
+    await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
+    await using service = await createTestApi({
+      ...CAPTURE_OPTIONS,
+      settings: {
+        ...CAPTURE_OPTIONS.settings,
+        TASSIS_DELIVERY: 'direct',
+        TASSIS_DNS_SERVERS: dns.address,
+        TASSIS_SMTP_PORT: String(server.port),
+      },
+    })
+    const { app, actor, api } = service
+    await createTestUser(app, actor, ADA, 'owner')
+    const { domain } = await createDomain(app, actor, 'sender.test')
+    app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [domain.id])
+    const sent = await api('POST', '/v1/emails', {
+      from: 'ada@sender.test',
+      to: 'bob@receiver.test',
+      subject: 'Hello',
+      text_body: 'Hello',
+    })
+    const id = String(at(sent.body, 'data', 'id'))
+    await eventually(async () => at((await api('GET', `/v1/emails/${id}/attempts`)).body, 'pagination', 'total') === 1)
+
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo, requested } = dashboard
+    const requests = () => requested.filter((url) => url.includes('/attempts')).length
+    await goTo(`/emails/${id}`)
+    await page.getByRole('heading', { name: 'Delivery log' }).waitFor()
+    expect(requests()).toBe(0)
+    await page.getByRole('button', { name: 'Show attempts' }).click()
+    const attempt = page.locator('[data-attempt]')
+    await attempt.waitFor()
+    expect(requests()).toBe(1)
+    await attempt.getByText('receiver.test [127.0.0.1]', { exact: true }).waitFor()
+    await attempt.getByText('SMTP dialogue').click()
+    const shown = await attempt.locator('pre').textContent()
+    expect(shown).toContain('> RCPT TO:<bob@receiver.test>')
+    expect(shown).toContain('<script>parent.ran=1</script>')
+    expect(shown).not.toContain('\u202e')
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.errors).toEqual([])
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await narrowOverflowPx(page)).toBeLessThanOrEqual(0)
+  })
+})

@@ -1,0 +1,86 @@
+/** @module Who must act after an attempt and for a recipient, as a table. */
+import { describe, expect, test } from 'bun:test'
+import { adviseOn, adviseOnRecipient, type RecipientFinding } from '#features/sending/delivery/advice.ts'
+
+const CATEGORIES = [
+  ['invalid_recipient', 'sender', 'sender'],
+  ['inactive_mailbox', 'sender', 'sender'],
+  ['mailbox_full', 'recipient', 'recipient'],
+  ['spam_content', 'sender', 'sender'],
+  ['policy', 'sender', 'sender'],
+  ['authentication', 'sender', 'sender'],
+  ['reputation', 'operator', 'operator'],
+  ['rate_limited', 'nobody', 'operator'],
+  ['message_too_large', 'sender', 'sender'],
+  ['dns_failure', 'nobody', 'recipient'],
+  ['connection_failure', 'nobody', 'recipient'],
+  ['tls_failure', 'recipient', 'recipient'],
+  ['protocol_error', 'operator', 'operator'],
+  ['relay_denied', 'recipient', 'recipient'],
+  ['expired', 'sender', 'sender'],
+  ['unknown', 'nobody', 'sender'],
+  // Of a later version.
+  ['no_such_category', 'nobody', 'sender'],
+  [null, 'nobody', 'sender'],
+] as const
+
+describe('after an attempt, who must act depends on its category and on whether the mail is retried', () => {
+  test.each(CATEGORIES)('%s: %s while retried, then %s', (category, whileRetried, finally_) => {
+    const deferred = adviseOn({ outcome: 'deferred', category, isRelayed: false })
+    expect(deferred.who).toBe(whileRetried)
+    expect(deferred.text).toEndWith('The mail is retried.')
+    const bounced = adviseOn({ outcome: 'bounced', category, isRelayed: false })
+    expect(bounced.who).toBe(finally_)
+    expect(bounced.text).not.toContain('is retried')
+  })
+
+  test("the smarthost is the operator's", () => {
+    const who = (category: string) => adviseOn({ outcome: 'deferred', category, isRelayed: true }).who
+    expect(['tls_failure', 'connection_failure', 'dns_failure', 'relay_denied', 'mailbox_full'].map(who)).toEqual([
+      'operator',
+      'operator',
+      'operator',
+      'operator',
+      'recipient',
+    ])
+  })
+
+  test.each([
+    ['delivered', 'nobody'],
+    ['uncertain', 'sender'],
+    ['failed', 'operator'],
+  ] as const)('%s: %s', (outcome, who) => {
+    expect(adviseOn({ outcome, category: null, isRelayed: false }).who).toBe(who)
+  })
+})
+
+const WAITING: RecipientFinding = {
+  status: 'queued',
+  category: null,
+  lastError: null,
+  lastAttempt: undefined,
+  captured: undefined,
+  waitReason: undefined,
+}
+const GREYLISTED = { outcome: 'deferred', category: 'rate_limited', isRelayed: false } as const
+
+test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
+  ['waits for its first attempt', {}, 'nobody', /first attempt/],
+  ['waits for a retry', { lastAttempt: GREYLISTED, lastError: '450 Later' }, 'nobody', /greylisting.* is retried/],
+  ['is due and waits for its site', { waitReason: 'waits for a connection to mx' }, 'nobody', /waits for a connection/],
+  ['is held', { lastError: 'Held: The account is paused' }, 'operator', /account is paused/],
+  ['is scheduled', { status: 'scheduled' }, 'nobody', /at its time/],
+  ['is being sent', { status: 'processing' }, 'nobody', /now/],
+  ['was sent', { status: 'sent' }, 'nobody', /accepted/],
+  ['was captured in the sandbox', { status: 'sent', captured: 'domain' }, 'sender', /never verified/],
+  ['was captured by the delivery mode', { status: 'sent', captured: 'mode' }, 'operator', /capture/],
+  ['was suppressed', { status: 'rejected', lastError: 'on the list' }, 'sender', /on the list/],
+  ['was cancelled', { status: 'cancelled' }, 'nobody', /cancelled/],
+  ['bounced after a DSN', { status: 'bounced', category: 'mailbox_full' }, 'recipient', /space/],
+  ['expired', { status: 'bounced', category: 'expired', lastAttempt: GREYLISTED }, 'sender', /in time/],
+  ['is uncertain', { status: 'uncertain' }, 'sender', /twice/],
+  ['failed', { status: 'failed' }, 'operator', /compose/],
+])('a recipient that %s', (_, finding, who, text) => {
+  const advice = adviseOnRecipient({ ...WAITING, ...finding })
+  expect(advice).toEqual({ who: who as typeof advice.who, text: expect.stringMatching(text) })
+})
