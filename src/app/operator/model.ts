@@ -77,8 +77,9 @@ export type QueueLane = Static<typeof QueueLane>
 
 const SELECTOR_FIELDS = {
   domain: filter('Mail to this domain; `sandbox` for mail that is only captured.'),
+  provider: filter('Mail to the domains of this provider, by their MX hosts: a name of `GET /v1/operator/providers`.'),
   account_id: filter('Mail of the account with this id.'),
-  email_id: filter('This email; without `domain` and `account_id`.'),
+  email_id: filter('This email; without `domain`, `provider` and `account_id`.'),
 }
 const REASON_FIELD = { reason: filter(`Why, at most ${MAX_QUEUE_REASON_LENGTH} characters.`) }
 const CURSOR_FIELD = { cursor: Type.Optional(text('`next_cursor` of the response before, to continue.')) }
@@ -113,6 +114,10 @@ export const QueueChange = Type.Object({
   changed: count('Recipients that were changed.'),
   in_delivery: count('Recipients that were left alone, because they were in delivery.'),
   held: count('Recipients that were left alone, because an operator holds them.'),
+  suspended: Type.Array(Type.String(), {
+    description:
+      'Suspended providers of the mail that is retried: it waits for their probes, until they are resumed. Empty for other actions.',
+  }),
   next_cursor: Nullable(Type.String(), {
     description: 'There is more: repeat the request with this `cursor`. Null: all was examined.',
   }),
@@ -121,6 +126,7 @@ export const QueueRuleRecord = Type.Object({
   id: text('Id of the hold or redirect.'),
   kind: StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
   domain: Nullable(Type.String(), { description: 'Domain of the recipients; null: any.' }),
+  provider: Nullable(Type.String(), { description: 'Provider of the domain of the recipients; null: any.' }),
   account_id: Nullable(Uuid(), { description: 'Id of the account; null: any, or it is deleted.' }),
   account: Nullable(Type.String(), { description: 'Name of the account; null: any, or it is deleted.' }),
   email_id: Nullable(Uuid(), { description: 'Id of the email; null: not one email.' }),
