@@ -449,8 +449,9 @@ describe('a retry', () => {
     expect(recipient.status).toBe('queued')
     const before = connections
     // Comes during the backoff, so it waits without an attempt.
-    const waiting = await flow.send({ to: 'bob@one.test' })
-    await flow.settled(waiting)
+    await flow.send({ to: 'bob@one.test' })
+    const { scheduler } = flow.service.delivery ?? {}
+    await eventually(() => scheduler?.states()[0]?.reason.includes('is in backoff'))
     expect(connections).toBe(before)
     const options = { reason: '', after: undefined }
     await changeMail(app, OPERATOR, 'retry', { domain: 'one.test' }, options)

@@ -110,6 +110,7 @@ export const QueueSelection = Type.Object({
   waiting: count('Recipients that wait for an attempt.'),
   in_delivery: count('Recipients in delivery, which no action changes.'),
 })
+export type QueueSelection = Static<typeof QueueSelection>
 export const QueueChange = Type.Object({
   changed: count('Recipients that were changed.'),
   in_delivery: count('Recipients that were left alone, because they were in delivery.'),
@@ -122,6 +123,7 @@ export const QueueChange = Type.Object({
     description: 'There is more: repeat the request with this `cursor`. Null: all was examined.',
   }),
 })
+export type QueueChange = Static<typeof QueueChange>
 export const QueueRuleRecord = Type.Object({
   id: text('Id of the hold or redirect.'),
   kind: StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
@@ -135,6 +137,7 @@ export const QueueRuleRecord = Type.Object({
   created_by: text('`cli`, or the id of the user.'),
   created_at: Timestamp({ description: 'Since when.' }),
 })
+export type QueueRuleRecord = Static<typeof QueueRuleRecord>
 
 export const QueueRecipientQuery = Type.Object({
   lane: Type.String({ maxLength: MAX_FILTER_LENGTH, description: 'Name of a lane, as in the queue.' }),
@@ -200,6 +203,7 @@ export const ServerProvider = Type.Object({
   last_hour: traffic('The last hour, since the start of the service.'),
   last_day: traffic('The last day, since the start of the service.'),
 })
+export type ServerProvider = Static<typeof ServerProvider>
 export const ProviderResumeResult = Type.Object({
   provider: text('Name of the provider.'),
   resumed: count('Suspensions and lowered rates that were lifted.'),
