@@ -9,11 +9,12 @@ import { describeRule, toRuleSelector } from './queue-words.ts'
 
 const MAX_SHOWN = 20
 
-/** Nothing while there are none. */
+/** Nothing when there are none. */
 export function QueueRules({ onDone }: { onDone(message: string): void }) {
   const rules = useQueueRules().data ?? []
   const [released, setReleased] = useState<QueueRuleRecord>()
-  if (rules.length === 0) return null
+  // The dialog outlives the last rule, to say that it ended.
+  if (rules.length === 0 && !released) return null
   return (
     <Stack component="section" gap="xs" aria-labelledby="rules">
       <Title order={2} size="h4" id="rules">
