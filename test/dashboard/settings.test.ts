@@ -341,7 +341,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     const stored = async () => at(await api('GET', `/v1/streams/${id}`), 'data', 'expires_in')
     await expiry.fill('5')
     await page.keyboard.press('Enter')
-    await page.getByText(/60/).first().waitFor()
+    await page.locator('input[aria-invalid=true]').waitFor()
     expect(await stored()).toBeNull()
     await expiry.fill('600')
     await page.keyboard.press('Enter')
