@@ -71,7 +71,9 @@ test('an operator counts, holds, releases, redirects, retries, bounces and drops
   expect(await post('retry', { domain })).toMatchObject({ data: { changed: 3, held: 0 } })
   expect(newestEntry()).toEqual(['queue.retried', 'user', null, { domain }])
 
-  const change = { changed: 1, in_delivery: 0, held: 0, next_cursor: null }
+  expect((await post('hold', { provider: 'gmail' })).data).toEqual({ waiting: 0, in_delivery: 0 })
+  expect((await post('release', { provider: 'gmail' })).data).toMatchObject([{ provider: 'gmail', domain: null }])
+  const change = { changed: 1, in_delivery: 0, held: 0, suspended: [], next_cursor: null }
   expect(await post('drop', { email_id: id })).toMatchObject({ status: 200, data: change })
   expect(newestEntry()).toMatchObject(['queue.dropped', 'user', null, { email_id: id }])
   expect(await post('bounce', { domain, reason: 'A mistake' })).toMatchObject({ data: { ...change, changed: 2 } })
@@ -86,6 +88,7 @@ test('an action refuses input that names nothing, or nothing that exists', async
   const cases: [string, unknown, number, string][] = [
     ['hold', {}, 422, 'validation_failed'],
     ['hold', { domain: 'no domain' }, 422, 'validation_failed'],
+    ['hold', { provider: 'no provider' }, 422, 'validation_failed'],
     ['hold', { domain: 'one.test', reason: 'x'.repeat(301) }, 422, 'validation_failed'],
     ['release', { domain: 'one.test', kind: 'other' }, 422, 'validation_failed'],
     ['retry', { account_id: ID }, 404, 'account_not_found'],

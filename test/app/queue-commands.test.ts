@@ -79,7 +79,9 @@ test('the commands ask first, act in the running service, and say what they did'
   const shown = (await run()).stdout
   expect(shown).toMatch(/\none\.test \(Acme\) +12 +.* held since .* until you release it .*: They asked\n/)
   expect(shown).toMatch(/\nmail to one\.test is held since .* by cli: They asked\n/)
-  expect((await run('retry', '--account', 'acme', '--yes')).stdout).toBe('0 due now, 12 held left alone.\n')
+  expect((await run('retry', '--account', 'acme', '--yes')).stdout).toBe(
+    '0 due now, 12 held left alone.\nMail that was due already is tried now, too.\n',
+  )
   expect((await run('redirect', '--account', 'Acme', '--to', '[192.0.2.7]', '--yes')).stdout).toBe(
     '12 redirected to [192.0.2.7]. `tassis queue retry --account Acme` sends what waits for another attempt.\n',
   )
@@ -97,6 +99,7 @@ test('the commands ask first, act in the running service, and say what they did'
     changed: 0,
     in_delivery: 0,
     held: 0,
+    suspended: [],
   })
   expect(findDifferences()).toEqual([])
   const { stdout } = await runTassis(['audit', 'list'], data.settings)
@@ -105,7 +108,8 @@ test('the commands ask first, act in the running service, and say what they did'
 })
 
 test.each([
-  [['hold', '--yes'], 'Name the mail: a domain, an account or an email.'],
+  [['hold', '--yes'], 'Name the mail: a domain, a provider, an account or an email.'],
+  [['hold', '--provider', 'gmial', '--yes'], '"gmial" is not a provider; `tassis providers --all` lists their names.'],
   [['hold', '--domain', 'one', '--yes'], '"one" is not a domain name; write it as example.com.'],
   [['bounce', '--domain', 'one.test', '--yes'], "required option '--reason <sentence>' not specified"],
   [['redirect', '--domain', 'one.test', '--yes'], 'Give either --to with a destination, or --off.'],

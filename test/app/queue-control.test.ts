@@ -110,7 +110,7 @@ describe.each(Object.keys(SELECTED))('mail selected by %s', (name) => {
     const selector = parseSelector(app, input)
     expect(await readSelection(app, selector)).toEqual({ waiting: selected.length, in_delivery: 0 })
     const done = await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
-    expect(done).toEqual({ changed: selected.length, inDelivery: 0, held: 0, next: undefined })
+    expect(done).toEqual({ changed: selected.length, inDelivery: 0, held: 0, suspended: [], next: undefined })
     expect(listAudited(app)[0]).toMatchObject({ by: 'operator cli', accountId: null })
     expect(listAudited(app)[0]?.metadata).toMatchObject({
       ...input,
@@ -349,6 +349,133 @@ test('redirected mail goes to the host that the operator names, until the redire
   expectBalanced(flow.service)
 })
 
+/** Two domains at Gmail and one that is not. */
+const GMAIL_ZONE = {
+  'one.test': { MX: [{ preference: 1, exchange: 'a.google.com' }] },
+  'two.test': { MX: [{ preference: 1, exchange: 'b.google.com' }] },
+  'a.google.com': { A: ['127.0.0.1'] },
+  'b.google.com': { A: ['127.0.0.1'] },
+  ...MX('other.test'),
+}
+
+describe('mail selected by provider', () => {
+  test('is that of all domains whose MX hosts are its own', async () => {
+    await using flow = await startMailFlow({ zone: GMAIL_ZONE })
+    const { app, actor } = flow
+    const send_at = new Date(app.clock.now() + hours(1)).toISOString()
+    for (const to of ['ann@one.test', 'bob@two.test', 'cem@other.test', 'dan@missing.test'])
+      await flow.send({ to, send_at })
+    const options = { reason: 'a mistake', after: undefined }
+    const count = async (input: SelectorInput) => (await readSelection(app, parseSelector(app, input))).waiting
+    expect(await count({ provider: 'Gmail' })).toBe(2)
+    expect(await count({ provider: 'gmail', domain: 'two.test' })).toBe(1)
+    expect(await count({ provider: 'gmail', account_id: actor.accountUuid })).toBe(2)
+    expect(await count({ provider: 'mx.other.test' })).toBe(1)
+    expect(await count({ provider: 'microsoft' })).toBe(0)
+    expect(await changeMail(app, OPERATOR, 'drop', parseSelector(app, { provider: 'gmail' }), options)).toMatchObject({
+      changed: 2,
+      next: undefined,
+    })
+    expect(listStatuses(app)).toMatchObject({
+      'ann@one.test': 'cancelled',
+      'bob@two.test': 'cancelled',
+      'cem@other.test': 'scheduled',
+      'dan@missing.test': 'scheduled',
+    })
+    expect(listAudited(app)[0]).toMatchObject({ action: 'queue.dropped', metadata: { provider: 'gmail' } })
+    expectBalanced(flow.service)
+  })
+
+  test('is found among more lanes than are looked up at once', async () => {
+    await using flow = await startMailFlow({ zone: GMAIL_ZONE })
+    const { app } = flow
+    const send_at = new Date(app.clock.now() + hours(1)).toISOString()
+    for (let i = 0; i < 120; i++) await flow.send({ to: `x@d${i}.missing.test`, send_at })
+    for (const to of ['ann@one.test', 'bob@one.test', 'cem@two.test']) await flow.send({ to, send_at })
+    const selector = parseSelector(app, { provider: 'gmail' })
+    expect(await readSelection(app, selector)).toEqual({ waiting: 3, in_delivery: 0 })
+    const dropped = await changeMail(app, OPERATOR, 'drop', selector, { reason: '', after: undefined })
+    expect(dropped).toMatchObject({ changed: 3, next: undefined })
+  })
+
+  test('waits while it is held, also mail that comes later, and leaves when it is released', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ smtpPort: sink.port, zone: GMAIL_ZONE })
+    const { app, actor } = flow
+    const selector = parseSelector(app, { provider: 'gmail' })
+    await holdMail(app, OPERATOR, selector, 'They block us')
+    const held = [await flow.send({ to: 'ann@one.test' }), await flow.send({ to: 'bob@two.test' })]
+    await flow.outcome('cem@other.test')
+    const { scheduler } = flow.service.delivery ?? {}
+    const isHeld = ({ reason }: { reason: string }) => reason.endsWith('(tassis queue release): They block us')
+    await eventually(() => scheduler?.states().filter(isHeld).length === 2)
+    expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['cem@other.test']])
+    expect(await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: undefined })).toMatchObject({
+      changed: 0,
+      held: 2,
+    })
+    expect(readRules(app)).toMatchObject([{ kind: 'hold', provider: 'gmail', domain: null }])
+    // Names less than the rule, and another provider.
+    expect(await releaseMail(app, OPERATOR, parseSelector(app, { provider: 'microsoft' }))).toEqual([])
+    expect(await releaseMail(app, OPERATOR, parseSelector(app, { account_id: actor.accountUuid }))).toEqual([])
+    expect(await releaseMail(app, OPERATOR, selector)).toHaveLength(1)
+    for (const sent of held) expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent' }])
+    expectBalanced(flow.service)
+  })
+
+  test('goes where the operator redirects it; a redirect of a domain comes first', async () => {
+    await using own = await startSink()
+    await using other = await startSink()
+    await using third = await startSink()
+    await using flow = await startMailFlow({ smtpPort: own.port, zone: GMAIL_ZONE })
+    const { app } = flow
+    await redirectMail(app, OPERATOR, parseSelector(app, { provider: 'gmail' }), `[127.0.0.1]:${other.port}`, '')
+    await redirectMail(app, OPERATOR, parseSelector(app, { domain: 'two.test' }), `[127.0.0.1]:${third.port}`, '')
+    for (const to of ['ann@one.test', 'bob@two.test', 'cem@other.test'])
+      expect((await flow.outcome(to)).recipient.status).toBe('sent')
+    const receivedBy = [other, third, own].map(({ messages }) => messages.map(({ rcptTo }) => rcptTo))
+    expect(receivedBy).toEqual([[['ann@one.test']], [['bob@two.test']], [['cem@other.test']]])
+  })
+})
+
+describe('a retry', () => {
+  test('ends the backoff of a site once; a failure after it begins another', async () => {
+    const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+    let connections = 0
+    await using server = await startScriptedSmtp({ greeting: () => `421 4.3.2 closed ${++connections}` })
+    await using flow = await startMailFlow({ clock, smtpPort: server.port, zone: MX('one.test') })
+    const { app } = flow
+    const { recipient } = await flow.outcome('ann@one.test')
+    expect(recipient.status).toBe('queued')
+    const before = connections
+    // Comes during the backoff, so it waits without an attempt.
+    await flow.send({ to: 'bob@one.test' })
+    const { scheduler } = flow.service.delivery ?? {}
+    await eventually(() => scheduler?.states()[0]?.reason.includes('is in backoff'))
+    expect(connections).toBe(before)
+    const options = { reason: '', after: undefined }
+    await changeMail(app, OPERATOR, 'retry', { domain: 'one.test' }, options)
+    await eventually(() => connections > before)
+  })
+
+  test('says which provider is suspended, and leaves it so', async () => {
+    await using server = await startScriptedSmtp({
+      mail: () => '550 5.7.1 Service unavailable; client [192.0.2.1] blocked using Spamhaus',
+    })
+    await using flow = await startMailFlow({ smtpPort: server.port, zone: GMAIL_ZONE })
+    const { app } = flow
+    const { recipient } = await flow.outcome('ann@one.test')
+    expect(recipient.status).toBe('queued')
+    const retry = (input: SelectorInput) =>
+      changeMail(app, OPERATOR, 'retry', parseSelector(app, input), { reason: '', after: undefined })
+    await eventually(async () => (await retry({ domain: 'one.test' })).suspended.length > 0)
+    expect((await retry({ domain: 'one.test' })).suspended).toEqual(['gmail'])
+    expect((await retry({ domain: 'other.test' })).suspended).toEqual([])
+    const [pair] = flow.service.delivery?.scheduler.pairs.all() ?? []
+    expect(pair?.state.suspension).toBeDefined()
+  })
+})
+
 test('mail in delivery is left alone and counted', async () => {
   const waits = Promise.withResolvers<string>()
   await using server = await startScriptedSmtp({ rcpt: () => waits.promise })
@@ -370,11 +497,13 @@ test('mail in delivery is left alone and counted', async () => {
 
 describe('input', () => {
   test.each([
-    [{}, 'Name the mail: a domain, an account or an email.'],
+    [{}, 'Name the mail: a domain, a provider, an account or an email.'],
     [{ domain: 'not a domain' }, '"not a domain" is not a domain name; write it as example.com.'],
+    [{ provider: 'gmial' }, '"gmial" is not a provider; `tassis providers --all` lists their names.'],
+    [{ provider: 'default' }, '"default" is not a provider;'],
     [{ account_id: 'x' }, 'No account has this id.'],
     [{ email_id: 'x' }, 'No email has this id.'],
-    [{ email_id: 'x', domain: 'one.test' }, 'An email is named alone, without a domain or an account.'],
+    [{ email_id: 'x', domain: 'one.test' }, 'An email is named alone, without a domain, a provider or an account.'],
   ])('%j is refused', async (input, message) => {
     await using service = await createTestApp()
     expect(() => parseSelector(service.app, input)).toThrow(message)

@@ -4,11 +4,18 @@ import { listNavigation } from '#dashboard/parts/navigation.ts'
 import {
   parseAccountFilters,
   parseMailFilters,
+  parseProviderFilters,
   parseQueueFilters,
   parseSettingFilters,
   parseUnparsedFilters,
 } from '#dashboard/screens/server/filters.ts'
 import { findDeletion, formatPercent, shorten, toDetailText } from '#dashboard/screens/server/format.ts'
+import {
+  describeResult,
+  describeRule,
+  describeSelector,
+  toRuleSelector,
+} from '#dashboard/screens/server/queue-words.ts'
 import { mergeRows } from '#dashboard/screens/server/steady-rows.ts'
 
 test('the navigation has the server only for operators', () => {
@@ -23,6 +30,7 @@ describe('filters in the URL', () => {
       domain: 'example.com',
       account: '7',
     })
+    expect(parseProviderFilters({ provider: ' gmail ', page: 2 })).toEqual({ provider: 'gmail' })
     expect(parseAccountFilters({ q: 'a'.repeat(1000), state: 'gone' })).toEqual({ q: 'a'.repeat(320) })
     expect(parseAccountFilters({ state: 'paused' })).toEqual({ state: 'paused' })
     expect(parseMailFilters({ kind: '<script>' })).toEqual({})
@@ -75,4 +83,48 @@ test('a refreshed list keeps its order: rows change in place, and rows that are 
   expect(
     mergeRows([row('a', 1), row('b', 1), row('c', 1)], [row('d', 2), row('c', 2), row('a', 2)], ({ id }) => id),
   ).toEqual([row('a', 2), row('b', 1), row('c', 2)])
+})
+
+describe('actions on the queue', () => {
+  const rule = {
+    id: '1',
+    kind: 'hold',
+    domain: null,
+    provider: null,
+    account_id: null,
+    account: null,
+    email_id: null,
+    to: null,
+    reason: '',
+    created_by: 'cli',
+    created_at: '2026-11-23T00:00:00Z',
+  } as const
+
+  test('name their mail', () => {
+    expect(describeSelector({ domain: 'one.test', account_id: 'x' })).toBe('mail of one account to one.test')
+    expect(describeSelector({ provider: 'gmail' })).toBe('mail to the domains of gmail')
+    expect(describeSelector({ email_id: 'x' })).toBe('the email x')
+    expect(describeRule({ ...rule, provider: 'gmail' })).toBe('Mail to the domains of gmail')
+    expect(describeRule({ ...rule, account_id: 'x', account: 'Acme', domain: 'one.test' })).toBe(
+      'Mail of Acme to one.test',
+    )
+    expect(describeRule({ ...rule, account_id: 'x', email_id: 'y' })).toBe('The email y')
+  })
+
+  test('a rule is released by what it names', () => {
+    expect(toRuleSelector({ ...rule, provider: 'gmail', account_id: 'x' })).toEqual({
+      provider: 'gmail',
+      account_id: 'x',
+    })
+    // An email is named alone.
+    expect(toRuleSelector({ ...rule, account_id: 'x', email_id: 'y' })).toEqual({ email_id: 'y' })
+  })
+
+  test('say what they did', () => {
+    const result = { changed: 1, in_delivery: 2, held: 3, suspended: ['gmail'] }
+    expect(describeResult('retry', result)).toBe(
+      'Mail to 1 recipient is due now; what was due already is tried now, too. 2 in delivery left alone. 3 held left alone. gmail is suspended, so its mail waits until you resume it under Providers.',
+    )
+    expect(describeResult('release', { ...result, changed: 0 })).toBe('No hold or redirect names this.')
+  })
 })

@@ -176,6 +176,56 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await page.waitForURL(/\/server\/findings$/)
   })
 
+  test('mail is held, released and dropped; each dialog says how much matches', async () => {
+    const { app, api } = service
+    const sent = await api('POST', '/v1/emails', {
+      from: 'a@sender.test',
+      to: ['x@drop.test', 'y@drop.test'],
+      subject: 'Hi',
+      text_body: 'Hello',
+      send_at: new Date(app.clock.now() + hours(1)).toISOString(),
+    })
+    expect(sent.status).toBe(202)
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    const dialog = page.getByRole('dialog')
+    await dashboard.goTo('/server/queue?domain=drop.test')
+    await page.getByRole('button', { name: 'Hold', exact: true }).click()
+    await dialog.getByText('2 recipients match; 0 more in delivery are left alone.').waitFor()
+    await dialog.getByLabel('Reason').fill('They asked')
+    expect(await findAxeViolations(page)).toEqual([])
+    await dialog.getByRole('button', { name: 'Hold', exact: true }).click()
+    await page.getByText('Mail to 2 recipients is held.').waitFor()
+    await page.getByText('They asked').waitFor()
+    await page.getByRole('button', { name: 'Release: Mail to drop.test' }).click()
+    await dialog.getByRole('button', { name: 'Release', exact: true }).click()
+    await page.getByText('1 rule ended.').waitFor()
+    await page.getByRole('button', { name: 'Drop', exact: true }).click()
+    await dialog.getByText('2 recipients match').waitFor()
+    await dialog.getByRole('button', { name: 'Drop', exact: true }).click()
+    await dialog.getByText('This is not drop.test.').waitFor()
+    await dialog.getByLabel('Type drop.test to confirm').fill('drop.test')
+    await dialog.getByRole('button', { name: 'Drop', exact: true }).click()
+    await page.getByText('Mail to 2 recipients was dropped.').waitFor()
+    const left = app.db.query<{ n: number }, []>(
+      "SELECT count(*) AS n FROM recipients WHERE address LIKE '%@drop.test' AND next_at IS NOT NULL",
+    )
+    expect(left.get()?.n).toBe(0)
+  })
+
+  test('a suspended provider is resumed', async () => {
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    await dashboard.goTo('/server/providers')
+    await page.getByText('Suspended').first().waitFor()
+    await page.getByRole('link', { name: 'yahoo', exact: true }).click()
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click()
+    await page.getByText('yahoo is back to its limits.').waitFor()
+    const stored = service.app.db.query<{ provider: string }, []>('SELECT provider FROM provider_pairs')
+    expect(stored.all()).toEqual([{ provider: 'gmail' }])
+  })
+
   test('a message is read and deleted; mail that could not be parsed can be parsed again', async () => {
     await using dashboard = await openDashboard(browser, service, '', { session })
     const { page } = dashboard
@@ -216,6 +266,9 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
         ['/server', 'The service delivers no mail now'],
         ['/server/queue', 'one.test'],
         [`/server/queue?lane=${encodeURIComponent(ids.lane)}`, 'x@one.test'],
+        ['/server/queue?domain=one.test', 'Retry now'],
+        ['/server/providers', 'window.ran'],
+        ['/server/providers?provider=gmail', 'Retry now'],
         ['/server/received', 'Waiting'],
         ['/server/disk', 'What is deleted next'],
         ['/server/accounts', 'window.ran'],
@@ -290,6 +343,12 @@ async function seed({ app, actor, api }: TestApi): Promise<typeof ids> {
   const report = newUuid()
   await app.commit.write((tx) => {
     tx.db.run('UPDATE recipients SET last_error = ?', [HOSTILE])
+    for (const provider of ['gmail', 'yahoo'])
+      tx.db.run(
+        `INSERT INTO provider_pairs (provider, source, factor, rule, reason, suspended_at, suspended_until, duration_ms, failures)
+         VALUES (?, '', 1, 'blocked', ?, ?, ?, 1000, 1)`,
+        [provider, HOSTILE, now, now + hours(1)],
+      )
     tx.db.run(
       `INSERT INTO received_reports (uuid, kind, account_id, domain, covered_by, organisation, report_id, content_ref, size_bytes, created_at)
        VALUES (?, 'dmarc', ?, 'sender.test', 'sender.test', ?, ?, ?, 20, ?)`,

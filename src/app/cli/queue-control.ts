@@ -32,14 +32,15 @@ const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 
 interface Selected {
   readonly domain?: string
+  readonly provider?: string
   /** ID or name. */
   readonly account?: string
   readonly email?: string
 }
 
-function resolveSelector(app: App, { domain, account, email }: Selected): MailSelector {
+function resolveSelector(app: App, { domain, provider, account, email }: Selected): MailSelector {
   const account_id = account === undefined ? undefined : resolveOperator(app, account).accountUuid
-  return parseSelector(app, { domain, account_id, email_id: email })
+  return parseSelector(app, { domain, provider, account_id, email_id: email })
 }
 
 const select = defineAdminCommand('queue.select', ({ opened: { app } }, selected: Selected) =>
@@ -75,8 +76,8 @@ const change = defineAdminCommand(
   async ({ opened: { app } }, { action, reason, after, ...selected }: ChangeInput) => {
     const selector = resolveSelector(app, selected)
     const options = { reason: parseReason(reason, action === 'bounce'), after: after ?? undefined }
-    const { changed, inDelivery, held, next } = await changeMail(app, ACTOR, action, selector, options)
-    return { changed, in_delivery: inDelivery, held, next: next ?? null }
+    const { changed, inDelivery, held, suspended, next } = await changeMail(app, ACTOR, action, selector, options)
+    return { changed, in_delivery: inDelivery, held, suspended, next: next ?? null }
   },
 )
 
@@ -94,6 +95,7 @@ interface ControlOptions extends JsonOption, Selected {
 const withSelector = (command: Command): Command =>
   withJson(command)
     .option('--domain <domain>', 'mail to this domain')
+    .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
     .option('--account <id|name>', 'mail of this account')
     .option('--email <id>', 'this email')
     .option('--yes', 'do not ask')
@@ -101,18 +103,23 @@ const withSelector = (command: Command): Command =>
 /** The parent command has `--json` too and parses it first. */
 const readOptions = <T extends ControlOptions>(command: Command): T => command.optsWithGlobals<T>()
 
-const toSelected = ({ domain, account, email }: ControlOptions): Selected => ({
+const toSelected = ({ domain, provider, account, email }: ControlOptions): Selected => ({
   ...(domain !== undefined && { domain }),
+  ...(provider !== undefined && { provider }),
   ...(account !== undefined && { account }),
   ...(email !== undefined && { email }),
 })
 
-const describeSelected = ({ domain, account, email }: Selected): string =>
+const describeSelected = ({ domain, provider, account, email }: Selected): string =>
   [
     ...(domain === undefined ? [] : [`--domain ${toPrintable(domain)}`]),
+    ...(provider === undefined ? [] : [`--provider ${formatArgument(provider)}`]),
     ...(account === undefined ? [] : [`--account ${toPrintable(account)}`]),
     ...(email === undefined ? [] : [`--email ${toPrintable(email)}`]),
   ].join(' ')
+
+/** The name of a site has spaces. */
+const formatArgument = (text: string): string => (text.includes(' ') ? `"${toPrintable(text)}"` : toPrintable(text))
 
 const formatInDelivery = (count: number): string => (count === 0 ? '' : `, ${count} in delivery left alone`)
 
@@ -240,22 +247,27 @@ function addChange(queue: Command, action: QueueAction, description: string): vo
       await confirmSelected(call, options, QUESTIONS[action])
       return changeAll(call, action, options)
     })
-    printResult(
-      options,
-      done,
-      ({ changed, in_delivery, held }) =>
+    printResult(options, done, ({ changed, in_delivery, held, suspended }) =>
+      [
         `${changed} ${PARTICIPLES[action]}${held === 0 ? '' : `, ${held} held left alone`}${formatInDelivery(in_delivery)}.`,
+        ...(action === 'retry' ? ['Mail that was due already is tried now, too.'] : []),
+        ...suspended.map((name) => formatSuspended(name)),
+      ].join('\n'),
     )
   })
 }
+
+const formatSuspended = (provider: string): string =>
+  `${toPrintable(provider)} is suspended, so its mail waits for the probe; \`tassis providers resume ${formatArgument(provider)}\` ends that.`
 
 /** Calls the service until all selected mail was examined, because each call changes a limited number. */
 async function changeAll(
   call: Call,
   action: QueueAction,
   options: ControlOptions,
-): Promise<{ changed: number; in_delivery: number; held: number }> {
+): Promise<{ changed: number; in_delivery: number; held: number; suspended: readonly string[] }> {
   const sum = { changed: 0, in_delivery: 0, held: 0 }
+  const suspended = new Set<string>()
   let after: QueuePosition | null = null
   do {
     const input: ChangeInput = { ...toSelected(options), action, reason: options.reason ?? '', after }
@@ -263,20 +275,22 @@ async function changeAll(
     sum.changed += done.changed
     sum.in_delivery += done.in_delivery
     sum.held += done.held
+    for (const name of done.suspended) suspended.add(name)
     after = done.next
     if (after && !options.json) print(`${sum.changed} ${PARTICIPLES[action]} so far …`)
   } while (after)
-  return sum
+  return { ...sum, suspended: [...suspended] }
 }
 
 /** One line about a hold or redirect. */
 export function formatRule(rule: RuleView): string {
-  const { kind, domain, account, account_id, email_id, to, reason, created_by, created_at } = rule
+  const { kind, domain, provider, account, account_id, email_id, to, reason, created_by, created_at } = rule
   const mail =
     email_id === null
       ? [
           'mail',
           ...(domain === null ? [] : [`to ${domain}`]),
+          ...(provider === null ? [] : [`to provider ${provider}`]),
           ...(account_id === null ? [] : [`of ${account ?? 'a deleted account'}`]),
         ].join(' ')
       : `email ${email_id}`

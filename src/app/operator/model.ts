@@ -77,8 +77,9 @@ export type QueueLane = Static<typeof QueueLane>
 
 const SELECTOR_FIELDS = {
   domain: filter('Mail to this domain; `sandbox` for mail that is only captured.'),
+  provider: filter('Mail to the domains of this provider, by their MX hosts: a name of `GET /v1/operator/providers`.'),
   account_id: filter('Mail of the account with this id.'),
-  email_id: filter('This email; without `domain` and `account_id`.'),
+  email_id: filter('This email; without `domain`, `provider` and `account_id`.'),
 }
 const REASON_FIELD = { reason: filter(`Why, at most ${MAX_QUEUE_REASON_LENGTH} characters.`) }
 const CURSOR_FIELD = { cursor: Type.Optional(text('`next_cursor` of the response before, to continue.')) }
@@ -109,18 +110,25 @@ export const QueueSelection = Type.Object({
   waiting: count('Recipients that wait for an attempt.'),
   in_delivery: count('Recipients in delivery, which no action changes.'),
 })
+export type QueueSelection = Static<typeof QueueSelection>
 export const QueueChange = Type.Object({
   changed: count('Recipients that were changed.'),
   in_delivery: count('Recipients that were left alone, because they were in delivery.'),
   held: count('Recipients that were left alone, because an operator holds them.'),
+  suspended: Type.Array(Type.String(), {
+    description:
+      'Suspended providers of the mail that is retried: it waits for their probes, until they are resumed. Empty for other actions.',
+  }),
   next_cursor: Nullable(Type.String(), {
     description: 'There is more: repeat the request with this `cursor`. Null: all was examined.',
   }),
 })
+export type QueueChange = Static<typeof QueueChange>
 export const QueueRuleRecord = Type.Object({
   id: text('Id of the hold or redirect.'),
   kind: StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
   domain: Nullable(Type.String(), { description: 'Domain of the recipients; null: any.' }),
+  provider: Nullable(Type.String(), { description: 'Provider of the domain of the recipients; null: any.' }),
   account_id: Nullable(Uuid(), { description: 'Id of the account; null: any, or it is deleted.' }),
   account: Nullable(Type.String(), { description: 'Name of the account; null: any, or it is deleted.' }),
   email_id: Nullable(Uuid(), { description: 'Id of the email; null: not one email.' }),
@@ -129,6 +137,7 @@ export const QueueRuleRecord = Type.Object({
   created_by: text('`cli`, or the id of the user.'),
   created_at: Timestamp({ description: 'Since when.' }),
 })
+export type QueueRuleRecord = Static<typeof QueueRuleRecord>
 
 export const QueueRecipientQuery = Type.Object({
   lane: Type.String({ maxLength: MAX_FILTER_LENGTH, description: 'Name of a lane, as in the queue.' }),
@@ -194,6 +203,7 @@ export const ServerProvider = Type.Object({
   last_hour: traffic('The last hour, since the start of the service.'),
   last_day: traffic('The last day, since the start of the service.'),
 })
+export type ServerProvider = Static<typeof ServerProvider>
 export const ProviderResumeResult = Type.Object({
   provider: text('Name of the provider.'),
   resumed: count('Suspensions and lowered rates that were lifted.'),

@@ -5,6 +5,7 @@
 import { findAccount, findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
 import {
   bounceSelected,
   type ControlResult,
@@ -37,21 +38,24 @@ const sql = prepareStatements((db) => ({
 /** What an operator names: mail that matches every field. */
 export interface SelectorInput {
   readonly domain?: string | undefined
+  /** Name of a provider. */
+  readonly provider?: string | undefined
   /** Public id of the account. */
   readonly account_id?: string | undefined
   /** Public id of the email. */
   readonly email_id?: string | undefined
 }
 
-/** Throws 422 for an invalid domain or an empty selector; 404 for an unknown account or email. */
+/** Throws 422 for an invalid domain, an unknown provider or an empty selector; 404 for an unknown account or email. */
 export function parseSelector(
   app: App,
-  { domain, account_id: accountId, email_id: emailId }: SelectorInput,
+  { domain, provider, account_id: accountId, email_id: emailId }: SelectorInput,
 ): MailSelector {
-  if (domain === undefined && accountId === undefined && emailId === undefined)
-    throw invalid('domain', 'Name the mail: a domain, an account or an email.')
-  if (emailId !== undefined && (domain !== undefined || accountId !== undefined))
-    throw invalid('email_id', 'An email is named alone, without a domain or an account.')
+  const isByLane = domain !== undefined || provider !== undefined || accountId !== undefined
+  if (!isByLane && emailId === undefined)
+    throw invalid('domain', 'Name the mail: a domain, a provider, an account or an email.')
+  if (isByLane && emailId !== undefined)
+    throw invalid('email_id', 'An email is named alone, without a domain, a provider or an account.')
   if (emailId !== undefined) {
     const email = sql(app.db).email.get(parseUuid(emailId) ?? new Uint8Array())
     if (!email) throw notFound('email_not_found', 'No email has this id.')
@@ -59,6 +63,7 @@ export function parseSelector(
   }
   return {
     ...(domain !== undefined && { domain: parseSelectedDomain(domain) }),
+    ...(provider !== undefined && { provider: parseSelectedProvider(app, provider) }),
     ...(accountId !== undefined && { accountId: requireAccountId(app, accountId) }),
   }
 }
@@ -69,6 +74,15 @@ function parseSelectedDomain(text: string): string {
   const parsed = parseDomain(wanted)
   if (parsed.kind === 'invalid') throw invalid('domain', `"${wanted}" is not a domain name; write it as example.com.`)
   return parsed.domain
+}
+
+/** A listed provider, or the MX hosts of a site without an entry, which have dots. */
+function parseSelectedProvider({ config }: App, text: string): string {
+  const name = text.trim().toLowerCase()
+  if (name.includes('.')) return name
+  const { isNamed } = new ProviderRegistry(config).byName(name)
+  if (!isNamed) throw invalid('provider', `"${name}" is not a provider; \`tassis providers --all\` lists their names.`)
+  return name
 }
 
 function requireAccountId({ config, db }: App, id: string): number {
@@ -92,16 +106,21 @@ export function parseReason(text: string | undefined, isRequired: boolean): stri
 /** The selector in wire form; for the audit log and for views. */
 export interface SelectorView {
   readonly domain: string | null
+  readonly provider: string | null
   readonly account_id: string | null
   /** Name of the account; null if none is named, or it is deleted. */
   readonly account: string | null
   readonly email_id: string | null
 }
 
-function toSelectorView(app: App, { domain, accountId, emailId }: Partial<QueueRule> | MailSelector): SelectorView {
+function toSelectorView(
+  app: App,
+  { domain, provider, accountId, emailId }: Partial<QueueRule> | MailSelector,
+): SelectorView {
   const account = accountId == null ? undefined : findAccount(app.config, app.db, accountId)
   return {
     domain: domain ?? null,
+    provider: provider ?? null,
     account_id: account ? formatUuid(account.uuid) : null,
     account: account?.name ?? null,
     email_id: emailId == null ? null : findLogId(app.db, emailId),
@@ -183,7 +202,7 @@ export async function redirectMail(
   reason: string,
 ): Promise<SelectionView> {
   if (selector.emailId !== undefined)
-    throw invalid('email_id', 'One email cannot be redirected; name a domain or an account.')
+    throw invalid('email_id', 'One email cannot be redirected; name a domain, a provider or an account.')
   const target = parseTarget(to)
   if (!target)
     throw invalid(

@@ -43,8 +43,20 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
   const change = async (actor: Actor, action: QueueAction, body: Static<typeof QueueChangeRequest>, reason = '') => {
     const selector = parseSelector(app, body)
     const options = { reason, after: parsePlace(body.cursor) }
-    const { changed, inDelivery, held, next } = await changeMail(app, toServiceActor(actor), action, selector, options)
-    return dataBody({ changed, in_delivery: inDelivery, held, next_cursor: formatPlace(next) })
+    const { changed, inDelivery, held, suspended, next } = await changeMail(
+      app,
+      toServiceActor(actor),
+      action,
+      selector,
+      options,
+    )
+    return dataBody({
+      changed,
+      in_delivery: inDelivery,
+      held,
+      suspended: [...suspended],
+      next_cursor: formatPlace(next),
+    })
   }
   return new Elysia({ prefix: '/v1/operator/queue' })
     .use(authenticated)
@@ -136,7 +148,8 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
       response: DataBody(QueueChange),
       detail: {
         summary: 'Retry mail now',
-        description: 'Makes mail due that waits for another attempt, except held and scheduled mail.',
+        description:
+          'Makes mail due that waits for another attempt, except held and scheduled mail, and ends the backoff of its mail hosts. A suspended provider stays suspended.',
         tags,
         ...operatorsOnly,
         ...errorResponses({ 404: NOT_FOUND }),

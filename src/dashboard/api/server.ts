@@ -9,13 +9,17 @@ import type {
   OperatorComplaint,
   OperatorMailDetail,
   OperatorMailRecord,
+  QueueChange,
   QueueLane,
   QueueRecipient,
+  QueueRuleRecord,
+  QueueSelection,
   ReceivedEntry,
   ResumeResult,
   RetryResult,
   ServerDisk,
   ServerHealth,
+  ServerProvider,
   SettingRecord,
   UnparsedMessage,
 } from '#app/operator/model.ts'
@@ -98,6 +102,68 @@ export const useOperatorMail = ({ page, kind }: { readonly page?: number; readon
   usePage<OperatorMailRecord>('mail', page, { kind })
 const toMailPath = (id: string): string => `mail/${encodeURIComponent(id)}`
 export const useMessage = (id: string) => useOne<OperatorMailDetail>(toMailPath(id), false)
+
+/** What an operator names in the queue: mail that matches every field. */
+export interface QueueSelector {
+  readonly domain?: string | undefined
+  readonly provider?: string | undefined
+  readonly account_id?: string | undefined
+  readonly email_id?: string | undefined
+}
+
+export type QueueAction = 'hold' | 'release' | 'retry' | 'bounce' | 'drop'
+
+export const useQueueRules = () => useOne<readonly QueueRuleRecord[]>('queue/rules')
+export const useProviders = (page: number | undefined) => usePage<ServerProvider>('providers', page)
+
+/** How much mail matches; read once, when a dialog opens. */
+export const useSelection = (selector: QueueSelector): UseQueryResult<QueueSelection> =>
+  useQuery({
+    queryKey: [KEY, 'selection', selector],
+    queryFn: async ({ signal }) =>
+      (await get<{ data: QueueSelection }>('/v1/operator/queue/selection', { ...selector }, signal)).data,
+    gcTime: 0,
+  })
+
+export type QueueResult = Omit<QueueChange, 'next_cursor'>
+
+/** Changes all that matches: each request changes a limited number. */
+async function changeQueue(
+  action: 'retry' | 'bounce' | 'drop',
+  selector: QueueSelector,
+  reason: string,
+): Promise<QueueResult> {
+  const sum = { changed: 0, in_delivery: 0, held: 0 }
+  const suspended = new Set<string>()
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const body = { ...selector, ...(action === 'bounce' && { reason }), ...(cursor !== undefined && { cursor }) }
+    const { data } = await request<{ data: QueueChange }>('POST', `/v1/operator/queue/${action}`, { body })
+    sum.changed += data.changed
+    sum.in_delivery += data.in_delivery
+    sum.held += data.held
+    for (const name of data.suspended) suspended.add(name)
+    cursor = data.next_cursor
+  }
+  return { ...sum, suspended: [...suspended] }
+}
+
+/** Resolves with how much mail was changed, or is held; for a release, with how many rules ended. */
+export const useQueueAction = (action: QueueAction, selector: QueueSelector) =>
+  useAction(async (reason: string): Promise<QueueResult> => {
+    const none = { in_delivery: 0, held: 0, suspended: [] }
+    if (action === 'release') {
+      const path = '/v1/operator/queue/release'
+      const { data } = await request<{ data: readonly unknown[] }>('POST', path, { body: selector })
+      return { ...none, changed: data.length }
+    }
+    if (action !== 'hold') return changeQueue(action, selector, reason)
+    const body = { ...selector, reason }
+    const { data } = await request<{ data: QueueSelection }>('POST', '/v1/operator/queue/hold', { body })
+    return { ...none, changed: data.waiting, in_delivery: data.in_delivery }
+  })
+
+export const useResumeProvider = (name: string) =>
+  useAction(() => request<unknown>('POST', `/v1/operator/providers/${encodeURIComponent(name)}/resume`))
 
 /** An action; afterwards all views are read again. */
 function useAction<Input, Output>(run: (input: Input) => Promise<Output>) {

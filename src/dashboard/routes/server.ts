@@ -4,6 +4,7 @@ import {
   parseAccountFilters,
   parseMailFilters,
   parseOfAccount,
+  parseProviderFilters,
   parseQueueFilters,
   parseReportFilters,
   parseSettingFilters,
@@ -29,6 +30,13 @@ const queue = createRoute({
   path: '/server/queue',
   validateSearch: withPage(parseQueueFilters),
   component: lazyRouteComponent(() => import('../screens/server/queue.tsx'), 'QueueScreen'),
+})
+
+const providers = createRoute({
+  getParentRoute: () => root,
+  path: '/server/providers',
+  validateSearch: withPage(parseProviderFilters),
+  component: lazyRouteComponent(() => import('../screens/server/providers.tsx'), 'ProvidersScreen'),
 })
 
 const received = createRoute({
@@ -107,6 +115,7 @@ const settings = createRoute({
 export const serverRoutes = [
   health,
   queue,
+  providers,
   received,
   disk,
   accounts,

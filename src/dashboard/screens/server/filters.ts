@@ -25,6 +25,10 @@ export const parseQueueFilters = (search: Search) => ({
   ...keep('lane', readText(search, 'lane')),
 })
 
+export const parseProviderFilters = (search: Search) => ({
+  ...keep('provider', readText(search, 'provider')),
+})
+
 export const parseUnparsedFilters = (search: Search) => ({
   ...keep('after', /^\d{1,15}-\d{1,15}$/.exec(readText(search, 'after') ?? '')?.[0]),
 })

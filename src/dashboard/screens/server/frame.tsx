@@ -16,6 +16,7 @@ import { useSteadyRows } from './steady-rows.ts'
 const LINKS = [
   { label: 'Health', to: '/server' },
   { label: 'Queue', to: '/server/queue' },
+  { label: 'Providers', to: '/server/providers' },
   { label: 'Received mail', to: '/server/received' },
   { label: 'Disk', to: '/server/disk' },
   { label: 'Accounts', to: '/server/accounts' },

@@ -1,8 +1,12 @@
-/** @module What waits for delivery, why and until when: by destination and account; and the recipients of one of them. */
+/**
+ * @module What waits for delivery, why and until when: by destination and account; and the recipients of one of them.
+ * Holds, releases, retries, bounces and drops it.
+ */
 import { Anchor, Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { QueueLane, QueueRecipient } from '#app/operator/model.ts'
-import { useLane, useQueue } from '../../api/server.ts'
+import { type QueueSelector, useLane, useQueue } from '../../api/server.ts'
 import type { Column } from '../../parts/data-table.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Pages } from '../../parts/pages.tsx'
@@ -10,7 +14,9 @@ import { EmptyState } from '../../parts/states.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
-import { ServerPage, SteadyTable } from './frame.tsx'
+import { Done, ServerPage, SteadyTable } from './frame.tsx'
+import { QueueActions } from './queue-actions.tsx'
+import { QueueRules } from './queue-rules.tsx'
 import { SearchForm } from './search-form.tsx'
 
 const route = getRouteApi('/server/queue')
@@ -22,7 +28,12 @@ const COLUMNS: readonly Column<QueueLane>[] = [
   {
     header: 'Destination',
     cell: (row) => (
-      <Anchor component={Link} to="/server/queue" search={{ lane: row.lane } as never} size="sm">
+      <Anchor
+        component={Link}
+        to="/server/queue"
+        search={{ lane: row.lane, ...(row.account_id && { account: row.account_id }) } as never}
+        size="sm"
+      >
         <bdi>{toDestination(row)}</bdi>
       </Anchor>
     ),
@@ -36,15 +47,21 @@ const COLUMNS: readonly Column<QueueLane>[] = [
   { header: 'Why', width: '36%', cell: ({ reason }) => <bdi>{reason}</bdi> },
 ]
 
+const toSelector = (domain: string | undefined, account: string | undefined): QueueSelector => ({
+  ...(domain !== undefined && { domain }),
+  ...(account !== undefined && { account_id: account }),
+})
+
 export function QueueScreen() {
-  const { lane } = route.useSearch()
-  return lane === undefined ? <Lanes /> : <Lane lane={lane} />
+  const { lane, account } = route.useSearch()
+  return lane === undefined ? <Lanes /> : <Lane lane={lane} accountId={account} />
 }
 
 function Lanes() {
   const { lane: _, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
   const query = useQueue(filters)
+  const [message, setMessage] = useState<string>()
   const hasFilters = filters.domain !== undefined || filters.account !== undefined
   return (
     <ServerPage
@@ -52,6 +69,8 @@ function Lanes() {
       query={query}
       filters={
         <Stack gap="xs">
+          <Done message={message} />
+          <QueueRules onDone={setMessage} />
           <SearchForm
             label="Domain of the recipients"
             placeholder="example.com"
@@ -66,6 +85,13 @@ function Lanes() {
             id={filters.account}
             onRemove={() => void navigate({ search: filters.domain ? { domain: filters.domain } : {} })}
           />
+          {hasFilters ? (
+            <QueueActions selector={toSelector(filters.domain, filters.account)} onDone={setMessage} />
+          ) : (
+            <Text size="sm" c="dimmed">
+              To hold, retry or end mail, search for its domain or open a destination.
+            </Text>
+          )}
         </Stack>
       }
     >
@@ -107,8 +133,9 @@ const RECIPIENT_COLUMNS: readonly Column<QueueRecipient>[] = [
   { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
 ]
 
-function Lane({ lane }: { readonly lane: string }) {
+function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: string | undefined }) {
   const query = useLane(lane)
+  const [message, setMessage] = useState<string>()
   const account = query.data?.data[0]?.account
   const domain = lane.slice(lane.lastIndexOf(':') + 1)
   const title = `Queue: ${toDestination({ domain, is_broadcast: lane.startsWith('bulk:') })}`
@@ -117,16 +144,20 @@ function Lane({ lane }: { readonly lane: string }) {
       title={title}
       query={query}
       filters={
-        <Group>
-          <Button component={Link} to="/server/queue" variant="default" size="xs">
-            Back to the queue
-          </Button>
-          {account !== undefined && (
-            <Text size="sm">
-              Mail of <bdi>{account}</bdi>
-            </Text>
-          )}
-        </Group>
+        <Stack gap="xs">
+          <Done message={message} />
+          <Group>
+            <Button component={Link} to="/server/queue" variant="default" size="xs">
+              Back to the queue
+            </Button>
+            {account !== undefined && (
+              <Text size="sm">
+                Mail of <bdi>{account}</bdi>
+              </Text>
+            )}
+          </Group>
+          {accountId !== undefined && <QueueActions selector={toSelector(domain, accountId)} onDone={setMessage} />}
+        </Stack>
       }
     >
       {({ data }) =>

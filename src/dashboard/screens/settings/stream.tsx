@@ -1,5 +1,5 @@
-/** @module One stream: its reputation, its name and slug, and its deletion. */
-import { Alert, Anchor, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
+/** @module One stream: its reputation, its name, slug and expiry, and its deletion. */
+import { Alert, Anchor, Code, Group, NumberInput, Stack, Text, TextInput, Title } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { StreamDetail } from '#features/setup/streams/model.ts'
@@ -80,6 +80,8 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
 interface StreamChanges {
   readonly name?: string
   readonly slug?: string
+  /** In seconds; null: the default of the service. */
+  readonly expires_in?: number | null
 }
 
 function StreamForm({ stream }: StreamProps) {
@@ -89,6 +91,7 @@ function StreamForm({ stream }: StreamProps) {
   const save = useChange((body: StreamChanges) => request('PUT', toPath(stream.id), { body }), ['streams'])
   const isDefault = stream.slug === DEFAULT_SLUG
   const isUnchanged = Object.keys(changes).length === 0
+  const expiresIn = changes.expires_in === undefined ? stream.expires_in : changes.expires_in
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (!isUnchanged && roleReason === undefined) save.mutate(changes, { onSuccess: () => setChanges({}) })
@@ -107,7 +110,7 @@ function StreamForm({ stream }: StreamProps) {
   return (
     <Stack component="section" gap="sm" aria-labelledby="change">
       <Title order={2} size="h4" id="change">
-        Name and slug
+        Name, slug and expiry
       </Title>
       <form onSubmit={submit} noValidate aria-labelledby="change">
         <Stack maw={480} align="flex-start">
@@ -123,7 +126,22 @@ function StreamForm({ stream }: StreamProps) {
             autoCapitalize="none"
             spellCheck={false}
           />
-          <FormError error={omitFieldErrors(save.error, 'name', 'slug')} />
+          <NumberInput
+            w="100%"
+            label="Mail expires after (seconds)"
+            description="What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own."
+            value={expiresIn ?? ''}
+            onChange={(value) => {
+              save.reset()
+              setChanges((before) => ({ ...before, expires_in: typeof value === 'number' ? value : null }))
+            }}
+            error={findFieldError(save.error, 'expires_in')}
+            allowDecimal={false}
+            allowNegative={false}
+            hideControls
+            readOnly={roleReason !== undefined}
+          />
+          <FormError error={omitFieldErrors(save.error, 'name', 'slug', 'expires_in')} />
           <Group>
             <SubmitButton
               reason={roleReason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)}

@@ -76,8 +76,8 @@ export interface App {
    * behind the last time returned, that time was wrong, and event time follows the clock again.
    */
   eventTime(): Millis
-  /** A lane has mail due at a time; delivery listens. */
-  readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>
+  /** A lane has mail due at a time; delivery listens. `isRetryAsked`: an operator asks for an attempt now. */
+  readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis; readonly isRetryAsked?: true }>
   /** An account has new durable events up to `lastSeq`; the event feed and webhooks listen. */
   readonly eventsRecorded: Signal<{ readonly accountId: number; readonly lastSeq: number }>
   /** A webhook was created, changed or deleted, or has a delivery due; the dispatcher listens. */

@@ -82,14 +82,23 @@ const UNROUTABLE_BATCH_SIZE = 200
  * that were first due at or before that time; with `canLeave`, only those for whose last sending address it returns
  * true. Recipients who were suppressed since acceptance, or whose deadline has come, are ended instead, so fewer may be
  * returned although more are due.
+ * @param provider of the lane, for holds; only needed while `hasProviderRules`
  */
 export function claimLane(
   app: App,
   tx: Tx,
   lane: string,
-  { limit, now, dueSince, canLeave }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave'>,
+  {
+    limit,
+    now,
+    dueSince,
+    canLeave,
+    provider,
+  }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave'> & {
+    readonly provider?: string | undefined
+  },
 ): ClaimedRecipient[] {
-  if (findHold(tx.db, lane)) return []
+  if (findHold(tx.db, lane, provider)) return []
   const hasHeldEmails = hasEmailHolds(tx.db)
   const sendingBlocks = new Map<number, string | undefined>()
   const mailOf = new Map<number, ClaimedMail>()

@@ -13,6 +13,10 @@ export interface Lane {
   /** Whether mail became due or a slot became free during the lane's turn. */
   shouldPumpAgain: boolean
   timer: Timer | undefined
+  /** The provider of the lane; only known while rules of operators name providers. */
+  provider: string | undefined
+  /** When an operator last asked for an attempt, which ends an earlier backoff of the site. */
+  retryAskedAt: Millis | undefined
 }
 
 export interface LanesOptions {
@@ -32,14 +36,28 @@ export class Lanes {
     this.#options = options
   }
 
-  /** Records that a lane has mail due at a time. */
-  setDue(name: string, at: Millis): void {
+  /** The provider that was looked up for a lane, if any. */
+  findProvider(name: string): string | undefined {
+    return this.#lanes.get(name)?.provider
+  }
+
+  /** Records that a lane has mail due at a time. @param isRetryAsked whether an operator asks for an attempt now */
+  setDue(name: string, at: Millis, isRetryAsked = false): void {
     if (this.#options.stopping.aborted) return
     let lane = this.#lanes.get(name)
     if (!lane) {
-      lane = { name, firstDue: undefined, isPumping: false, shouldPumpAgain: false, timer: undefined }
+      lane = {
+        name,
+        firstDue: undefined,
+        isPumping: false,
+        shouldPumpAgain: false,
+        timer: undefined,
+        provider: undefined,
+        retryAskedAt: undefined,
+      }
       this.#lanes.set(name, lane)
     }
+    if (isRetryAsked) lane.retryAskedAt = this.#options.clock.now()
     if (lane.firstDue === undefined || at < lane.firstDue) lane.firstDue = at
     this.#wake(lane)
   }

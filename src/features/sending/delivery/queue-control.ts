@@ -8,6 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
 import { makeDue, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import {
+  type LaneProviders,
   listSelectedLanes,
   type MailSelector,
   readSelected,
@@ -18,7 +19,17 @@ import { bounceWaiting, cancelRecipient } from '#features/sending/queue/waiting-
 import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { findEmailHold, findHold, type QueueRule, type QueueRuleKind, removeRules } from './queue-rules.ts'
+import { findLaneProviders } from './lane-provider.ts'
+import { listSuspendedProviders } from './providers/pair-store.ts'
+import { ProviderRegistry } from './providers/registry.ts'
+import {
+  findEmailHold,
+  findHold,
+  hasProviderRules,
+  type QueueRule,
+  type QueueRuleKind,
+  removeRules,
+} from './queue-rules.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
 export const CHANGED_BATCH_SIZE = 50
@@ -26,6 +37,8 @@ export const CHANGED_BATCH_SIZE = 50
 const COUNTED_BATCH_SIZE = 1000
 /** Lanes woken in one tick of the event loop; this takes some 5 ms. */
 const WOKEN_LANES = 25
+/** Lanes whose providers are looked up at the same time. */
+const LOOKED_UP_LANES = 50
 /** Recipients examined by one call. */
 const MAX_EXAMINED_PER_CALL = 10_000
 
@@ -38,17 +51,37 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/**
+ * Reads a batch of selected mail after a place. If the selector names a provider, the providers of the next lanes are
+ * looked up first.
+ */
+async function readBatch(
+  app: ControlApp,
+  selector: MailSelector,
+  after: QueuePosition,
+  limit: number,
+  registry: ProviderRegistry,
+): Promise<ReturnType<typeof readSelected>> {
+  if (selector.provider === undefined) return readSelected(app.db, selector, after, limit)
+  const { lanes } = listSelectedLanes(app.db, selector, after.lane, LOOKED_UP_LANES)
+  const names = [...(after.lane === '' ? [] : [after.lane]), ...lanes.map(({ lane }) => lane)]
+  return readSelected(app.db, selector, after, limit, await findLaneProviders(app, registry, names))
+}
+
+type ControlApp = Pick<App, 'config' | 'db' | 'resolver'>
+
 export interface SelectedCount {
   readonly waiting: number
   readonly inDelivery: number
 }
 
 /** Counts the open mail that is selected, in batches. */
-export async function countSelected({ db }: Pick<App, 'db'>, selector: MailSelector): Promise<SelectedCount> {
+export async function countSelected(app: ControlApp, selector: MailSelector): Promise<SelectedCount> {
+  const registry = new ProviderRegistry(app.config)
   let waiting = 0
   let inDelivery = 0
   for (let place: QueuePosition | undefined = QUEUE_START; place; await yieldToEventLoop()) {
-    const read = readSelected(db, selector, place, COUNTED_BATCH_SIZE)
+    const read = await readBatch(app, selector, place, COUNTED_BATCH_SIZE, registry)
     const processing = read.recipients.filter(({ status }) => status === PROCESSING).length
     inDelivery += processing
     waiting += read.recipients.length - processing
@@ -63,6 +96,8 @@ export interface ControlResult {
   readonly inDelivery: number
   /** Recipients that were left alone, because an operator holds them. */
   readonly held: number
+  /** Suspended providers of the examined mail: a retry sends them nothing but probes. */
+  readonly suspended: readonly string[]
   /** Where to continue with another call; undefined when all selected mail was examined. */
   readonly next: QueuePosition | undefined
 }
@@ -70,21 +105,29 @@ export interface ControlResult {
 /** Whether a recipient was changed, or why it was left alone. */
 type Change = 'changed' | 'inDelivery' | 'held' | 'unchanged'
 
-/** Calls `change` for each selected recipient after a place, a batch in a transaction. */
+/**
+ * Calls `change` for each selected recipient after a place, a batch in a transaction.
+ * @param findProviders looks up the providers of the lanes of a batch
+ */
 async function changeSelected(
   app: App,
   selector: MailSelector,
   after: QueuePosition,
-  change: (tx: Tx, recipient: SelectedRecipient) => Change,
-): Promise<ControlResult> {
+  change: (tx: Tx, recipient: SelectedRecipient, provider: string | undefined) => Change,
+  findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
+): Promise<Omit<ControlResult, 'suspended'>> {
+  const registry = new ProviderRegistry(app.config)
   const counts = { changed: 0, inDelivery: 0, held: 0, unchanged: 0 }
   let place: QueuePosition | undefined = after
   for (let examined = 0; place && examined < MAX_EXAMINED_PER_CALL; ) {
-    const { recipients, place: next } = readSelected(app.db, selector, place, CHANGED_BATCH_SIZE)
+    const { recipients, place: next } = await readBatch(app, selector, place, CHANGED_BATCH_SIZE, registry)
+    const providers = await findProviders?.(new Set(recipients.map(({ lane }) => lane)))
     if (recipients.length === 0) await yieldToEventLoop()
     else
       for (const done of await app.commit.writeFromReserve((tx) =>
-        recipients.map((recipient) => (recipient.status === PROCESSING ? 'inDelivery' : change(tx, recipient))),
+        recipients.map((recipient) =>
+          recipient.status === PROCESSING ? 'inDelivery' : change(tx, recipient, providers?.get(recipient.lane)),
+        ),
       ))
         counts[done]++
     examined += recipients.length
@@ -95,34 +138,51 @@ async function changeSelected(
 }
 
 /**
- * Makes selected mail due now that waits for another attempt. Mail that an operator holds is left alone; so is
- * scheduled mail, and mail that is due already.
+ * Makes selected mail due now that waits for another attempt, and ends the backoff of its site. Mail that an operator
+ * holds is left alone; so is scheduled mail. A suspended provider stays suspended.
  */
-export function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
-  return changeSelected(app, selector, after, (tx, recipient) => {
-    const now = app.clock.now()
-    const { lane, emailId, status, nextAt } = recipient
-    if (findHold(tx.db, lane) || findEmailHold(tx.db, emailId)) return 'held'
-    if (status !== QUEUED || nextAt <= now || makeDue(tx, [recipient], now) === 0) return 'unchanged'
-    tx.afterCommit(() => app.mailDue.emit({ lane, at: now }))
-    return 'changed'
-  })
+export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
+  const suspended = new Set(listSuspendedProviders(app.db))
+  const found = new Set<string>()
+  const registry = new ProviderRegistry(app.config)
+  const woken = new Set<string>()
+  const result = await changeSelected(
+    app,
+    selector,
+    after,
+    (tx, recipient, provider) => {
+      const now = app.clock.now()
+      const { lane, emailId, status, nextAt } = recipient
+      if (findHold(tx.db, lane, provider) || findEmailHold(tx.db, emailId)) return 'held'
+      if (status !== QUEUED) return 'unchanged'
+      if (provider !== undefined && suspended.has(provider)) found.add(provider)
+      const isDue = nextAt <= now
+      if (!isDue && makeDue(tx, [recipient], now) === 0) return 'unchanged'
+      if (!woken.has(lane)) tx.afterCommit(() => app.mailDue.emit({ lane, at: now, isRetryAsked: true }))
+      woken.add(lane)
+      return isDue ? 'unchanged' : 'changed'
+    },
+    async (lanes) =>
+      suspended.size > 0 || hasProviderRules(app.db) ? findLaneProviders(app, registry, lanes) : new Map(),
+  )
+  return { ...result, suspended: [...found] }
 }
 
 /** Ends selected mail as soft bounces, with dead letters, as if its time was over. */
-export function bounceSelected(
+export async function bounceSelected(
   app: App,
   selector: MailSelector,
   reason: string,
   after = QUEUE_START,
 ): Promise<ControlResult> {
   const lastError = `Ended by the operator of the service: ${reason}`
-  return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
+  const result = await changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     const at = { recipientId, emailId, now: app.eventTime() }
     if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired', rule: 'operator' })) return 'inDelivery'
     addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
     return 'changed'
   })
+  return { ...result, suspended: [] }
 }
 
 const DROPPED = {
@@ -131,13 +191,14 @@ const DROPPED = {
 } as const
 
 /** Cancels selected mail: no bounce, no dead letter, and its quota is given back. */
-export function dropSelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
-  return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
+export async function dropSelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
+  const result = await changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     if (!cancelRecipient(tx, { recipientId, emailId, now: app.eventTime() }, DROPPED)) return 'inDelivery'
     const quota = sql(tx.db).quota.get(emailId)
     if (quota && quota.month !== null) giveQuotaBack(tx, quota.accountId, quota.month, 1)
     return 'changed'
   })
+  return { ...result, suspended: [] }
 }
 
 /**
@@ -171,13 +232,17 @@ function releaseEmail(app: App, tx: Tx, emailId: number): void {
   })
 }
 
-export const toSelector = ({ accountId, domain, emailId }: QueueRule): MailSelector => ({
+export const toSelector = ({ accountId, domain, provider, emailId }: QueueRule): MailSelector => ({
   accountId: accountId ?? undefined,
   domain: domain ?? undefined,
+  provider: provider ?? undefined,
   emailId: emailId ?? undefined,
 })
 
-/** Wakes the lanes of selected mail, in batches, because their rules have changed. */
+/**
+ * Wakes the lanes of selected mail, in batches, because their rules have changed. If the selector names a provider, those
+ * of other providers are woken too, which changes nothing for them.
+ */
 export async function wakeSelected(app: App, selector: MailSelector): Promise<void> {
   if (selector.emailId !== undefined) return
   for (let after: string | undefined = ''; after !== undefined; await yieldToEventLoop()) {

@@ -19,6 +19,7 @@ export interface QueueRule {
   /** Row id of the account; null: of any account. So with the other fields. */
   readonly accountId: number | null
   readonly domain: string | null
+  readonly provider: string | null
   readonly emailId: number | null
   /** Where redirected mail goes, as `parseTarget` reads it; null for a hold. */
   readonly target: string | null
@@ -30,33 +31,38 @@ export interface QueueRule {
 /** Limits what every claim has to look at; an operator needs a few. */
 const MAX_RULES = 1000
 
-const COLUMNS = `id, kind, account_id AS accountId, domain, email_id AS emailId, target, reason, created_by AS createdBy,
+const COLUMNS = `id, kind, account_id AS accountId, domain, provider, email_id AS emailId, target, reason, created_by AS createdBy,
   created_at AS createdAt`
 
 const sql = prepareStatements((db) => ({
   // The most specific rule first: account and domain, then domain, then account.
   ofLane: db.prepare<QueueRule, [string, string, number]>(
     `SELECT ${COLUMNS}, account_id IS NULL AS rank FROM queue_rules
-     WHERE kind = ?1 AND domain = ?2 AND (account_id IS NULL OR account_id = ?3) AND email_id IS NULL
-     UNION ALL SELECT ${COLUMNS}, 2 FROM queue_rules WHERE kind = ?1 AND account_id = ?3 AND domain IS NULL AND email_id IS NULL
+     WHERE kind = ?1 AND domain = ?2 AND (account_id IS NULL OR account_id = ?3) AND provider IS NULL AND email_id IS NULL
+     UNION ALL SELECT ${COLUMNS}, 2 FROM queue_rules WHERE kind = ?1 AND account_id = ?3 AND domain IS NULL AND provider IS NULL AND email_id IS NULL
      ORDER BY rank LIMIT 1`,
   ),
+  ofProvider: db.prepare<QueueRule, [string, string, number, string]>(
+    `SELECT ${COLUMNS} FROM queue_rules WHERE kind = ?1 AND provider = ?2 AND (account_id IS NULL OR account_id = ?3)
+     AND (domain IS NULL OR domain = ?4) ORDER BY account_id IS NULL, domain IS NULL LIMIT 1`,
+  ),
+  anyProvider: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE provider IS NOT NULL LIMIT 1'),
   ofEmail: db.prepare<QueueRule, [number]>(`SELECT ${COLUMNS} FROM queue_rules WHERE email_id = ? AND kind = 'hold'`),
   anyEmail: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE email_id IS NOT NULL LIMIT 1'),
   // A rule is ended by what it names, so `release --account` also ends a rule for one domain of the account.
-  matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null]>(
+  matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null, string | null]>(
     `SELECT ${COLUMNS} FROM queue_rules WHERE (?1 IS NULL OR account_id = ?1) AND (?2 IS NULL OR domain = ?2)
      AND CASE WHEN ?3 IS NULL THEN email_id IS NULL ELSE email_id = ?3 END
-     AND (?4 IS NULL OR kind = ?4) ORDER BY id`,
+     AND (?4 IS NULL OR kind = ?4) AND (?5 IS NULL OR provider = ?5) ORDER BY id`,
   ),
-  same: db.prepare<{ id: number }, [string, number | null, string | null, number | null]>(
-    'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND email_id IS ?',
+  same: db.prepare<{ id: number }, [string, number | null, string | null, string | null, number | null]>(
+    'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND provider IS ? AND email_id IS ?',
   ),
   all: db.prepare<QueueRule, []>(`SELECT ${COLUMNS} FROM queue_rules ORDER BY id`),
   count: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM queue_rules'),
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
-    `INSERT INTO queue_rules (kind, account_id, domain, email_id, target, reason, created_by, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+    `INSERT INTO queue_rules (kind, account_id, domain, provider, email_id, target, reason, created_by, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   delete: db.prepare('DELETE FROM queue_rules WHERE id = ?'),
   deleteEnded: db.prepare(
@@ -65,11 +71,23 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-const findRule = (db: Database, kind: QueueRuleKind, lane: string): QueueRule | undefined =>
-  sql(db).ofLane.get(kind, domainOfLane(lane), accountOfLane(lane)) ?? undefined
+/** Rules that name a provider come last. */
+function findRule(db: Database, kind: QueueRuleKind, lane: string, provider?: string): QueueRule | undefined {
+  const [account, domain] = [accountOfLane(lane), domainOfLane(lane)]
+  const ofLane = sql(db).ofLane.get(kind, domain, account)
+  if (ofLane || provider === undefined) return ofLane ?? undefined
+  return sql(db).ofProvider.get(kind, provider, account, domain) ?? undefined
+}
 
-/** The rule by which an operator holds all mail of a lane; undefined if there is none. */
-export const findHold = (db: Database, lane: string): QueueRule | undefined => findRule(db, 'hold', lane)
+/**
+ * The rule by which an operator holds all mail of a lane; undefined if there is none.
+ * @param provider of the lane; only needed while `hasProviderRules`
+ */
+export const findHold = (db: Database, lane: string, provider?: string): QueueRule | undefined =>
+  findRule(db, 'hold', lane, provider)
+
+/** Whether a rule names a provider, so that delivery must look up the providers of lanes. */
+export const hasProviderRules = (db: Database): boolean => sql(db).anyProvider.get() !== null
 
 /** Why the mail of a held lane waits. */
 export const describeHold = ({ createdAt, reason }: QueueRule): string =>
@@ -83,8 +101,8 @@ export const findEmailHold = (db: Database, emailId: number): QueueRule | undefi
 export const hasEmailHolds = (db: Database): boolean => sql(db).anyEmail.get() !== null
 
 /** Where an operator redirects the mail of a lane; undefined if it goes to its MX. */
-export const findRedirect = (db: Database, lane: string): string | undefined =>
-  findRule(db, 'redirect', lane)?.target ?? undefined
+export const findRedirect = (db: Database, lane: string, provider?: string): string | undefined =>
+  findRule(db, 'redirect', lane, provider)?.target ?? undefined
 
 /** All rules, oldest first. */
 export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
@@ -105,7 +123,8 @@ export function addRule(
   },
 ): void {
   const { kind, selector, target = null, reason, createdBy, createdAt } = rule
-  const key = [selector.accountId ?? null, selector.domain ?? null, selector.emailId ?? null] as const
+  const { accountId = null, domain = null, provider = null, emailId = null } = selector
+  const key = [accountId, domain, provider, emailId] as const
   sql(tx.db).deleteEnded.run()
   const same = sql(tx.db).same.get(kind, ...key)
   if (same) sql(tx.db).delete.run(same.id)
@@ -120,10 +139,16 @@ export function addRule(
 /** Deletes the rules, of one kind or of both, that name at least what the selector names; returns them. */
 export function removeRules(
   tx: Tx,
-  { accountId, domain, emailId }: MailSelector,
+  { accountId, domain, provider, emailId }: MailSelector,
   kind: QueueRuleKind | undefined,
 ): QueueRule[] {
-  const rules = sql(tx.db).matching.all(accountId ?? null, domain ?? null, emailId ?? null, kind ?? null)
+  const rules = sql(tx.db).matching.all(
+    accountId ?? null,
+    domain ?? null,
+    emailId ?? null,
+    kind ?? null,
+    provider ?? null,
+  )
   for (const { id } of rules) sql(tx.db).delete.run(id)
   return rules
 }

@@ -48,17 +48,19 @@ interface LocalAddress {
   readonly port: number
 }
 
+/** @param provider of the lane, for redirects; only needed while `hasProviderRules` */
 export async function routeLane(
   app: App,
   lane: string,
   { capture, simulator }: LocalServers,
   security: TransportSecurity,
+  provider?: string,
 ): Promise<RouteResult> {
   const domain = domainOfLane(lane)
   if (domain === SIMULATOR_LANE) return { kind: 'route', route: buildSimulatorRoute(simulator, accountOfLane(lane)) }
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
     return { kind: 'route', route: buildCaptureRoute(capture) }
-  const redirect = parseTarget(findRedirect(app.db, lane) ?? '')
+  const redirect = parseTarget(findRedirect(app.db, lane, provider) ?? '')
   if (redirect) return resolveRedirectRoute(app, redirect, security)
   if (app.config.delivery === 'relay') return resolveRelayRoute(app)
   return resolveDirectRoute(app, domain, security)

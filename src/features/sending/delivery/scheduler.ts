@@ -39,6 +39,7 @@ import { type ClaimedRecipient, claimLane, settleUnroutable, type Unroutable } f
 import { FailedAddresses } from './failed-addresses.ts'
 import { type InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
+import { findLaneProvider } from './lane-provider.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
@@ -49,7 +50,7 @@ import type { Pair } from './providers/pair.ts'
 import { Pairs } from './providers/pairs.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
-import { describeHold, findHold } from './queue-rules.ts'
+import { describeHold, findHold, hasProviderRules } from './queue-rules.ts'
 import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
@@ -205,7 +206,7 @@ export class DeliveryScheduler {
     })
     this.#security.start()
     await this.#releaseOverdueMail()
-    const stopDue = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.setDue(lane, at))
+    const stopDue = this.#app.mailDue.listen(({ lane, at, isRetryAsked }) => this.#lanes.setDue(lane, at, isRetryAsked))
     const stopSetBack = this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail())
     this.#stopListening = () => {
       stopDue()
@@ -282,7 +283,7 @@ export class DeliveryScheduler {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
       return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
-    const hold = findHold(this.#app.db, lane)
+    const hold = findHold(this.#app.db, lane, this.#lanes.findProvider(lane))
     if (hold) return describeHold(hold)
     if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
@@ -321,6 +322,7 @@ export class DeliveryScheduler {
         if (findHold(this.#app.db, lane.name)) return this.#sleepHeld(lane)
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
+        if (await this.#isProviderHeld(lane)) return this.#sleepHeld(lane)
         const routeResult = await this.#findRoute(lane)
         if (stopping.aborted) return
         if (routeResult.kind === 'pending') {
@@ -346,9 +348,18 @@ export class DeliveryScheduler {
     }
   }
 
+  /** Whether an operator holds the provider of a lane, which is looked up only while a rule names a provider. */
+  async #isProviderHeld(lane: Lane): Promise<boolean> {
+    const { db } = this.#app
+    lane.provider = hasProviderRules(db)
+      ? await findLaneProvider(this.#app, this.#pairs.registry, lane.name)
+      : undefined
+    return lane.provider !== undefined && findHold(db, lane.name, lane.provider) !== undefined
+  }
+
   /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
   async #findRoute(lane: Lane): Promise<RouteResult> {
-    const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security)
+    const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security, lane.provider)
     if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
     return found.route.isSmarthost || !found.route.fromOutboundIps ? found : resolveRelayRoute(this.#app)
   }
@@ -369,6 +380,8 @@ export class DeliveryScheduler {
   async #handOut(lane: Lane, { route, policy }: Extract<RouteResult, { kind: 'route' }>): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.getSite(route.site)
+    if (lane.retryAskedAt !== undefined) this.#sites.endBackoff(site, lane.retryAskedAt)
+    lane.retryAskedAt = undefined
     if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route.site, site)
     const { pair, source, canLeave } = this.#choosePair(lane, route)
     site.connections = pair.provider.policy.connections * Math.max(1, this.#sources.usableFor(route).length)
@@ -406,7 +419,7 @@ export class DeliveryScheduler {
     let claimed: ClaimedRecipient[] = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) =>
-        claimLane(this.#app, tx, lane.name, { limit, now, ...(canLeave && { canLeave }) }),
+        claimLane(this.#app, tx, lane.name, { limit, now, provider: lane.provider, ...(canLeave && { canLeave }) }),
       )
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)

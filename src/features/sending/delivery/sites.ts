@@ -22,6 +22,8 @@ import type { WaitQueue } from './wait-queue.ts'
 
 export interface Site {
   backoffUntil: Millis
+  /** When the last backoff began. */
+  backoffSince: Millis
   backoffReason: string
   /** Backoffs since the last session. */
   failures: number
@@ -182,6 +184,7 @@ export class Sites {
       const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
       site = {
         backoffUntil: 0,
+        backoffSince: 0,
         backoffReason: '',
         failures: 0,
         sessions: 0,
@@ -339,6 +342,13 @@ export class Sites {
     return leftMs > MAX_SITE_BACKOFF_MS ? 0 : Math.max(leftMs, 0)
   }
 
+  /** Ends a backoff that began before a time; its lanes are then offered slots again. */
+  endBackoff(site: Site, before: Millis): void {
+    if (this.backoffLeftMs(site) === 0 || site.backoffSince > before) return
+    site.backoffUntil = this.#options.clock.now()
+    if (!site.slots.waiting.isEmpty) this.#crowdedSites.add(site)
+  }
+
   /** Records that the site accepted a connection. */
   recordSession(site: Site): void {
     site.failures = 0
@@ -353,7 +363,8 @@ export class Sites {
     if (this.backoffLeftMs(site) > 0) return
     site.failures++
     site.sessions = 0
-    site.backoffUntil = this.#options.clock.now() + computeSiteBackoffMs(site.failures)
+    site.backoffSince = this.#options.clock.now()
+    site.backoffUntil = site.backoffSince + computeSiteBackoffMs(site.failures)
     site.backoffReason = reason
     // Wakes the lanes that wait for a slot, so that they wait for the end of the backoff instead: perhaps no attempt is
     // left that would free a slot.

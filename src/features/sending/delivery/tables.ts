@@ -22,6 +22,8 @@ export const queueRules = sqliteTable(
     accountId: integer('account_id'),
     /** The recipients' domain in A-labels, or `sandbox`. */
     domain: text('domain'),
+    /** The name of an entry of `providers.toml`, or the MX hosts of a site without an entry. */
+    provider: text('provider'),
     emailId: integer('email_id'),
     /** Where redirected mail goes; null for a hold. */
     target: text('target'),
@@ -35,6 +37,7 @@ export const queueRules = sqliteTable(
     index('queue_rules_domain').on(t.domain),
     index('queue_rules_account').on(t.accountId),
     index('queue_rules_email').on(t.emailId),
+    index('queue_rules_provider').on(t.provider),
   ],
 )
 

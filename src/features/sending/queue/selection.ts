@@ -14,9 +14,14 @@ export interface MailSelector {
   readonly accountId?: number | undefined
   /** The recipients' domain in A-labels, or `sandbox`. */
   readonly domain?: string | undefined
+  /** The name of the provider of the recipients' domain; the caller looks up the providers of lanes. */
+  readonly provider?: string | undefined
   /** Row id of the email. */
   readonly emailId?: number | undefined
 }
+
+/** The providers of lanes; undefined: the lane has none. */
+export type LaneProviders = ReadonlyMap<string, string | undefined>
 
 /** An open recipient that is selected. */
 export interface SelectedRecipient extends QueuePosition {
@@ -53,7 +58,7 @@ export interface SelectedLane {
   readonly firstAt: Millis
 }
 
-/** Whether a selector without an email selects the mail of a lane. */
+/** Whether a selector without an email selects the mail of a lane, whatever its provider. */
 const isLaneSelected = ({ accountId, domain }: MailSelector, lane: string): boolean =>
   (accountId === undefined || accountOfLane(lane) === accountId) &&
   (domain === undefined || domainOfLane(lane) === domain)
@@ -69,17 +74,18 @@ function findLaneAfter(db: Database, { accountId }: MailSelector, after: string)
 }
 
 /**
- * Examines some lanes after another one; returns those that a selector without an email selects. `next` is the lane
- * after which to continue; undefined at the end.
+ * Examines some lanes after another one; returns up to `limit` that a selector without an email selects, whatever their
+ * provider. `next` is the lane after which to continue; undefined at the end.
  */
 export function listSelectedLanes(
   db: Database,
   selector: MailSelector,
   after: string,
+  limit = MAX_EXAMINED_LANES,
 ): { lanes: SelectedLane[]; next: string | undefined } {
   const lanes: SelectedLane[] = []
   let at = after
-  for (let examined = 0; examined < MAX_EXAMINED_LANES; examined++) {
+  for (let examined = 0; examined < MAX_EXAMINED_LANES && lanes.length < limit; examined++) {
     const found = findLaneAfter(db, selector, at)
     if (!found) return { lanes, next: undefined }
     if (isLaneSelected(selector, found.lane)) lanes.push(found)
@@ -92,12 +98,14 @@ export function listSelectedLanes(
  * Reads up to `limit` selected recipients after a place, and examines a limited number of lanes, so it may return none
  * although there are more. `place` is where to continue; undefined at the end. All recipients of an email are read at
  * once.
+ * @param providers of the next lanes, if the selector names a provider: reading ends at the first lane that it lacks
  */
 export function readSelected(
   db: Database,
   selector: MailSelector,
   after: QueuePosition,
   limit: number,
+  providers?: LaneProviders,
 ): { recipients: SelectedRecipient[]; place: QueuePosition | undefined } {
   if (selector.emailId !== undefined) {
     const found = sql(db).ofEmail.all(selector.emailId)
@@ -106,7 +114,9 @@ export function readSelected(
   const recipients: SelectedRecipient[] = []
   let at = after
   for (let examined = 0; examined < MAX_EXAMINED_LANES; examined++) {
-    if (at.lane !== '' && isLaneSelected(selector, at.lane)) {
+    const isSelected = at.lane !== '' && isLaneSelected(selector, at.lane)
+    if (isSelected && providers && !providers.has(at.lane)) return { recipients, place: at }
+    if (isSelected && (!providers || providers.get(at.lane) === selector.provider)) {
       recipients.push(...sql(db).ofLane.all(at.lane, at.nextAt, at.id, limit - recipients.length))
       const last = recipients.at(-1)
       if (last && recipients.length >= limit)

@@ -1,4 +1,5 @@
 /** @module Stores what a restart must not lose of a pair: its suspension and its lowered rate. One row per such pair. */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Pair, PairState } from './pair.ts'
@@ -31,8 +32,17 @@ const sql = prepareStatements((db) => ({
      (provider, source, factor, learned_per_minute, rule, reason, suspended_at, suspended_until, duration_ms, failures)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
+  suspended: db.prepare<{ provider: string }, []>(
+    'SELECT DISTINCT provider FROM provider_pairs WHERE suspended_until IS NOT NULL',
+  ),
   remove: db.prepare('DELETE FROM provider_pairs WHERE provider = ? AND source = ?'),
 }))
+
+/** The providers that are suspended from any of our addresses. */
+export const listSuspendedProviders = (db: Database): string[] =>
+  sql(db)
+    .suspended.all()
+    .map(({ provider }) => provider)
 
 /** Writes changes one after the other; several changes of a pair in the meantime become one. */
 export class PairStore {

@@ -16,7 +16,7 @@ export interface Provider {
 const MAX_NAME_LENGTH = 200
 
 /** The name of a site, whatever TLS a domain demands of its hosts. */
-const nameHosts = (hosts: Route['hosts']): string =>
+const nameHosts = (hosts: readonly { readonly host: string }[]): string =>
   nameSite(
     hosts.map(({ host }) => host),
     [],
@@ -46,7 +46,12 @@ export class ProviderRegistry {
   /** The provider of a route. The capture server, on this machine, has no rate limit. */
   providerOf({ hosts, fromOutboundIps, isSmarthost }: Route): Provider {
     if (!fromOutboundIps) return this.#capture
-    return isSmarthost ? this.byName(SMARTHOST_PROVIDER) : this.findProvider(nameHosts(hosts), hosts)
+    return isSmarthost ? this.byName(SMARTHOST_PROVIDER) : this.providerOfHosts(hosts)
+  }
+
+  /** The provider of these MX hosts. */
+  providerOfHosts(hosts: readonly { readonly host: string }[]): Provider {
+    return this.findProvider(nameHosts(hosts), hosts)
   }
 
   /** The provider of a site: that of all its MX hosts, else the site itself. */

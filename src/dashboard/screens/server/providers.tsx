@@ -1,0 +1,148 @@
+/** @module The receiving providers: limits, rates, suspensions with reason and end; resumes them, and acts on their mail. */
+import { Anchor, Button, Stack, Text } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { ServerProvider } from '#app/operator/model.ts'
+import { useProviders, useResumeProvider } from '../../api/server.ts'
+import type { Column } from '../../parts/data-table.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { Pages } from '../../parts/pages.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { shorten } from './format.ts'
+import { Done, ServerPage, SteadyTable } from './frame.tsx'
+import { QueueActions } from './queue-actions.tsx'
+
+/** Replies of remote servers can be long. */
+const MAX_REASON_LENGTH = 200
+
+const route = getRouteApi('/server/providers')
+
+const COLUMNS: readonly Column<ServerProvider>[] = [
+  {
+    header: 'Provider',
+    width: '20%',
+    cell: ({ provider, source }) => (
+      <>
+        <Anchor component={Link} to="/server/providers" search={{ provider } as never} size="sm">
+          <bdi>{provider}</bdi>
+        </Anchor>
+        {source !== null && (
+          <Text size="sm" c="dimmed">
+            from {source}
+          </Text>
+        )}
+      </>
+    ),
+  },
+  {
+    header: 'Limits',
+    width: '22%',
+    cell: ({ limits, rate_per_minute: rate, rate_factor: factor }) =>
+      `${limits.connections} connections; ${rate === null ? 'any number' : rate.toLocaleString()} a minute${factor < 1 ? `, slowed to ${Math.max(1, Math.round(factor * 100))} %` : ''}`,
+  },
+  {
+    header: 'Last hour',
+    width: '20%',
+    cell: ({ last_hour: hour }) =>
+      `${hour.accepted.toLocaleString()} accepted, ${hour.deferred.toLocaleString()} deferred, ${hour.refused.toLocaleString()} refused`,
+  },
+  { header: 'State', cell: (row) => <State row={row} /> },
+]
+
+function State({ row }: { readonly row: ServerProvider }) {
+  const { suspension, rate_factor: factor, waiting_lanes: waiting } = row
+  return (
+    <Stack gap={2}>
+      {suspension ? (
+        <>
+          <StatusLabel tone="bad">Suspended</StatusLabel>
+          <Text size="sm">
+            Next attempt <Time iso={suspension.until} />, by the rule {suspension.rule}
+          </Text>
+          <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+            <bdi>{shorten(suspension.reason, MAX_REASON_LENGTH)}</bdi>
+          </Text>
+        </>
+      ) : factor < 1 ? (
+        <StatusLabel tone="warning">Slowed down</StatusLabel>
+      ) : (
+        <StatusLabel tone="good">At its limits</StatusLabel>
+      )}
+      {waiting > 0 && <Text size="sm">{waiting.toLocaleString()} destinations wait</Text>}
+    </Stack>
+  )
+}
+
+export function ProvidersScreen() {
+  const { page, provider } = route.useSearch()
+  const query = useProviders(page)
+  const [isResuming, setIsResuming] = useState(false)
+  const [message, setMessage] = useState<string>()
+  return (
+    <ServerPage
+      title="Providers"
+      query={query}
+      filters={
+        <Stack gap="xs">
+          <Done message={message} />
+          {provider !== undefined && (
+            <Stack gap="xs" component="section" aria-label="The chosen provider">
+              <Text fw={600} style={{ overflowWrap: 'anywhere' }}>
+                <bdi>{provider}</bdi>
+              </Text>
+              <QueueActions selector={{ provider }} onDone={setMessage} />
+              <Button w="fit-content" size="compact-sm" onClick={() => setIsResuming(true)}>
+                Resume
+              </Button>
+            </Stack>
+          )}
+          {provider !== undefined && isResuming && (
+            <ResumeDialog
+              provider={provider}
+              onClose={(done) => {
+                setIsResuming(false)
+                setMessage(done)
+              }}
+            />
+          )}
+        </Stack>
+      }
+    >
+      {({ data, pagination }) => (
+        <>
+          <SteadyTable
+            label="Providers, the suspended ones first"
+            columns={COLUMNS}
+            rows={data}
+            toKey={(row) => `${row.provider} ${row.source}`}
+            listKey={String(page ?? 1)}
+            query={query}
+          />
+          <Pages path="/server/providers" page={page ?? 1} totalPages={pagination.total_pages} />
+        </>
+      )}
+    </ServerPage>
+  )
+}
+
+function ResumeDialog({ provider, onClose }: { readonly provider: string; onClose(message?: string): void }) {
+  const resume = useResumeProvider(provider)
+  return (
+    <DialogFrame
+      title="Resume this provider?"
+      confirm="Resume"
+      isBusy={resume.isPending}
+      error={resume.error}
+      onConfirm={() =>
+        resume.mutate(undefined as never, { onSuccess: () => onClose(`${provider} is back to its limits.`) })
+      }
+      onClose={() => onClose()}
+    >
+      <Text style={{ overflowWrap: 'anywhere' }}>
+        Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail is tried now. If it is rejected again,
+        the suspension begins again.
+      </Text>
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,63 @@
+/** @module The holds and redirects of operators, each with a button that ends it. */
+import { Button, Stack, Text, Title } from '@mantine/core'
+import { useState } from 'react'
+import type { QueueRuleRecord } from '#app/operator/model.ts'
+import { useQueueRules } from '../../api/server.ts'
+import { Time } from '../../parts/time.tsx'
+import { QueueDialog } from './queue-actions.tsx'
+import { describeRule, toRuleSelector } from './queue-words.ts'
+
+const MAX_SHOWN = 20
+
+/** Nothing when there are none. */
+export function QueueRules({ onDone }: { onDone(message: string): void }) {
+  const rules = useQueueRules().data ?? []
+  const [released, setReleased] = useState<QueueRuleRecord>()
+  // The dialog outlives the last rule, to say that it ended.
+  if (rules.length === 0 && !released) return null
+  return (
+    <Stack component="section" gap="xs" aria-labelledby="rules">
+      <Title order={2} size="h4" id="rules">
+        Holds and redirects
+      </Title>
+      <ul className="cards">
+        {rules.slice(0, MAX_SHOWN).map((rule) => (
+          <li key={rule.id}>
+            <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+              <bdi>{describeRule(rule)}</bdi> {rule.to === null ? 'is held' : `goes to ${rule.to}`} since{' '}
+              <Time iso={rule.created_at} />
+              {rule.reason !== '' && (
+                <>
+                  : <bdi>{rule.reason}</bdi>
+                </>
+              )}
+            </Text>
+            <Button
+              variant="default"
+              size="compact-xs"
+              aria-label={`Release: ${describeRule(rule)}`}
+              onClick={() => setReleased(rule)}
+            >
+              Release
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {rules.length > MAX_SHOWN && (
+        <Text size="sm" c="dimmed">
+          The {MAX_SHOWN} oldest of {rules.length.toLocaleString()}; `tassis queue --json` has all.
+        </Text>
+      )}
+      {released && (
+        <QueueDialog
+          action="release"
+          selector={toRuleSelector(released)}
+          onClose={(message) => {
+            setReleased(undefined)
+            if (message !== undefined) onDone(message)
+          }}
+        />
+      )}
+    </Stack>
+  )
+}

@@ -1,0 +1,96 @@
+/** @module Words about what an operator does with mail in the queue. */
+import type { QueueRuleRecord } from '#app/operator/model.ts'
+import type { QueueAction, QueueResult, QueueSelector } from '../../api/server.ts'
+import { formatCount } from '../../parts/format.ts'
+
+interface ActionWords {
+  readonly button: string
+  readonly title: string
+  readonly effect: string
+  readonly isDangerous?: true
+}
+
+export const ACTIONS: Readonly<Record<QueueAction, ActionWords>> = {
+  hold: {
+    button: 'Hold',
+    title: 'Hold this mail?',
+    effect:
+      'It waits until you release it, and so does what comes later. Held mail ends only at a deadline of its sender.',
+  },
+  release: {
+    button: 'Release',
+    title: 'End holds and redirects?',
+    effect: 'Every hold and redirect ends that names at least this mail.',
+  },
+  retry: {
+    button: 'Retry now',
+    title: 'Retry this mail now?',
+    effect: 'What waits for another attempt is due now, except held and scheduled mail.',
+  },
+  bounce: {
+    button: 'Bounce',
+    title: 'Bounce this mail?',
+    effect: 'It ends as bounced, with dead letters, and its senders are told. This cannot be undone.',
+    isDangerous: true,
+  },
+  drop: {
+    button: 'Drop',
+    title: 'Drop this mail?',
+    effect: 'It is cancelled without a bounce, and its quota is given back. This cannot be undone.',
+    isDangerous: true,
+  },
+}
+
+/** Which mail a selector names: `mail to example.com`. */
+export function describeSelector({ domain, provider, account_id: account, email_id: email }: QueueSelector): string {
+  if (email !== undefined) return `the email ${email}`
+  return [
+    'mail',
+    ...(account === undefined ? [] : ['of one account']),
+    ...(domain === undefined ? [] : [`to ${domain}`]),
+    ...(provider === undefined ? [] : [`to the domains of ${provider}`]),
+  ].join(' ')
+}
+
+/** Which mail a hold or redirect is about: `Mail of Acme to example.com`. */
+export function describeRule({ domain, provider, account, account_id: id, email_id: email }: QueueRuleRecord): string {
+  if (email !== null) return `The email ${email}`
+  return [
+    'Mail',
+    ...(id === null ? [] : [`of ${account ?? 'a deleted account'}`]),
+    ...(domain === null ? [] : [`to ${domain}`]),
+    ...(provider === null ? [] : [`to the domains of ${provider}`]),
+  ].join(' ')
+}
+
+/** What a rule names, so that it can be released. */
+export const toRuleSelector = ({ domain, provider, account_id, email_id }: QueueRuleRecord): QueueSelector =>
+  email_id === null
+    ? {
+        ...(domain !== null && { domain }),
+        ...(provider !== null && { provider }),
+        ...(account_id !== null && { account_id }),
+      }
+    : { email_id }
+
+const DONE: Readonly<Record<Exclude<QueueAction, 'release'>, string>> = {
+  hold: 'is held',
+  retry: 'is due now; what was due already is tried now, too',
+  bounce: 'has bounced',
+  drop: 'was dropped',
+}
+
+/** What an action has done. */
+export function describeResult(
+  action: QueueAction,
+  { changed, in_delivery: inDelivery, held, suspended }: QueueResult,
+): string {
+  if (action === 'release')
+    return changed === 0 ? 'No hold or redirect names this.' : `${formatCount(changed, 'rule')} ended.`
+  return [
+    `Mail to ${formatCount(changed, 'recipient')} ${DONE[action]}.`,
+    ...(inDelivery === 0 ? [] : [`${inDelivery.toLocaleString()} in delivery left alone.`]),
+    ...(held === 0 ? [] : [`${held.toLocaleString()} held left alone.`]),
+    ...suspended.map((name) => `${name} is suspended, so its mail waits until you resume it under Providers.`),
+  ].join(' ')
+}
