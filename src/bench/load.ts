@@ -18,6 +18,8 @@ export interface LoadJob {
   readonly seconds: number
   /** RFC 3339 time; null for immediate sending. */
   readonly sendAt: string | null
+  /** Recipient domains that take turns; 1 by default. */
+  readonly domains?: number
 }
 
 export interface LoadResult {
@@ -42,7 +44,7 @@ export interface GetJob {
 
 /** Runs a job; resolves when the last response has arrived. Rejects when a connection is lost. */
 export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
-  const request = createRequestBuilder(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined)
+  const request = createRequestBuilder(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined, job.domains)
   let next = job.from
   const endMs = clock.monotonicMs() + job.seconds * 1000
   const nextRequest = () =>

@@ -15,6 +15,8 @@ const BODY_COUNT = 64
 const WORD_COUNT = 2000
 /** Placeholder for the number of an email. */
 const NUMBER_PLACEHOLDER = '0123456789'
+/** Placeholder for the number of a recipient domain. */
+const DOMAIN_PLACEHOLDER = '9876543210'
 
 export interface BenchMail {
   readonly from: string
@@ -52,13 +54,19 @@ export function createMailPatterns(): BenchMail[] {
  * Returns a function that builds the HTTP request of an email by number. Numbers that differ by a multiple of 64 share
  * a buffer, so a request must be sent before the next one of its buffer is built.
  * @param sendAt RFC 3339 time; undefined for immediate sending
+ * @param domains number of recipient domains, which take turns; 1: `RECEIVER_DOMAIN`, else its subdomains
  */
 export function createRequestBuilder(
   host: string,
   key: string,
   sendAt: string | undefined,
+  domains = 1,
 ): (number: number) => Buffer {
-  const patterns = createMailPatterns().map((mail) => {
+  const patterns = createMailPatterns().map((pattern) => {
+    const mail =
+      domains === 1
+        ? pattern
+        : { ...pattern, to: pattern.to.replace(RECEIVER_DOMAIN, `d${DOMAIN_PLACEHOLDER}.${RECEIVER_DOMAIN}`) }
     const body = JSON.stringify(sendAt === undefined ? mail : { ...mail, send_at: sendAt })
     const request = Buffer.from(
       `POST /v1/emails HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
@@ -66,16 +74,19 @@ export function createRequestBuilder(
     const offsets: number[] = []
     for (let at = request.indexOf(NUMBER_PLACEHOLDER); at >= 0; at = request.indexOf(NUMBER_PLACEHOLDER, at + 1))
       offsets.push(at)
-    return { request, places: offsets }
+    return { request, places: offsets, domainPlace: request.indexOf(DOMAIN_PLACEHOLDER) }
   })
   return (number) => {
     const pattern = patterns[number % BODY_COUNT]
     if (!pattern) throw new RangeError(`${number} is not the number of an email`)
-    const digits = String(number).padStart(NUMBER_PLACEHOLDER.length, '0')
+    const digits = pad(number)
     for (const place of pattern.places) pattern.request.write(digits, place, 'latin1')
+    if (domains > 1) pattern.request.write(pad(number % domains), pattern.domainPlace, 'latin1')
     return pattern.request
   }
 }
+
+const pad = (number: number): string => String(number).padStart(NUMBER_PLACEHOLDER.length, '0')
 
 /** Joins `start`, pieces and `end` to exactly `sizeBytes` of ASCII. */
 function fillText(start: string, sizeBytes: number, end: string, piece: () => string): string {

@@ -17,9 +17,15 @@ export interface ChildProcess extends AsyncDisposable {
   stop(): Promise<number>
 }
 
-/** Starts this program with other arguments and only the given environment. */
-export function spawnSelf(args: readonly string[], environment: Readonly<Record<string, string>> = {}): ChildProcess {
-  const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main]
+/**
+ * Starts this program with other arguments and only the given environment.
+ * @param program started instead of this one
+ */
+export function spawnSelf(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+  program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main],
+): ChildProcess {
   const child = Bun.spawn([...program, ...args], {
     env: { ...environment },
     stdin: 'pipe',

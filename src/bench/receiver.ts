@@ -9,6 +9,9 @@ import { startBenchSink } from './sink.ts'
 
 const MAIL_HOST = 'mx.bench.test'
 
+/** A subdomain has a number: `createRequestBuilder`. */
+const IS_RECEIVER = new RegExp(`^(?:d\\d+\\.)?${RegExp.escape(RECEIVER_DOMAIN)}$`)
+
 export interface BenchReceiver {
   readonly smtpPort: number
   readonly dnsPort: number
@@ -21,9 +24,9 @@ export async function startBenchReceiver(): Promise<BenchReceiver> {
   return { smtpPort: sink.port, dnsPort: await startBenchDns(answerReceiverDns), count: sink.count }
 }
 
-/** Answers for the receiver's domain, for `startBenchDns`. */
+/** Answers for the receiver's domain and its subdomains, for `startBenchDns`. */
 export function answerReceiverDns(name: string, type: string): Answer[] {
-  if (name === RECEIVER_DOMAIN && type === 'MX')
+  if (IS_RECEIVER.test(name) && type === 'MX')
     return [{ name, type, ttl: 300, data: { preference: 10, exchange: MAIL_HOST } }]
   if (name === MAIL_HOST && type === 'A') return [{ name, type, ttl: 300, data: '127.0.0.1' }]
   return []

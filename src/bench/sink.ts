@@ -3,29 +3,68 @@
  * SMTP dialogue. The service reaches it through DNS like any receiver.
  */
 import { createServer, type Server, type Socket } from 'node:net'
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 
 export interface BenchSink {
   readonly port: number
   /** Returns the number of messages accepted so far. */
   count(): number
+  /** Returns how many of them came over TLS. */
+  countEncrypted(): number
+  /** Returns how many of them were DKIM-signed. */
+  countSigned(): number
   close(): void
 }
 
+/** In PEM. */
+export interface SinkCertificate {
+  readonly cert: string
+  readonly key: string
+}
+
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
+const SIGNATURE = Buffer.from('DKIM-Signature:')
 const GREETING = '220 mx.bench.test ESMTP\r\n'
 const EHLO_REPLY = '250-mx.bench.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 52428800\r\n'
 
-/** Starts the sink on a free port of 127.0.0.1. */
-export async function startBenchSink(): Promise<BenchSink> {
+/**
+ * Starts the sink on a free port of 127.0.0.1.
+ * @param certificate of STARTTLS, which is not offered without one
+ */
+export async function startBenchSink(certificate?: SinkCertificate): Promise<BenchSink> {
   let taken = 0
-  const server = createServer({ noDelay: true }, (socket) => serve(socket, () => taken++))
+  let encrypted = 0
+  let signed = 0
+  const secureContext = certificate && createSecureContext({ ...certificate })
+  const onMessage = ({ isEncrypted, isSigned }: SunkMessage) => {
+    taken++
+    if (isEncrypted) encrypted++
+    if (isSigned) signed++
+  }
+  const server = createServer({ noDelay: true }, (socket) => {
+    socket.write(GREETING)
+    serve(socket, onMessage, secureContext)
+  })
   const port = await listen(server)
-  return { port, count: () => taken, close: () => void server.close() }
+  return {
+    port,
+    count: () => taken,
+    countEncrypted: () => encrypted,
+    countSigned: () => signed,
+    close: () => void server.close(),
+  }
 }
 
-function serve(socket: Socket, onMessage: () => void): void {
+interface SunkMessage {
+  readonly isEncrypted: boolean
+  readonly isSigned: boolean
+}
+
+/** @param secureContext for STARTTLS; undefined if it is not offered */
+function serve(socket: Socket, onMessage: (message: SunkMessage) => void, secureContext?: SecureContext): void {
   let commands = ''
   let isInData = false
+  let isSigned = false
   /** The last octets of DATA, which may begin the end marker. */
   let tail: Buffer = Buffer.alloc(0)
 
@@ -39,6 +78,7 @@ function serve(socket: Socket, onMessage: () => void): void {
         continue
       }
       const seen: Buffer = tail.length > 0 ? Buffer.concat([tail, rest]) : rest
+      isSigned ||= seen.includes(SIGNATURE)
       const end = seen.indexOf(END_OF_DATA)
       if (end < 0) {
         tail = Buffer.from(seen.subarray(-(END_OF_DATA.length - 1)))
@@ -46,7 +86,8 @@ function serve(socket: Socket, onMessage: () => void): void {
       }
       isInData = false
       tail = Buffer.alloc(0)
-      onMessage()
+      onMessage({ isEncrypted: socket instanceof TLSSocket, isSigned })
+      isSigned = false
       socket.write('250 2.0.0 taken\r\n')
       rest = seen.subarray(end + END_OF_DATA.length)
     }
@@ -67,7 +108,12 @@ function serve(socket: Socket, onMessage: () => void): void {
         commands = ''
         return rest
       }
-      replies += verb === 'EHLO' ? EHLO_REPLY : verb === 'QUIT' ? '221 2.0.0 bye\r\n' : '250 2.0.0 ok\r\n'
+      if (verb === 'STAR' && secureContext) {
+        startTls(secureContext)
+        return ''
+      }
+      const ehloReply = secureContext ? EHLO_REPLY.replace('\r\n250 ', '\r\n250-STARTTLS\r\n250 ') : EHLO_REPLY
+      replies += verb === 'EHLO' ? ehloReply : verb === 'QUIT' ? '221 2.0.0 bye\r\n' : '250 2.0.0 ok\r\n'
       if (verb === 'QUIT') {
         socket.end(replies)
         return ''
@@ -77,9 +123,14 @@ function serve(socket: Socket, onMessage: () => void): void {
     return ''
   }
 
+  const startTls = (context: SecureContext): void => {
+    socket.off('data', onData)
+    socket.write('220 2.0.0 go on\r\n')
+    serve(new TLSSocket(socket, { isServer: true, secureContext: context }), onMessage)
+  }
+
   socket.on('data', onData)
   socket.on('error', () => undefined)
-  socket.write(GREETING)
 }
 
 const listen = (server: Server): Promise<number> =>

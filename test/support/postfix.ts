@@ -37,10 +37,14 @@ export interface PostfixOptions {
   readonly relay?: { readonly port: number; readonly portOf?: Readonly<Record<string, number>> }
   /** User -> password: sending then requires AUTH, which is offered over TLS only. */
   readonly users?: Readonly<Record<string, string>>
+  /** Settings of main.cf that replace those made here. */
+  readonly settings?: Readonly<Record<string, string>>
 }
 
 export interface Postfix extends AsyncDisposable {
   readonly port: number
+  /** Of its master, whose children are all other processes. */
+  readonly pid: number
   /**
    * Deliveries to a mailbox so far, oldest first, with CRLF; Postfix has added Return-Path, X-Original-To, Delivered-To
    * and Received.
@@ -79,9 +83,10 @@ export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   }
   try {
     prepareFolder(folder, options, auth)
-    const { port, stop } = await startMaster(folder)
+    const { port, pid, stop } = await startMaster(folder)
     return {
       port,
+      pid,
       messages: (mailbox) => readMaildir(join(folder, 'mail', maildirOf(mailbox), 'new')),
       log: () => logOf(folder),
       async [Symbol.asyncDispose]() {
@@ -159,7 +164,7 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
       .map(([address, port]) => `${address} smtp:[127.0.0.1]:${port}\n`)
       .join(''),
   )
-  const settings = mainSettings(folder, options, auth)
+  const settings = { ...mainSettings(folder, options, auth), ...options.settings }
   writeFileSync(
     join(etc, 'main.cf'),
     Object.entries(settings)
@@ -265,6 +270,8 @@ error unix - - n - - error
 retry unix - - n - - error
 discard unix - - n - - discard
 smtp unix - - n - - smtp
+scache unix - - n - 1 scache
+tlsproxy unix - - n - 0 tlsproxy
 virtual unix - n n - - virtual
 anvil unix - - n - 1 anvil
 postlog unix-dgram n - n - 1 postlogd
@@ -272,6 +279,7 @@ postlog unix-dgram n - n - 1 postlogd
 
 interface Master {
   readonly port: number
+  readonly pid: number
   stop(): Promise<void>
 }
 
@@ -292,6 +300,7 @@ async function startMaster(folder: string): Promise<Master> {
     if (await isAnswering(port, master)) {
       return {
         port,
+        pid: master.pid,
         async stop() {
           master.kill('SIGTERM')
           await master.exited
