@@ -51,7 +51,8 @@ export class ModelWorld {
   readonly #allowed = new Map<string, number>()
   readonly #behaviours = new Map<string, Behaviour>()
   #lastRecipient = 0
-  #isRefusing = false
+  /** Whether the database refuses changes of recipients now. */
+  isRefusing = false
 
   private constructor(actor: Actor) {
     this.actor = actor
@@ -76,7 +77,7 @@ export class ModelWorld {
 
   replace(service: ModelService): void {
     this.service = service
-    this.#isRefusing = false
+    this.isRefusing = false
   }
 
   behave(domain: string, behaviour: Behaviour): void {
@@ -131,16 +132,16 @@ export class ModelWorld {
 
   /** From now on the database refuses every change of a recipient. */
   refuseWrites(): void {
-    if (this.#isRefusing) return
-    this.#isRefusing = true
+    if (this.isRefusing) return
+    this.isRefusing = true
     this.service.app.db.run(
       "CREATE TEMP TRIGGER refuse BEFORE UPDATE ON recipients BEGIN SELECT RAISE(ABORT, 'refused'); END",
     )
   }
 
   allowWrites(): void {
-    if (!this.#isRefusing) return
-    this.#isRefusing = false
+    if (!this.isRefusing) return
+    this.isRefusing = false
     this.service.app.db.run('DROP TRIGGER refuse')
   }
 
