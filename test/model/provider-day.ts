@@ -44,12 +44,12 @@ const PROVIDERS: readonly Imitated[] = [
 const MESSAGES_PER_HOUR = 200_000 / 24
 
 const BLOCK = '554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org'
-const TOO_FAST = '451 4.7.650 The mail server has been temporarily rate limited due to IP reputation'
+const TOO_FAST = '451 4.7.1 Rate limit exceeded, try again later'
 /** Time that a message takes. */
 const MESSAGE_MS = 200
 const BATCH_SIZE = 500
 /** The clock moves by at least so much at once. */
-const STEP_MS = 1000
+const STEP_MS = 3000
 
 /** What a provider saw. */
 class Observer {
