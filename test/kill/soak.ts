@@ -120,11 +120,11 @@ function takeSample(startedAt: number): Sample {
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
 
 /** The slope of a value by the hour, by least squares. */
-function slopePerHour(samples: readonly Sample[], valueOf: (sample: Sample) => number): number {
+function slopePerHour(samples: readonly Sample[], read: (sample: Sample) => number): number {
   const mean = (numbers: readonly number[]) => numbers.reduce((sum, n) => sum + n, 0) / numbers.length
   const meanAt = mean(samples.map(({ atMs }) => atMs))
-  const meanValue = mean(samples.map(valueOf))
-  const covariance = samples.reduce((sum, s) => sum + (s.atMs - meanAt) * (valueOf(s) - meanValue), 0)
+  const meanValue = mean(samples.map(read))
+  const covariance = samples.reduce((sum, s) => sum + (s.atMs - meanAt) * (read(s) - meanValue), 0)
   const variance = samples.reduce((sum, s) => sum + (s.atMs - meanAt) ** 2, 0)
   return (covariance / variance) * 3_600_000
 }

@@ -199,6 +199,12 @@ export class ModelWorld {
     const countOpen = () => this.#read().filter(({ status }) => isOpenStatus(status)).length
     await this.service.pass(minutes(10), minutes(1), () => countOpen() === 0)
     await this.service.pass(days(1), minutes(20), () => countOpen() === 0)
+    // A clock that was set back by a month makes scheduled mail wait for that month.
+    const lastSchedule = Math.max(
+      0,
+      ...this.#read().map(({ status, scheduledAt }) => (isOpenStatus(status) ? (scheduledAt ?? 0) : 0)),
+    )
+    await this.service.pass(Math.max(0, lastSchedule - this.service.clock.now()), days(1), () => countOpen() === 0)
     await this.service.pass(days(12), hours(2), () => countOpen() === 0)
     await this.service.settle()
     const open = this.#read().filter(({ status }) => isOpenStatus(status))
