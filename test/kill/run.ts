@@ -18,11 +18,13 @@ const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serv
 scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
 scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
 scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
+scripts/kill-test --misbehaving [--rounds N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
   --webhooks   proves instead that a webhook misses no event and gets none again without need
   --inbound    proves instead that every message accepted with 250 is stored exactly once
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
+  --misbehaving proves the same with a receiver that greylists, rejects, stalls and breaks connections
   --contacts   number of contacts on that list (100,000)
   --seed S     repeats the random choices of another run, which prints its seed
   --keep       keeps the data directory, which is otherwise kept only after a failure
@@ -56,7 +58,7 @@ export function readArguments(): KillArguments {
   const contacts = Number(values?.contacts)
   const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MAX_CONTACTS
   // The program built from parts delivers no webhooks, receives no mail and enqueues no broadcast.
-  const needsAll = values?.webhooks || values?.inbound || values?.broadcast
+  const needsAll = values?.webhooks || values?.inbound || values?.broadcast || values?.misbehaving
   if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
     console.error(HELP)
     process.exit(2)
@@ -71,6 +73,7 @@ function parseKillArguments() {
         webhooks: { type: 'boolean', default: false },
         inbound: { type: 'boolean', default: false },
         broadcast: { type: 'boolean', default: false },
+        misbehaving: { type: 'boolean', default: false },
         contacts: { type: 'string', default: '100000' },
         rounds: { type: 'string', default: '30' },
         seed: { type: 'string' },

@@ -39,6 +39,11 @@ export class ManualClock implements Clock {
     })
   }
 
+  /** Time until the next timer fires; infinite when there is none. */
+  msUntilNextTimer(): number {
+    return this.#timers.reduce((leastMs, { at }) => Math.min(leastMs, at - this.#monotonicMs), Number.POSITIVE_INFINITY)
+  }
+
   /** Moves the time forward by `byMs` and fires due timers, including those that fired timers set. */
   advance(byMs: number): void {
     const until = this.#monotonicMs + byMs

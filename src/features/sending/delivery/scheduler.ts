@@ -107,6 +107,7 @@ export class DeliveryScheduler {
   /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
   readonly #alerts: ReplyAlerts
+  readonly #createPool: typeof createWorkerPool
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
@@ -116,8 +117,10 @@ export class DeliveryScheduler {
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
-  constructor(app: App, localServers: LocalServers) {
+  /** @param createPool creates the delivery Workers; tests replace them */
+  constructor(app: App, localServers: LocalServers, createPool = createWorkerPool) {
     const { clock, config } = app
+    this.#createPool = createPool
     const stopping = this.#stopping.signal
     this.#app = app
     this.#localServers = localServers
@@ -190,7 +193,7 @@ export class DeliveryScheduler {
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
     // The content may have been restored since the last run.
     await releaseWithoutContent(this.#app)
-    this.#pool = createWorkerPool({
+    this.#pool = this.#createPool({
       count: config.workers,
       settings: {
         contentFolder: join(config.dataDir, 'content'),
