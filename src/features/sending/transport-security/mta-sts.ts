@@ -130,10 +130,15 @@ export class StsPolicies {
     if (typeof fetched === 'string') return { ...kept, failure: fetched }
     const fetchedAt = clock.now()
     const expiresAt = fetchedAt + seconds(fetched.maxAgeSeconds)
-    await this.#app.commit.write((tx) => {
-      sql(tx.db).store.run(domain, found.id, JSON.stringify(fetched), fetchedAt, expiresAt)
-      sql(tx.db).purge.run(MAX_STORED_POLICIES)
-    })
+    try {
+      await this.#app.commit.write((tx) => {
+        sql(tx.db).store.run(domain, found.id, JSON.stringify(fetched), fetchedAt, expiresAt)
+        sql(tx.db).purge.run(MAX_STORED_POLICIES)
+      })
+    } catch (error) {
+      // A full disk must not lower what the domain demands: until a restart, the policy in memory is enough.
+      this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not stored')
+    }
     return { id: found.id, policy: fetched, fetchedAt, expiresAt, failure: undefined, checkedAt: fetchedAt }
   }
 

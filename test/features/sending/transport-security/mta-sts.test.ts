@@ -139,6 +139,17 @@ describe('the policies', () => {
     }
   })
 
+  test('is obeyed when the disk is full and it cannot be stored', async () => {
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce'))
+    await using flow = await startFlow(receiver)
+    const write = () => Promise.reject(new Error('database or disk is full'))
+    const commit = new Proxy(flow.app.commit, {
+      get: (target, name) => (name === 'write' ? write : Reflect.get(target, name, target)),
+    })
+    expect(await settle(new StsPolicies({ ...flow.app, commit }))).toMatchObject({ policy: { mode: 'enforce' } })
+  })
+
   test('a silent policy server delays the mail of its domain once, and no other mail', async () => {
     const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
