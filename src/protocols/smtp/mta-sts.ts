@@ -16,8 +16,9 @@ export interface StsPolicy {
 
 /** RFC 8461 §3.3 suggests this limit for the text of a policy. */
 export const MAX_POLICY_BYTES = 65_536
-/** Largest domains have a few mail hosts; the limit bounds what is stored. */
+/** Largest domains have a few mail hosts; the limits bound what is stored, and kept in memory, for each domain. */
 const MAX_MX_PATTERNS = 50
+const MAX_MX_LENGTH = 2048
 
 /**
  * Looks up the id of a domain's current policy (RFC 8461 §3.1). `none`: the domain publishes no valid record.
@@ -36,7 +37,7 @@ export async function lookUpPolicyId(resolver: Resolver, domain: string): Promis
 export function parseStsPolicy(text: string): StsPolicy | undefined {
   try {
     const { mode, mx = [], maxAge = 0 } = parsePolicy(text)
-    const isAllowed = mx.length <= MAX_MX_PATTERNS && mx.every((pattern) => pattern.length <= 255)
+    const isAllowed = mx.length <= MAX_MX_PATTERNS && mx.join('').length <= MAX_MX_LENGTH
     return isAllowed ? { mode: mode as StsPolicy['mode'], mx, maxAgeSeconds: Math.floor(maxAge) } : undefined
   } catch {
     return undefined

@@ -122,8 +122,8 @@ export class Connections {
     trace: AttemptTrace,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
     const user: Connection['user'] = { trace }
-    const isBroken = !target.demand && (route.plaintextAddresses?.includes(target.address) ?? false)
     const tls = target.demand ? 'required' : route.tls
+    const isBroken = tls === 'opportunistic' && (route.plaintextAddresses?.includes(target.address) ?? false)
     let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal, user)
     let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
     if (tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {

@@ -427,6 +427,8 @@ export class DeliveryScheduler {
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
       pair.giveBack(limit - claimed.length, this.#pairs.instant())
+      // A probe that was not claimed has no outcome that would wake the lanes that wait for it.
+      if (claimed.length < limit) this.#pairs.onOutcome(pair, false)
     }
     const limits = this.#limitsOf(pair)
     const attempts = claimed.map(

@@ -40,6 +40,8 @@ interface MessageQueue {
   /** Bulk mail: runs when nothing else waits, and leaves some connections for other mail. */
   readonly waitingBulk: FairQueue<ComposedMessage>
   readonly sessions: SessionPool
+  /** Messages that are being composed. They keep the queue, and with it limits that change meanwhile. */
+  composing: number
 }
 
 interface PendingStart {
@@ -104,6 +106,8 @@ class DeliveryWorker {
     const body = this.#bodies.get(job.emailId) ?? { shared: {}, jobs: 0 }
     this.#bodies.set(job.emailId, body)
     body.jobs++
+    const queue = this.#ensureQueue(limits)
+    queue.composing++
     try {
       const steps = this.#compose(job, body.shared)
       // Most messages take one step, which runs immediately when no other message waits: scheduling it would cost a
@@ -113,12 +117,13 @@ class DeliveryWorker {
         ? first.value
         : await this.#composing.runSteps(isBulk ? `bulk ${owner}` : owner, steps)
       if (!message || this.#isDraining) return this.#end(job, { kind: 'dropped' })
-      const queue = this.#ensureQueue(limits)
       const waiting = isBulk ? queue.waitingBulk : queue.waiting
       waiting.push(owner, { job, message })
-      this.#serve(queue)
     } catch (error) {
       this.#end(job, toFailureResult(error))
+    } finally {
+      queue.composing--
+      this.#serve(queue)
     }
   }
 
@@ -140,6 +145,7 @@ class DeliveryWorker {
       waiting: new FairQueue(),
       waitingBulk: new FairQueue(),
       sessions: new SessionPool(systemClock, limits, () => this.#serve(queue)),
+      composing: 0,
     }
     this.#queues.set(limits.key, queue)
     return queue
@@ -161,8 +167,8 @@ class DeliveryWorker {
       sessions.beginAttempt()
       void this.#run(queue, next.job, next.message)
     }
-    if (sessions.isEmpty && waiting.size + waitingBulk.size === 0 && this.#queues.get(queue.key) === queue)
-      this.#queues.delete(queue.key)
+    const messages = waiting.size + waitingBulk.size + queue.composing
+    if (sessions.isEmpty && messages === 0 && this.#queues.get(queue.key) === queue) this.#queues.delete(queue.key)
   }
 
   async #run(queue: MessageQueue, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {

@@ -72,8 +72,9 @@ export function storeAttempt(
   const { insert, dropDialogues, deleteOld } = sql(tx.db)
   const { number, type, data, dialogue } = attempt
   insert.run(emailId, recipientId, number, toEventCode(type), at.now, JSON.stringify(data), dialogue ?? null)
-  if (number > MAX_DIALOGUES) dropDialogues.run(emailId, recipientId)
-  if (number > MAX_ATTEMPTS) deleteOld.run(emailId, recipientId)
+  // Not decided by the number of the attempt, which begins again when a dead letter is retried.
+  dropDialogues.run(emailId, recipientId)
+  deleteOld.run(emailId, recipientId)
 }
 
 /** Deletes the attempts of an email. */

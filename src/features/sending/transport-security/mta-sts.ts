@@ -33,6 +33,8 @@ const CHECK_INTERVAL_MS = minutes(5)
 const MAX_UNCHECKED_MS = hours(1)
 /** RFC 8461 §3.3 and §10.2: a policy is fetched again daily even if its id stays the same. */
 const REFETCH_INTERVAL_MS = days(1)
+/** It is fetched again so long before it ends, so that no mail has to wait: many policies last for a day. */
+const REFETCH_BEFORE_MS = hours(1)
 const FETCH_TIMEOUT_MS = seconds(10)
 /** Fetches at the same time, over all domains. */
 const MAX_CONCURRENT_FETCHES = 256
@@ -79,7 +81,9 @@ export class StsPolicies {
     const policy = known && known.expiresAt > now ? known.policy : undefined
     // A look in the future was made under a wrong clock.
     const sinceCheckMs = known && known.checkedAt <= now ? now - known.checkedAt : Number.POSITIVE_INFINITY
-    if (!known || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#look(domain, known)
+    // Mail waits for the successor of a policy: it must not go unprotected until the next look.
+    const hasEnded = known?.policy !== undefined && !policy
+    if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#look(domain, known)
     this.#remember(domain, known)
     if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#look(domain, known)
     return {
@@ -108,7 +112,8 @@ export class StsPolicies {
     const look = this.#lookUp(domain, known)
       .catch((error: unknown): KnownDomain => {
         this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not updated')
-        return { ...(known ?? UNKNOWN), checkedAt: this.#app.clock.now() }
+        const now = this.#app.clock.now()
+        return { ...(known && known.expiresAt > now ? known : UNKNOWN), checkedAt: now }
       })
       .then((found) => this.#remember(domain, found))
       .finally(() => this.#looks.delete(domain))
@@ -124,16 +129,23 @@ export class StsPolicies {
     // A known policy stays valid when its record disappears or DNS fails (RFC 8461 §3.3 and §10.2).
     if (found === 'none') return { ...kept, failure: undefined }
     if (found === 'unknown') return kept
-    if (kept.policy && kept.id === found.id && now - kept.fetchedAt < REFETCH_INTERVAL_MS) return kept
+    const isFresh = now - kept.fetchedAt < REFETCH_INTERVAL_MS && kept.expiresAt - now > REFETCH_BEFORE_MS
+    if (kept.policy && kept.id === found.id && isFresh) return kept
     const fetched = await this.#fetchInTurn(domain)
     if (fetched === 'own') return kept
     if (typeof fetched === 'string') return { ...kept, failure: fetched }
     const fetchedAt = clock.now()
-    const expiresAt = fetchedAt + seconds(fetched.maxAgeSeconds)
-    await this.#app.commit.write((tx) => {
-      sql(tx.db).store.run(domain, found.id, JSON.stringify(fetched), fetchedAt, expiresAt)
-      sql(tx.db).purge.run(MAX_STORED_POLICIES)
-    })
+    // At least until the next look: the mail that waited for it must be able to use it.
+    const expiresAt = fetchedAt + Math.max(seconds(fetched.maxAgeSeconds), CHECK_INTERVAL_MS)
+    try {
+      await this.#app.commit.write((tx) => {
+        sql(tx.db).store.run(domain, found.id, JSON.stringify(fetched), fetchedAt, expiresAt)
+        sql(tx.db).purge.run(MAX_STORED_POLICIES)
+      })
+    } catch (error) {
+      // A full disk must not lower what the domain demands: until a restart, the policy in memory is enough.
+      this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not stored')
+    }
     return { id: found.id, policy: fetched, fetchedAt, expiresAt, failure: undefined, checkedAt: fetchedAt }
   }
 

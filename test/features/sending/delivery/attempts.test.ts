@@ -230,6 +230,23 @@ describe('what a server sends is bounded', () => {
   })
 })
 
+test('a recipient whose dead letter is retried again and again keeps ten attempts, too', async () => {
+  await using sending = await startSending({ body: { drop: 'end' } })
+  const id = await sending.sent()
+  for (let retries = 1; retries <= 11; retries++) {
+    const [letter] = at((await sending.api('GET', '/v1/dead-letters')).body, 'data') as { id: string }[]
+    await sending.api('POST', `/v1/dead-letters/${letter?.id}/retry`)
+    await eventually(() => sending.server.sessions.length > retries)
+    await eventually(async () => {
+      const [next] = at((await sending.api('GET', '/v1/dead-letters')).body, 'data') as { id: string }[]
+      return next !== undefined && next.id !== letter?.id
+    })
+  }
+  const found = await sending.attempts(id)
+  expect(found.map(({ attempt }) => attempt)).toEqual(Array(10).fill(1))
+  expect(found.filter(({ dialogue }) => dialogue !== null)).toHaveLength(3)
+})
+
 test('pages show the newest attempts first, with the total of all', async () => {
   await using sending = await startSending({ rcpt: '450 4.2.0 Later' })
   const id = await sending.sent()

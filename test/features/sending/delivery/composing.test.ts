@@ -5,13 +5,14 @@ import type { SendRequest } from '#features/sending/accept/model.ts'
 import type { SharedBody } from '#features/sending/delivery/compose.ts'
 import { prepareMessage } from '#features/sending/delivery/deliver.ts'
 import { JobBuilder } from '#features/sending/delivery/job.ts'
-import type { Route } from '#features/sending/delivery/protocol.ts'
+import type { ConnectionLimits, FromWorker, Route, ToWorker } from '#features/sending/delivery/protocol.ts'
 import { SigningKeys } from '#features/sending/delivery/signing-keys.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createContentReader } from '#platform/content/read.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
+import { startWorker } from '#platform/workers.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
@@ -46,13 +47,20 @@ async function startComposing(request: Partial<SendRequest>) {
     )
     .all()
   const jobs = new JobBuilder(app)
-  const content = createContentReader(`${dataDir}/content`)
+  const contentFolder = `${dataDir}/content`
+  const content = createContentReader(contentFolder)
+  const build = (recipient: number) => {
+    const row = rows[recipient]
+    const built = row && jobs.build(row, row.address, ROUTE)
+    if (!built || 'render' in built) throw new Error('there is no such recipient')
+    return built
+  }
   return {
+    contentFolder,
+    build,
     record: formatDkimRecord(domain.dkimPublicKey),
     compose(recipient: number, shared: SharedBody) {
-      const row = rows[recipient]
-      const built = row && jobs.build(row, row.address, ROUTE)
-      if (!built || 'render' in built) throw new Error('there is no such recipient')
+      const built = build(recipient)
       const keys = new SigningKeys()
       for (const key of built.keys) keys.add(key)
       return prepareMessage(built.job, shared, content, keys, TRACKING)
@@ -232,4 +240,35 @@ describe('the Date field', () => {
     const captured = await flow.service.opened.captures.find(id)
     expect(fieldsOf(captured?.raw ?? '')?.[0]).toBe('Date: Sun, 15 Mar 2026 15:00:30 +0000')
   })
+})
+
+test('a limit that falls to 0 while a message is composed holds for this message', async () => {
+  await using composing = await startComposing({ text_body: 'Hello', attachments: [createFile(2 * MiB)] })
+  const { job, keys } = composing.build(0)
+  const limits: ConnectionLimits = {
+    key: 'site',
+    connections: 5,
+    bulkConnections: 4,
+    messagesPerConnection: 10,
+    maxAgeMs: minutes(5),
+    idleMs: 1000,
+  }
+  const settings = {
+    contentFolder: composing.contentFolder,
+    ehloName: 'mail.test',
+    outboundSources: [],
+    tracking: TRACKING,
+  }
+  const worker = startWorker('delivery')
+  const { promise, resolve } = Promise.withResolvers<FromWorker[]>()
+  worker.onmessage = ({ data }: MessageEvent<string>) => resolve(JSON.parse(data))
+  const messages: ToWorker[] = [
+    { type: 'settings', settings },
+    ...keys.map((key) => ({ type: 'key', ...key }) as const),
+    { type: 'start', job, owner: 1, isBulk: false, limits },
+    { type: 'limits', limits: { ...limits, connections: 0, bulkConnections: 0 } },
+  ]
+  worker.postMessage(JSON.stringify(messages))
+  expect(await promise).toMatchObject([{ type: 'outcome', result: { kind: 'dropped' } }])
+  worker.terminate()
 })

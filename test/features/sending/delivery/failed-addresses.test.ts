@@ -1,4 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { FailedAddresses } from '#features/sending/delivery/failed-addresses.ts'
 import type { Route } from '#features/sending/delivery/protocol.ts'
 import { hours, minutes } from '#platform/units.ts'
@@ -135,5 +138,31 @@ describe('a broken TLS handshake', () => {
     await flow.outcome('later@receiver.test')
     expect(receiver.connections).toBe(6)
     expectBalanced(flow.service)
+  })
+
+  test('is no reason for clear text to a provider whose policy demands TLS', async () => {
+    await using receiver = await startMisbehaving({
+      tls: testCertificate,
+      react: reactAt('handshake', { end: 'close' }),
+    })
+    using cleanup = new DisposableStack()
+    const folder = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
+    cleanup.defer(() => rmSync(folder, { recursive: true }))
+    const file = join(folder, 'providers.toml')
+    writeFileSync(file, '[strict]\nmx = ["strict.test"]\ntls = "required"\n')
+    await using flow = await startMailFlow({
+      zone: {
+        'open.test': { MX: [{ preference: 1, exchange: 'mx.open.test' }] },
+        'customer.test': { MX: [{ preference: 1, exchange: 'mx.strict.test' }] },
+        'mx.open.test': { A: ['127.0.0.1'] },
+        'mx.strict.test': { A: ['127.0.0.1'] },
+      },
+      smtpPort: receiver.port,
+      settings: { TASSIS_PROVIDERS_FILE: file },
+    })
+    // Anyone may publish the address of the provider under another name.
+    expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')
+    expect((await flow.outcome('bob@customer.test')).recipient.status).toBe('queued')
+    expect(receiver.messages).toHaveLength(1)
   })
 })

@@ -21,7 +21,8 @@ const TEXT = { 'content-type': 'text/plain; charset=utf-8' }
 const FETCH_ERROR: StsFinding = { failure: 'sts-policy-fetch-error' }
 const INVALID: StsFinding = { failure: 'sts-policy-invalid' }
 
-const manyHosts = (count: number): string => Array.from({ length: count }, (_, i) => `mx: mx${i}.test\r\n`).join('')
+const manyHosts = (count: number, labels = ''): string =>
+  Array.from({ length: count }, (_, i) => `mx: mx${i}.${labels}test\r\n`).join('')
 
 const startFlow = ({ zone, settings }: TlsReceiver) => startMailFlow({ zone, settings })
 
@@ -139,6 +140,17 @@ describe('the policies', () => {
     }
   })
 
+  test('is obeyed when the disk is full and it cannot be stored', async () => {
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce'))
+    await using flow = await startFlow(receiver)
+    const write = () => Promise.reject(new Error('database or disk is full'))
+    const commit = new Proxy(flow.app.commit, {
+      get: (target, name) => (name === 'write' ? write : Reflect.get(target, name, target)),
+    })
+    expect(await settle(new StsPolicies({ ...flow.app, commit }))).toMatchObject({ policy: { mode: 'enforce' } })
+  })
+
   test('a silent policy server delays the mail of its domain once, and no other mail', async () => {
     const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
@@ -197,12 +209,28 @@ describe('the policies', () => {
     expect(await settle(policies)).toEqual({ failure: 'sts-policy-fetch-error' })
   })
 
+  test.each([86_400, 60, 0])('of %i s are replaced without a gap', async (maxAgeSeconds) => {
+    const clock = new ManualClock(START)
+    await using receiver = await startTlsReceiver()
+    receiver.publish(policyText('enforce', MX, maxAgeSeconds))
+    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    const policies = new StsPolicies(flow.app)
+    for (const passedMs of [0, hours(23) - 1, minutes(6), minutes(57), seconds(2), seconds(61), minutes(6)]) {
+      clock.advance(passedMs)
+      expect((await settle(policies)).policy?.mode).toBe('enforce')
+      // A look in the background, if there is one.
+      await flow.app.resolver.txt(`_mta-sts.${RECIPIENT_DOMAIN}`)
+      await Bun.sleep(20)
+    }
+  })
+
   const bad: [string, HttpsReply, StsFinding][] = [
     ['a redirect', { status: 302, headers: { location: 'https://other.test/' } }, FETCH_ERROR],
     ['an error', { status: 500, headers: TEXT, body: policyText('enforce') }, FETCH_ERROR],
     ['a web page', { headers: { 'content-type': 'text/html' }, body: policyText('enforce') }, INVALID],
     ['nonsense', { headers: TEXT, body: 'hello' }, INVALID],
     ['too much text', { headers: TEXT, body: `${policyText('enforce')}${'x: y\r\n'.repeat(20_000)}` }, FETCH_ERROR],
+    ['too long names', { headers: TEXT, body: `${policyText('enforce')}${manyHosts(12, 'a.'.repeat(100))}` }, INVALID],
     ['too many hosts', { headers: TEXT, body: `${policyText('enforce')}${manyHosts(60)}` }, INVALID],
     [
       'half a policy',

@@ -14,10 +14,11 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
-/** Two sites of one provider. */
+/** Three domains at two sites of one provider. */
 const ZONE = {
   'one.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
   'two.test': { MX: [{ preference: 1, exchange: 'mx2.big.test' }] },
+  'three.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
   'mx1.big.test': { A: ['127.0.0.1'] },
   'mx2.big.test': { A: ['127.0.0.1'] },
 }
@@ -278,4 +279,48 @@ test('mail to a provider whose route is the smarthost goes there, and other mail
       commands.filter((line) => line.startsWith('RCPT')).map((line) => line.slice(8).split(/[<>]/)[1]),
     )
   expect([rcptOf(smarthost).sort(), rcptOf(server)]).toEqual([['a@one.test', 'b@two.test'], ['c@other.test']])
+})
+
+test('a probe that ends before it begins lets the next lane probe at once', async () => {
+  let isBlocked = true
+  const seen: string[] = []
+  await using server = await startScriptedSmtp({
+    mail: () => (isBlocked ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
+    rcpt: (line) => {
+      seen.push(line)
+      return '250 2.1.5 ok'
+    },
+  })
+  await using provider = await startProviderFlow('connections = 5', { smtpPort: server.port })
+  const { flow, clock, pass } = provider
+  await flow.send({ to: 'first@one.test' })
+  const pairs = () => flow.service.delivery?.scheduler.pairs
+  await eventually(() =>
+    pairs()
+      ?.all()
+      .some(({ state }) => state.suspension),
+  )
+  await flow.send({ to: 'gone@three.test' })
+  await flow.send({ to: 'next@two.test' })
+  await settleDown(flow)
+  flow.app.db.run("UPDATE recipients SET expires_at = 1 WHERE address = 'gone@three.test'")
+  isBlocked = false
+  const { commit } = flow.app
+  const write = commit.writeFromReserve.bind(commit)
+  let isFirst = true
+  // Other mail ends its turn while the probe is being claimed, so the slots are offered while none may begin.
+  commit.writeFromReserve = async (run) => {
+    const pair = pairs()
+      ?.all()
+      .find(({ state }) => state.suspension)
+    if (isFirst && pair && pair.msUntilAllowed({ now: clock.now(), monotonicMs: clock.monotonicMs() }) === undefined) {
+      isFirst = false
+      flow.app.mailDue.emit({ lane: `${flow.actor.accountId}:nothing.test`, at: clock.now() })
+      await Bun.sleep(50)
+    }
+    return write(run)
+  }
+  await pass(seconds(30))
+  expect(isFirst).toBe(false)
+  await eventually(() => seen.some((line) => line.includes('next@two.test')))
 })
