@@ -88,9 +88,16 @@ export async function findAxeViolations(page: Page): Promise<string[]> {
   return [...found, ...foundInDark.map((finding) => `dark: ${finding}`)]
 }
 
+const END_TRANSITIONS = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  for (const animation of document.getAnimations()) if (animation instanceof CSSTransition) animation.finish()
+  done()
+})))`
+
 async function showColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
   await page.emulateMedia({ colorScheme })
   await page.waitForSelector(`html[data-mantine-color-scheme=${colorScheme}]`)
+  // Some colours change over some frames, in which no text is readable.
+  await page.evaluate(END_TRANSITIONS)
 }
 
 const runAxe = (page: Page, options: { readonly runOnly?: readonly string[] }): Promise<string[]> =>
