@@ -3,6 +3,7 @@ import { checkHtml } from '#dashboard/screens/sandbox/check-html.ts'
 import support from '#dashboard/screens/sandbox/email-support.json'
 import { scanHtml } from '#dashboard/screens/sandbox/scan.ts'
 import type { EmailSupport } from '#dashboard/screens/sandbox/support-data.ts'
+import { cpuMs } from '#test/support/cpu-time.ts'
 
 const SUPPORT = support as EmailSupport
 const check = (html: string) => checkHtml(html, SUPPORT)
@@ -95,9 +96,9 @@ test('reads what no parser accepts, in linear time', () => {
     '<!--'.repeat(40_000),
     '<p style="a:b">'.repeat(20_000),
   ]
-  const startedAt = performance.now()
+  const startedAt = cpuMs()
   for (const html of hostile) check(html)
-  expect(performance.now() - startedAt).toBeLessThan(10_000)
+  expect(cpuMs() - startedAt).toBeLessThan(10_000)
   expect(tokens('<a b=c d="e" f=\'g\' h>')).toEqual([
     'element:a',
     'attribute:b',

@@ -458,64 +458,62 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await service.deliver(mailbox, { subject: '😀'.repeat(998), html: '<p>Hi</p>' })
     const threads = await service.api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
     const thread = `/inbound/mailboxes/${mailbox}/threads/${at(threads.body, 'data', 0, 'id')}`
-    for (const colours of ['light', 'dark'] as const) {
-      await using dashboard = await openDashboard(browser, service, ADA, { colours })
-      const { page, goTo } = dashboard
-      const check = async (what: string) => {
-        expect([what, colours, ...(await findAxeViolations(page))]).toEqual([what, colours])
-        for (const width of [1280, 768, 390]) {
-          await page.setViewportSize({ width, height: 800 })
-          // Tables become cards a moment after the change of the width.
-          await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))')
-          expect([what, width, await overflowPx(page)]).toEqual([what, width, 0])
-        }
-        await page.setViewportSize({ width: 1280, height: 800 })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    const check = async (what: string) => {
+      expect([what, ...(await findAxeViolations(page))]).toEqual([what])
+      for (const width of [1280, 768, 390]) {
+        await page.setViewportSize({ width, height: 800 })
+        // Tables become cards a moment after the change of the width.
+        await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))')
+        expect([what, width, await overflowPx(page)]).toEqual([what, width, 0])
       }
-      const dialogs = async (...names: readonly string[]) => {
-        for (const name of names) {
-          await page.getByRole('button', { name, exact: true }).click()
-          await page.getByRole('dialog').waitFor()
-          await check(`dialog ${name}`)
-          await page.keyboard.press('Escape')
-          await page.getByRole('dialog').waitFor({ state: 'detached' })
-        }
-      }
-      const open = async (path: string, ready: (page: Page) => Promise<unknown>) => {
-        await goTo(path)
-        await ready(page)
-        await check(path)
-        expect([path, await narrowOverflowPx(page)]).toEqual([path, 0])
-        await page.setViewportSize({ width: 1280, height: 800 })
-      }
-      const row = () => page.locator('[data-row]').first().waitFor()
-      await open('/inbound?status=delivered&from=nobody%40x.test', () => page.getByText('No mail matches').waitFor())
-      await open('/inbound', row)
-      await open(`/inbound/${routed}`, row)
-      await open(`/inbound/${id}`, () => page.getByText('but that is not proven').waitFor())
-      await dialogs('Delete')
-      for (const tab of ['Text', 'Headers', 'Source']) {
-        await page.getByRole('tab', { name: tab }).click()
-        await page.locator('.long-text').waitFor()
-        await check(tab)
-      }
-      await open('/inbound/routes', row)
-      await page.getByRole('textbox', { name: 'Address' }).fill(`support@${INBOUND}`)
-      await page.keyboard.press('Enter')
-      await page.getByText('is accepted').waitFor()
-      await check('address test')
-      await dialogs('Replace the secret')
-      await open('/inbound/routes/new', () => page.getByLabel('URL').waitFor())
-      await open(`/inbound/routes/${route.id}`, row)
-      await dialogs('Delete', 'Send a range again')
-      await open('/inbound/mailboxes', row)
-      await dialogs('Create a mailbox')
-      await open(`/inbound/mailboxes/${mailbox}`, row)
-      await dialogs('Delete the mailbox')
-      await open(thread, () => page.getByRole('button', { name: 'Labels' }).waitFor())
-      await page.getByRole('button', { name: 'Details' }).click()
-      await check('details')
-      await dialogs('Labels', 'Delete')
+      await page.setViewportSize({ width: 1280, height: 800 })
     }
+    const dialogs = async (...names: readonly string[]) => {
+      for (const name of names) {
+        await page.getByRole('button', { name, exact: true }).click()
+        await page.getByRole('dialog').waitFor()
+        await check(`dialog ${name}`)
+        await page.keyboard.press('Escape')
+        await page.getByRole('dialog').waitFor({ state: 'detached' })
+      }
+    }
+    const open = async (path: string, ready: (page: Page) => Promise<unknown>) => {
+      await goTo(path)
+      await ready(page)
+      await check(path)
+      expect([path, await narrowOverflowPx(page)]).toEqual([path, 0])
+      await page.setViewportSize({ width: 1280, height: 800 })
+    }
+    const row = () => page.locator('[data-row]').first().waitFor()
+    await open('/inbound?status=delivered&from=nobody%40x.test', () => page.getByText('No mail matches').waitFor())
+    await open('/inbound', row)
+    await open(`/inbound/${routed}`, row)
+    await open(`/inbound/${id}`, () => page.getByText('but that is not proven').waitFor())
+    await dialogs('Delete')
+    for (const tab of ['Text', 'Headers', 'Source']) {
+      await page.getByRole('tab', { name: tab }).click()
+      await page.locator('.long-text').waitFor()
+      await check(tab)
+    }
+    await open('/inbound/routes', row)
+    await page.getByRole('textbox', { name: 'Address' }).fill(`support@${INBOUND}`)
+    await page.keyboard.press('Enter')
+    await page.getByText('is accepted').waitFor()
+    await check('address test')
+    await dialogs('Replace the secret')
+    await open('/inbound/routes/new', () => page.getByLabel('URL').waitFor())
+    await open(`/inbound/routes/${route.id}`, row)
+    await dialogs('Delete', 'Send a range again')
+    await open('/inbound/mailboxes', row)
+    await dialogs('Create a mailbox')
+    await open(`/inbound/mailboxes/${mailbox}`, row)
+    await dialogs('Delete the mailbox')
+    await open(thread, () => page.getByRole('button', { name: 'Labels' }).waitFor())
+    await page.getByRole('button', { name: 'Details' }).click()
+    await check('details')
+    await dialogs('Labels', 'Delete')
   })
 })
 

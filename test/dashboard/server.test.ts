@@ -257,45 +257,42 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   })
 
   // Proves: operator-11
-  test.each(['light', 'dark'] as const)(
-    'hostile texts are only text, axe finds nothing, and narrow screens fit: %s',
-    async (colours) => {
-      await using dashboard = await openDashboard(browser, service, '', { session, colours })
-      const { page } = dashboard
-      for (const [path, text] of [
-        ['/server', 'The service delivers no mail now'],
-        ['/server/queue', 'one.test'],
-        [`/server/queue?lane=${encodeURIComponent(ids.lane)}`, 'x@one.test'],
-        ['/server/queue?domain=one.test', 'Retry now'],
-        ['/server/providers', 'window.ran'],
-        ['/server/providers?provider=gmail', 'Retry now'],
-        ['/server/received', 'Waiting'],
-        ['/server/disk', 'What is deleted next'],
-        ['/server/accounts', 'window.ran'],
-        [`/server/accounts/${ids.account}`, 'It may not send'],
-        ['/server/findings', 'window.ran'],
-        ['/server/complaints', 'window.ran'],
-        ['/server/reports', 'window.ran'],
-        [`/server/reports/${ids.report}`, 'window.ran'],
-        ['/server/mail', 'window.ran'],
-        [`/server/mail/${ids.mail}`, 'window.ran'],
-        ['/server/settings', 'TASSIS_HTTP_ADDR'],
-      ] as const) {
-        await dashboard.goTo(path)
-        await page.getByText(text).first().waitFor()
-        expect([path, await findAxeViolations(page)]).toEqual([path, []])
-        expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
-      }
-      await dashboard.goTo(`/server/accounts/${ids.account}`)
-      await page.getByRole('button', { name: 'Resume this account' }).click()
-      await page.getByText('can send again').waitFor()
-      expect(await findAxeViolations(page)).toEqual([])
-      expect(await page.evaluate('window.ran')).toBeUndefined()
-      expect(dashboard.errors).toEqual([])
-      expect(await dashboard.policyViolations()).toEqual([])
-      expect(dashboard.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
-    },
-  )
+  test('hostile texts are only text, axe finds nothing in light and dark, and narrow screens fit', async () => {
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    for (const [path, text] of [
+      ['/server', 'The service delivers no mail now'],
+      ['/server/queue', 'one.test'],
+      [`/server/queue?lane=${encodeURIComponent(ids.lane)}`, 'x@one.test'],
+      ['/server/queue?domain=one.test', 'Retry now'],
+      ['/server/providers', 'window.ran'],
+      ['/server/providers?provider=gmail', 'Retry now'],
+      ['/server/received', 'Waiting'],
+      ['/server/disk', 'What is deleted next'],
+      ['/server/accounts', 'window.ran'],
+      [`/server/accounts/${ids.account}`, 'It may not send'],
+      ['/server/findings', 'window.ran'],
+      ['/server/complaints', 'window.ran'],
+      ['/server/reports', 'window.ran'],
+      [`/server/reports/${ids.report}`, 'window.ran'],
+      ['/server/mail', 'window.ran'],
+      [`/server/mail/${ids.mail}`, 'window.ran'],
+      ['/server/settings', 'TASSIS_HTTP_ADDR'],
+    ] as const) {
+      await dashboard.goTo(path)
+      await page.getByText(text).first().waitFor()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    await dashboard.goTo(`/server/accounts/${ids.account}`)
+    await page.getByRole('button', { name: 'Resume this account' }).click()
+    await page.getByText('can send again').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+  })
 })
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()

@@ -141,35 +141,41 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
     }
   })
 
-  for (const colorScheme of ['light', 'dark'] as const)
-    test(`has no violations that axe finds: ${colorScheme}, screens and dialogs`, async () => {
-      await using tab = await open({ bypassCSP: true, colorScheme, reducedMotion: 'reduce' })
-      const { page } = tab
-      const check = async (name: string) => expect([name, await findAxeViolations(page)]).toEqual([name, []])
-      for (const path of screens()) {
-        await show(page, path)
-        await check(path)
-      }
-      await show(page, '/app')
-      for (const [key, name] of [
-        ['?', 'Keyboard shortcuts'],
-        ['Control+k', 'Go to'],
-      ] as const) {
-        await page.keyboard.press(key)
-        await page.getByRole('dialog', { name }).waitFor()
-        await check(name)
-        await page.keyboard.press('Escape')
-        await page.getByRole('dialog').waitFor({ state: 'detached' })
-      }
-      await page.getByRole('button', { name: 'Test' }).click()
-      await page.getByRole('button', { name: 'Sign out' }).waitFor()
-      await check('account menu')
+  test('has no violations that axe finds in light and dark: screens and dialogs', async () => {
+    await using tab = await open({ bypassCSP: true })
+    const { page } = tab
+    const check = async (name: string) => expect([name, await findAxeViolations(page)]).toEqual([name, []])
+    for (const path of screens()) {
+      await show(page, path)
+      await check(path)
+    }
+    await show(page, '/app')
+    for (const [key, name] of [
+      ['?', 'Keyboard shortcuts'],
+      ['Control+k', 'Go to'],
+    ] as const) {
+      await page.keyboard.press(key)
+      await page.getByRole('dialog', { name }).waitFor()
+      await check(name)
       await page.keyboard.press('Escape')
-      await page.getByRole('button', { name: 'Protect your sign-in' }).click()
-      await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
-      await page.getByRole('dialog', { name: 'Authenticator app' }).waitFor()
-      await check('authenticator')
-    })
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+    }
+    await page.getByRole('button', { name: 'Test' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    await check('account menu')
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Protect your sign-in' }).click()
+    await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
+    await page.getByRole('dialog', { name: 'Authenticator app' }).waitFor()
+    await check('authenticator')
+    // A text that cannot be read in dark mode only is found.
+    await page.evaluate("document.querySelector('[role=dialog] p').style.color = 'light-dark(#000, #444)'")
+    expect(await findAxeViolations(page)).toEqual([expect.stringMatching(/^dark: color-contrast: /)])
+    // A page that is opened in dark mode is dark.
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await show(page, '/app')
+    await page.waitForSelector('html[data-mantine-color-scheme=dark]')
+  })
 })
 
 describe.skipIf(!isAvailable)('a session', () => {

@@ -4,6 +4,7 @@ import { toFileLine, toPart } from '#dashboard/screens/suppressions/import-parts
 import { type FilePreview, readSuppressionFile } from '#dashboard/screens/suppressions/read-file.ts'
 import { type CsvLine, readCsv } from '#features/audience/suppressions/csv.ts'
 import { parseSuppressedAddress } from '#features/audience/suppressions/suppressions.ts'
+import { cpuMs } from '#test/support/cpu-time.ts'
 
 async function readAsService(text: string): Promise<CsvLine[]> {
   const lines: CsvLine[] = []
@@ -108,10 +109,10 @@ describe('a suppression list', () => {
   test('of 300,000 lines is read in a few seconds, with or without quotes', async () => {
     const plain = Array.from({ length: 300_000 }, (_, index) => `user${index}@example.com`).join('\n')
     const quoted = Array.from({ length: 100_000 }, (_, index) => `"user${index}@example.com","x"`).join('\n')
-    const startedAt = performance.now()
+    const startedAt = cpuMs()
     expect((await readSuppressionFile(plain)).entries.length).toBe(300_000)
     expect((await readSuppressionFile(quoted)).entries.length).toBe(100_000)
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(cpuMs() - startedAt).toBeLessThan(10_000)
     expect(readSuppressionFile(`email\n${'"x\n'.repeat(5000)}`)).rejects.toThrow('Too many quotes')
   })
 

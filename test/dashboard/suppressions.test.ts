@@ -274,8 +274,8 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
     expect([...methods]).toEqual(['GET'])
   })
 
-  test.each(['light', 'dark'] as const)('has no axe violations and fits narrow screens: %s', async (colours) => {
-    await using dashboard = await openDashboard(browser, service, ADA, { colours })
+  test('has no axe violations in light and dark, and fits narrow screens', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
     const { page } = dashboard
     await service.api('POST', '/v1/suppressions', { email_address: 'seen@example.com', reason: 'hard_bounce' })
     for (const [path, text] of [

@@ -10,6 +10,7 @@ import {
   proposeAlias,
   toCodeProblem,
 } from '#dashboard/screens/templates/texts.ts'
+import { cpuMs } from '#test/support/cpu-time.ts'
 
 describe('the data', () => {
   test('is a JSON object; an empty text is an empty one', () => {
@@ -35,10 +36,10 @@ describe('the data', () => {
 
   test('the error is found at once in a large text', () => {
     const text = `{"a": [${'{"b": "x"},'.repeat(90_000)}], "c": "${'\\n'.repeat(100_000)}`
-    const start = performance.now()
+    const start = cpuMs()
     expect(findJsonError(text)).toBe(text.indexOf('], "c"'))
     expect(findJsonError('['.repeat(100_000))).toBe(100_000)
-    expect(performance.now() - start).toBeLessThan(1000)
+    expect(cpuMs() - start).toBeLessThan(1000)
   })
 
   test('is proposed from the variables of the sources', () => {
@@ -69,10 +70,10 @@ describe('the data', () => {
   })
 
   test('is proposed in time that grows with the length of the source only', () => {
-    const start = performance.now()
+    const start = cpuMs()
     for (const piece of ['{{', '{%', '{{ a', '{% if ', '{% for x in ', '{{ a.', '{%   ', '{{ "'])
       proposeData([piece.repeat(1_000_000 / piece.length)])
-    expect(performance.now() - start).toBeLessThan(5000)
+    expect(cpuMs() - start).toBeLessThan(5000)
   })
 
   test('gets a missing variable where there is a place for it', () => {
@@ -128,10 +129,10 @@ describe('differences', () => {
   })
 
   test('of large and entirely different texts are found in moments', () => {
-    const start = performance.now()
+    const start = cpuMs()
     const create = (name: string) => Array.from({ length: 50_000 }, (_, n) => `${name} ${n}`).join('\n')
     expect(diffLines(create('a'), create('b'))).toHaveLength(100_000)
-    expect(performance.now() - start).toBeLessThan(3000)
+    expect(cpuMs() - start).toBeLessThan(3000)
   })
 })
 

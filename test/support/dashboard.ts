@@ -20,7 +20,6 @@ export interface DashboardPage extends AsyncDisposable {
 }
 
 export interface DashboardOptions {
-  readonly colours?: 'light' | 'dark'
   readonly width?: number
   /** A session of the user; default: a new one, without a code. */
   readonly session?: Pick<BrowserSession, 'cookie'>
@@ -36,13 +35,13 @@ export async function openDashboard(
   browser: Browser,
   service: Pick<TestApi, 'url'>,
   email: string,
-  { colours = 'light', width = 1280, session }: DashboardOptions = {},
+  { width = 1280, session }: DashboardOptions = {},
 ): Promise<DashboardPage> {
   const { cookie } = session ?? (await signIn(service, email))
   const [name = '', value = ''] = cookie.split('=')
   const context = await browser.newContext({
     viewport: { width, height: 800 },
-    colorScheme: colours,
+    colorScheme: 'light',
     locale: 'en-GB',
     timezoneId: 'UTC',
     reducedMotion: 'reduce',
@@ -71,12 +70,36 @@ export async function openDashboard(
 }
 
 let axeSource: string | undefined
+/** The rules of axe that depend on colours; the others find the same in light and dark. */
+const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
 
-/** The findings of axe on a page as it is now: rule and elements. Other documents in frames are not examined. */
+/**
+ * The findings of axe on a page as it is now, in light, then in dark mode: rule and elements. Other documents in frames
+ * are not examined.
+ */
 export async function findAxeViolations(page: Page): Promise<string[]> {
   axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
   // Scripts of the debugger are not subject to the policy of the page.
-  await page.evaluate(axeSource)
-  return page.evaluate<string[]>(`axe.run(document, { iframes: false }).then(({ violations }) =>
-    violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) => html.slice(0, 120) + ' ' + any.map(({ message }) => message).join(' ')).join(' | ')))`)
+  if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axeSource)
+  const found = await runAxe(page, {})
+  await showColours(page, 'dark')
+  const foundInDark = await runAxe(page, { runOnly: COLOUR_RULES })
+  await showColours(page, 'light')
+  return [...found, ...foundInDark.map((finding) => `dark: ${finding}`)]
 }
+
+const END_TRANSITIONS = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  for (const animation of document.getAnimations()) if (animation instanceof CSSTransition) animation.finish()
+  done()
+})))`
+
+async function showColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
+  await page.emulateMedia({ colorScheme })
+  await page.waitForSelector(`html[data-mantine-color-scheme=${colorScheme}]`)
+  // Some colours change over some frames, in which no text is readable.
+  await page.evaluate(END_TRANSITIONS)
+}
+
+const runAxe = (page: Page, options: { readonly runOnly?: readonly string[] }): Promise<string[]> =>
+  page.evaluate<string[]>(`axe.run(document, ${JSON.stringify({ iframes: false, ...options })}).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) => html.slice(0, 120) + ' ' + any.map(({ message }) => message).join(' ')).join(' | ')))`)

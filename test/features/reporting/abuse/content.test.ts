@@ -6,6 +6,7 @@ import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { eventually } from '#test/support/app.ts'
+import { cpuMs } from '#test/support/cpu-time.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { startWatched, type Watched } from './fixture.ts'
 import { HONEST, type Sample } from './honest-mail.ts'
@@ -58,9 +59,9 @@ describe('bounds', () => {
       Array.from({ length: 200 }, (_, i) => `<a href="https://${i}${'-a'.repeat(900)}.com/">x</a>`).join(''),
     ],
   ])('%s take at most some milliseconds', (_, html) => {
-    const began = performance.now()
+    const began = cpuMs()
     scoreContent(extractParts({ subject: 'x', html, text: html }), sender)
-    expect(performance.now() - began).toBeLessThan(1000)
+    expect(cpuMs() - began).toBeLessThan(1000)
   })
 })
 

