@@ -132,7 +132,7 @@ export class Pair {
     return leftMs > MAX_SUSPENSION_MS ? 0 : Math.max(leftMs, 0)
   }
 
-  /** How many messages may begin now, whoever sends them; infinite without a rate limit. */
+  /** How many messages may begin now, over all accounts; infinite without a rate limit. */
   allowance({ now, monotonicMs }: Instant): number {
     if (this.suspendedMs(now) > 0) return 0
     if (this.#state.suspension) return this.#isProbing ? 0 : 1
