@@ -235,8 +235,8 @@ interface ResponseReader {
 }
 
 /**
- * Reads up to `maxResponseBytes` of the body, then closes the connection. Calls `done` with the response even if the body is
- * cut off.
+ * Reads up to `maxResponseBytes` of the body, then closes the connection. Calls `done` with the response even if the
+ * body is cut off.
  */
 function readResponse(
   incoming: IncomingMessage,

@@ -9,7 +9,7 @@ import { type Clock, type Millis, systemClock } from '#platform/clock.ts'
 
 export interface Misbehaving extends Receiver {
   readonly messages: readonly SeenMessage[]
-  /** Messages to each recipient that were answered with a 2xx, or of which the end was received but not answered. */
+  /** How many messages to a recipient were answered with a 2xx after the final dot. */
   receivedBy(rcptTo: string): number
 }
 

@@ -1,4 +1,7 @@
-/** @module The receiving providers with their limits, rates and suspensions: for `tassis providers` and the operator's routes. */
+/**
+ * @module The receiving providers with their limits, rates and suspensions: for `tassis providers` and the operator's
+ * routes.
+ */
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
 import { type Instant, Pair } from '#features/sending/delivery/providers/pair.ts'
@@ -55,8 +58,8 @@ export const openPairs = (app: App, delivery: RunningDelivery | undefined): Pair
   new Pairs({ app, ownerOf: accountOfLane, onAllowed: () => undefined, onChanged: () => undefined })
 
 /**
- * The pairs of provider and outgoing address: suspended ones first, then slowed ones, then those in use; last, the listed
- * providers to which nothing was sent. `views` builds the rows of a page.
+ * The pairs of provider and outgoing address: suspended ones first, then slowed ones, then those in use; last, the
+ * listed providers to which nothing was sent. `views` builds the rows of a page.
  */
 export function listProviders(app: App, delivery: RunningDelivery | undefined) {
   const pairs = openPairs(app, delivery)
@@ -131,8 +134,8 @@ const toPolicyView = (policy: ProviderPolicy): ProviderView => ({
 })
 
 /**
- * Lifts the suspensions and lowered rates of a provider, from all our addresses. Returns how many there were. Throws 404
- * for a provider to which nothing was sent.
+ * Lifts the suspensions and lowered rates of a provider, from all our addresses. Returns how many there were. Throws
+ * 404 for a provider to which nothing was sent.
  */
 export async function resumeProvider(
   app: App,

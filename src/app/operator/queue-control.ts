@@ -1,6 +1,6 @@
 /**
- * @module What operators do with mail in the queue, for `tassis queue` and the operator's routes: reads the input, writes
- * the audit entry, and counts what was done. Knows neither commands nor routes.
+ * @module What operators do with mail in the queue, for `tassis queue` and the operator's routes: reads the input,
+ * writes the audit entry, and counts what was done. Knows neither commands nor routes.
  */
 import { findAccount, findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -191,8 +191,8 @@ export async function holdMail(
 }
 
 /**
- * Redirects what matches now and what comes later; resolves with what matches now. Throws 422 for an invalid target, and
- * for one email, which travels with the other mail of its lane.
+ * Redirects what matches now and what comes later; resolves with what matches now. Throws 422 for an invalid target,
+ * and for one email, which travels with the other mail of its lane.
  */
 export async function redirectMail(
   app: App,

@@ -26,8 +26,8 @@ export interface Tx {
   /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
   add(counter: string, delta: number): void
   /**
-   * Advances a number that has no gaps, and returns it; the Committer's `flush` stores it once, at the end of the group.
-   * A write that fails gives its numbers back.
+   * Advances a number that has no gaps, and returns it; the Committer's `flush` stores it once, at the end of the
+   * group. A write that fails gives its numbers back.
    * @param by 0: returns the number as this write would see it
    * @param readStored reads the number before the group
    */

@@ -1,9 +1,9 @@
 /**
- * @module Composes one message (RFC 5322, MIME) from encoded parts: plain mail itself (`plain.ts`), other mail by
- * nodemailer's MailComposer (`mail-composer.ts`), with the same bytes where both can. Deterministic: the same input gives
- * the same bytes, so a retry sends the same message. Lines end in CRLF and have at most 998 octets. Everything is 7-bit,
- * except the headers of a message with an SMTPUTF8 address. Never opens a file or a URL, never reads the clock, never
- * writes Bcc.
+ * @module Composes one message (RFC 5322, MIME) from encoded parts: mail without attachments itself (`plain.ts`), other
+ * mail by nodemailer's MailComposer (`mail-composer.ts`), with the same bytes where both can. Deterministic: the same
+ * input gives the same bytes, so a retry sends the same message. Lines end in CRLF and have at most 998 octets.
+ * Everything is 7-bit, except the headers of a message with an SMTPUTF8 address. Never opens a file or a URL, never
+ * reads the clock, never writes Bcc.
  */
 import { createHash } from 'node:crypto'
 import { parseMailboxList } from '../address/parse.ts'

@@ -1,7 +1,7 @@
 /**
  * @module Account rows for sub-accounts, deletion and export: finds, lists, inserts and changes sub-accounts; closes an
- * account and empties its row once all its data is deleted; records exports and the first use of the event feed. Decides nothing: `sub-accounts` and
- * `privacy` do.
+ * account and empties its row once all its data is deleted; records exports and the first use of the event feed. Decides
+ * nothing: `sub-accounts` and `privacy` do.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'

@@ -56,7 +56,7 @@ const SERVER = /^(.*) \[(.*)\]$/
 const LINE = /^(\d+) ([<>*]) (.*)$/s
 
 /** Parses a stored dialogue. */
-export const parseDialogue = (dialogue: string): DialogueLine[] =>
+const parseDialogue = (dialogue: string): DialogueLine[] =>
   dialogue.split('\n').flatMap((line) => {
     const [, at, mark = '*', text = ''] = LINE.exec(line) ?? []
     return at === undefined ? [] : [{ at_ms: Number(at), from: SPEAKERS[mark as keyof typeof SPEAKERS], text }]

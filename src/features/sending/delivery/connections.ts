@@ -146,7 +146,7 @@ export class Connections {
 
   /**
    * Dials the addresses of a route in order, until one accepts the connection or `signal` is aborted. Starts at index
-   * `from` and leaves out `skipped` hosts. `next` is the index after the last dialled address.
+   * `from` and omits the hosts in `skipped`. `next` is the index after the last dialled address.
    */
   async open(
     route: Route,
@@ -228,9 +228,10 @@ function toAttemptSession(
 
 function toUnreachable(
   result: Exclude<ConnectResult, { kind: 'connected' }>,
-  { host, address, demand }: Target,
+  target: Target,
   route: Route,
 ): Extract<AttemptResult, { kind: 'unreachable' }> {
+  const { host, address, demand } = target
   const where = `${host}[${address}]:${route.port}`
   const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
   const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
@@ -240,7 +241,7 @@ function toUnreachable(
     phase: result.phase,
     tlsDemanded,
     ...(tlsDemanded && demand && { tlsDemand: demand.words }),
-    ...(isTlsPhase && { tlsResults: [toFailedTls(result, { host, address, demand }, route)] }),
+    ...(isTlsPhase && { tlsResults: [toFailedTls(result, target, route)] }),
   }
   return result.kind === 'refused'
     ? {
@@ -259,7 +260,7 @@ function toUnreachable(
 
 const toFailedTls = (
   result: Exclude<ConnectResult, { kind: 'connected' }>,
-  { host, address, demand }: Pick<Target, 'host' | 'address'> & { readonly demand: Target['demand'] | undefined },
+  { host, address, demand }: Target,
   route: Route,
 ): TlsResult => ({
   host,

@@ -94,7 +94,7 @@ export async function transmit(
   let connection = sessions.reuse(route.site)
   for (;;) {
     if (!connection) {
-      await sessions.makeRoom()
+      await sessions.waitForCapacity()
       const opened = await connections.open(route, next, rejectingHosts, signal, trace)
       next = opened.next
       if (opened.kind !== 'open') {

@@ -209,25 +209,15 @@ export function writeOutcome(
       return undefined
     }
     case 'deferred': {
-      const { firstDueAt, expiresAt } = sql(tx.db).age.get(attempt.recipientId) ?? { firstDueAt: now, expiresAt: null }
       const rule = verdict.rule === undefined ? {} : { rule: verdict.rule }
-      const attempts = Math.max(attempt.attempt, verdict.siteFailures ?? 0)
-      const hasEnded =
-        expiresAt === null
-          ? isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)
-          : app.clock.now() >= expiresAt
-      if (hasEnded) {
-        expireRecipient(tx, at, verdict, facts(verdict.reply, rule))
-        return undefined
-      }
-      const delayMs = computeRetryDelayMs(attempt.attempt, randomFraction())
-      const retryAt = app.clock.now() + Math.max(delayMs, verdict.waitMs ?? 0)
-      const nextAt = Math.min(retryAt, expiresAt ?? retryAt)
-      deferRecipient(
-        tx,
-        { ...at, nextAt, reason: verdict.reason },
-        { ...facts(verdict.reply, { bounce_category: verdict.category, ...rule }), lastError: verdict.reason },
-      )
+      const nextAt = findNextAttempt(app, tx, attempt, verdict)
+      if (nextAt === undefined) expireRecipient(tx, at, verdict, facts(verdict.reply, rule))
+      else
+        deferRecipient(
+          tx,
+          { ...at, nextAt, reason: verdict.reason },
+          { ...facts(verdict.reply, { bounce_category: verdict.category, ...rule }), lastError: verdict.reason },
+        )
       return nextAt
     }
     case 'uncertain':
@@ -254,6 +244,24 @@ export function writeOutcome(
       releaseRecipient(tx, attempt.recipientId, attempt.emailId, releaseAt, now)
       return releaseAt
   }
+}
+
+/** When a deferred recipient is due again; undefined when it has expired. */
+function findNextAttempt(
+  app: App,
+  tx: Tx,
+  { recipientId, attempt }: AttemptState,
+  { siteFailures = 0, waitMs = 0 }: Extract<Verdict, { kind: 'deferred' }>,
+): Millis | undefined {
+  const now = app.clock.now()
+  const { firstDueAt, expiresAt } = sql(tx.db).age.get(recipientId) ?? { firstDueAt: app.eventTime(), expiresAt: null }
+  const hasExpired =
+    expiresAt === null
+      ? isExpired(firstDueAt, now, Math.max(attempt, siteFailures), app.config.retryExpiryHours)
+      : now >= expiresAt
+  if (hasExpired) return undefined
+  const retryAt = now + Math.max(computeRetryDelayMs(attempt, randomFraction()), waitMs)
+  return Math.min(retryAt, expiresAt ?? retryAt)
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
- * @module Finds mail that was deferred under a fast clock and therefore waits longer than the retry schedule, any backoff
- * and the reply to its last attempt allow, and makes it due. Runs at the start and when the clock is set back. Never touches scheduled mail,
- * which may wait for a year.
+ * @module Finds mail that was deferred under a fast clock and therefore waits longer than the retry schedule, any
+ * backoff and the reply to its last attempt allow, and makes it due. Runs at the start and when the clock is set back.
+ * Never touches scheduled mail, which may wait for a year.
  */
 import type { App } from '#features/core/app/app.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'

@@ -1,7 +1,7 @@
 /**
  * @module What an operator does with selected mail in the queue: makes it due, bounces it or drops it, in small
- * transactions, so that other work goes on and a crash leaves whole ones. Mail in delivery is left alone. A call changes
- * a limited number of recipients and returns where to continue. Never decides who may do so.
+ * transactions, so that other work goes on and a crash leaves whole ones. Mail in delivery is left alone. A call
+ * changes a limited number of recipients and returns where to continue. Never decides who may do so.
  */
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -202,7 +202,8 @@ export async function dropSelected(app: App, selector: MailSelector, after = QUE
 }
 
 /**
- * Ends the holds and redirects (or one kind) that name at least what the selector names, and wakes their mail; returns them.
+ * Ends the holds and redirects (or one kind) that name at least what the selector names, and wakes their mail; returns
+ * them.
  * @param alsoWrite called in the transaction with the rules
  */
 export async function releaseSelected(

@@ -1,6 +1,6 @@
 /**
- * @module The operator's rules for the queue: mail that is held until it is released, and mail that goes to another host
- * than its MX. The only writer of `queue_rules`. Never decides who may set a rule.
+ * @module The operator's rules for the queue: mail that is held until it is released, and mail that goes to another
+ * host than its MX. The only writer of `queue_rules`. Never decides who may set a rule.
  */
 import type { Database } from 'bun:sqlite'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
@@ -28,7 +28,7 @@ export interface QueueRule {
   readonly createdAt: Millis
 }
 
-/** Limits what every claim has to look at; an operator needs a few. */
+/** Each claim reads them; an operator needs a few. */
 const MAX_RULES = 1000
 
 const COLUMNS = `id, kind, account_id AS accountId, domain, provider, email_id AS emailId, target, reason, created_by AS createdBy,

@@ -17,7 +17,7 @@ export interface ReplyDecision {
   readonly rule: string
   readonly category: BounceCategory
   readonly action: ReplyAction
-  /** How long the pair rests; only for `suspend_provider` and `suspend_source`. */
+  /** How long the pair is suspended; only for `suspend_provider` and `suspend_source`. */
   readonly suspendMs?: number
   /** The recipient is not attempted again before this time has passed. */
   readonly waitMs?: number
@@ -83,9 +83,9 @@ function chooseAction(
 }
 
 /**
- * Whether a reply may stop all mail to a provider. From RCPT on, a permanent rejection may be in the words of one of its
- * customers, who must not stop the mail to all others; only the provider's own codes and temporary rejections count. The
- * server of an unknown provider may always: only its own mail waits.
+ * Whether a reply may stop all mail to a provider. From RCPT on, a permanent rejection may be in the words of one of
+ * its customers, who must not stop the mail to all others; only the provider's own codes and temporary rejections
+ * count. The server of an unknown provider may always: only its own mail waits.
  */
 function maySuspend(rule: ReplyRule, reply: SmtpReply, phase: Phase, provider: string | undefined): boolean {
   if (provider === undefined || phase === 'session' || phase === 'mail') return true

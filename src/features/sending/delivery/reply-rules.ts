@@ -29,7 +29,7 @@ export interface ReplyRule {
   readonly matches: (facts: ReplyFacts) => boolean
 }
 
-/** What rules look at. */
+/** What a rule is compared with. */
 export interface ReplyFacts {
   readonly code: number
   /** Enhanced status code, such as `5.1.1`. */

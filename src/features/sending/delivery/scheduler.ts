@@ -458,8 +458,8 @@ export class DeliveryScheduler {
   }
 
   /**
-   * Chooses the outgoing address of the next attempts of a lane, and with it the pair. `canLeave` is whether a recipient
-   * may leave from there, by the address of its last attempt.
+   * Chooses the outgoing address of the next attempts of a lane, and with it the pair. `canLeave` is whether a
+   * recipient may leave from there, by the address of its last attempt.
    */
   #choosePair(
     lane: Lane,
@@ -604,7 +604,7 @@ export class DeliveryScheduler {
       this.recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
     this.#security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
     if (session) this.#failedAddresses.recordSession(session.address)
-    const failures = this.#learn(attempt, result, session)
+    const failures = this.#applyResult(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
     const verdict =
       failures > 0 && attemptVerdict.kind === 'deferred'
@@ -622,7 +622,7 @@ export class DeliveryScheduler {
    * Applies the result of an attempt to its pair and its site. Returns the failures in a row that count as attempts for
    * all mail that waits there; 0 when the result is no such failure.
    */
-  #learn(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
+  #applyResult(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
     const { pairGeneration: generation } = attempt
     const { siteName, pair } = attempt.destination
     const at = this.#pairs.instant()
@@ -702,7 +702,7 @@ export class DeliveryScheduler {
     this.#pool?.leave(attempt.worker, attempt.limits)
     this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
     const { pair } = attempt.destination
-    pair.recordNothing(attempt.pairGeneration)
+    pair.releaseProbe(attempt.pairGeneration)
     this.#pairs.onOutcome(pair, false)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()

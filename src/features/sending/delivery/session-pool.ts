@@ -77,7 +77,7 @@ export class SessionPool {
   }
 
   /** Resolves when an attempt may dial: ends idle sessions of other sites first, oldest first, where needed. */
-  async makeRoom(): Promise<void> {
+  async waitForCapacity(): Promise<void> {
     this.#closeSurplus()
     while (this.#closing.size > 0 && this.#openCount > this.#limits.connections) await Promise.race(this.#closing)
   }

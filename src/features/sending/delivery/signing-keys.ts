@@ -1,9 +1,9 @@
 /**
- * @module The DKIM keys of a delivery Worker, as PEM until first used: parsing a key costs more than a signature, and an
- * unreadable key fails only its own messages.
+ * @module The DKIM keys of a delivery Worker, as PEM until first used: parsing a key costs more than a signature, and
+ * an unreadable key fails only its own messages.
  */
 import { createPrivateKey } from 'node:crypto'
-import { type RsaSigner, RsaSigners } from '#platform/rsa-signer.ts'
+import { RsaSigners } from '#platform/rsa-signer.ts'
 import { createDkimSigner, type DkimSigner } from '#protocols/dkim/sign.ts'
 import type { DkimKeyPem } from './protocol.ts'
 
@@ -50,7 +50,7 @@ export class SigningKeys {
   #parse(pem: string): ParsedKey {
     const key = createPrivateKey(pem)
     if (key.asymmetricKeyType !== 'rsa') return { signer: createDkimSigner(key), free: () => {} }
-    const rsa: RsaSigner = this.#rsa.create(key)
+    const rsa = this.#rsa.create(key)
     return { signer: { algorithm: 'rsa-sha256', sign: (data) => rsa.sign(data) }, free: () => rsa.free() }
   }
 

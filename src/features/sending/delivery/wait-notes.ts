@@ -1,5 +1,5 @@
 /**
- * @module The mail of a lane whose provider or site takes nothing now. It waits in memory, without a write per wait:
+ * @module The mail of a lane whose provider or site accepts nothing now. It waits in memory, without a write per wait:
  * each recipient gets one `deferred` event at its first wait of over a minute, and at most one a day after that. Mail
  * past its expiry ends. Never decides how long to wait.
  */
@@ -18,8 +18,8 @@ export interface Wait {
   /** Earliest time of the next attempt. */
   readonly until: Millis
   /**
-   * Failures in a row of the provider or site. They count as attempts for all mail that waits; if only the attempts of a
-   * recipient counted, mail to a dead site would outlive its expiry by days.
+   * Failures in a row of the provider or site. They count as attempts for all mail that waits; if only the attempts of
+   * a recipient counted, mail to a dead site would outlive its expiry by days.
    */
   readonly failures: number
 }
@@ -41,7 +41,7 @@ interface Scan {
 
 const START = { nextAt: Number.MIN_SAFE_INTEGER, id: 0 }
 
-/** `T` identifies a lane, by object identity: its scan is forgotten with it. */
+/** `T` identifies a lane by object identity: its scan is garbage-collected with it. */
 export class WaitNotes<T extends { readonly name: string }> {
   readonly #app: App
   readonly #scans = new WeakMap<T & WeakKey, Scan>()

@@ -1,6 +1,6 @@
 /**
- * @module Divides the connections of each limit, such as those to a site, among the Workers, and chooses the Worker of
- * each attempt. Posts nothing.
+ * @module Divides the connections of each pair of provider and outgoing address among the Workers, and chooses the
+ * Worker of each attempt. Posts nothing.
  */
 import { computeBulkLimit } from './bulk-limit.ts'
 import type { ConnectionLimits } from './protocol.ts'

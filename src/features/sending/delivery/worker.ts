@@ -1,6 +1,6 @@
 /**
- * @module Entry of a delivery Worker: owns its share of the sessions of each site. Accepts jobs, posts `begin` after the
- * server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
+ * @module Entry of a delivery Worker: owns its share of the sessions of each pair. Accepts jobs, posts `begin` after
+ * the server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
  */
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'

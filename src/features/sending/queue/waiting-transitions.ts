@@ -1,7 +1,7 @@
 /**
  * @module Ends waiting recipients without an attempt: those that may no longer get mail, those whose deadline has come,
- * and scheduled ones that were cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside the caller's transaction, as
- * `status` describes. The caller refunds the quota.
+ * and scheduled ones that were cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside
+ * the caller's transaction, as `status` describes. The caller refunds the quota.
  */
 
 import { type EventData, record } from '#features/core/events/record.ts'

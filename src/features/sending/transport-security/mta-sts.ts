@@ -1,6 +1,6 @@
 /**
  * @module The MTA-STS policies of recipient domains (RFC 8461): finds, fetches and caches them. Mail waits for a policy
- * only the first time that a domain is seen; later looks run in the background. The only writer of `mta_sts_policies`.
+ * only the first time that a domain is seen; later checks run in the background. The only writer of `mta_sts_policies`.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -29,7 +29,7 @@ interface KnownDomain {
 
 /** How often DNS is asked for the id, while a domain gets mail. RFC 8461 §3.3 allows a failed fetch as often. */
 const CHECK_INTERVAL_MS = minutes(5)
-/** For how long a look counts when no valid policy is known: then mail waits for the next look. */
+/** How long a check counts when no valid policy is known; after it, mail waits for the next check. */
 const MAX_UNCHECKED_MS = hours(1)
 /** RFC 8461 §3.3 and §10.2: a policy is fetched again daily even if its id stays the same. */
 const REFETCH_INTERVAL_MS = days(1)
@@ -62,7 +62,7 @@ export class StsPolicies {
   readonly #app: App
   /** The domain used longest ago comes first. */
   readonly #known = new Map<string, KnownDomain>()
-  readonly #looks = new Map<string, Promise<void>>()
+  readonly #checks = new Map<string, Promise<void>>()
   /** Domains that wait for a fetch to end before theirs begins. */
   readonly #waiting: (() => void)[] = []
   #fetches = 0
@@ -79,13 +79,13 @@ export class StsPolicies {
     const now = this.#app.clock.now()
     const known = this.#known.get(domain) ?? this.#load(domain, now)
     const policy = known && known.expiresAt > now ? known.policy : undefined
-    // A look in the future was made under a wrong clock.
+    // A check in the future was made under a wrong clock.
     const sinceCheckMs = known && known.checkedAt <= now ? now - known.checkedAt : Number.POSITIVE_INFINITY
-    // Mail waits for the successor of a policy: it must not go unprotected until the next look.
+    // Mail waits for the successor of a policy: it must not go unprotected until the next check.
     const hasEnded = known?.policy !== undefined && !policy
-    if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#look(domain, known)
-    this.#remember(domain, known)
-    if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#look(domain, known)
+    if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#check(domain, known)
+    this.#cache(domain, known)
+    if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#check(domain, known)
     return {
       ...(policy && policy.mode !== 'none' && { policy }),
       ...(known.failure && { failure: known.failure }),
@@ -98,27 +98,27 @@ export class StsPolicies {
     return { ...stored, policy: JSON.parse(stored.policy) as StsPolicy, failure: undefined, checkedAt: 0 }
   }
 
-  #remember(domain: string, known: KnownDomain): void {
+  #cache(domain: string, known: KnownDomain): void {
     this.#known.delete(domain)
     this.#known.set(domain, known)
     const oldest = this.#known.keys().next().value
     if (this.#known.size > MAX_CACHED_DOMAINS && oldest !== undefined) this.#known.delete(oldest)
   }
 
-  /** Looks for the current policy of a domain, once for all that ask at the same time. */
-  #look(domain: string, known: KnownDomain | undefined): Promise<void> {
-    const running = this.#looks.get(domain)
+  /** Checks for the current policy of a domain, once for all callers at the same time. */
+  #check(domain: string, known: KnownDomain | undefined): Promise<void> {
+    const running = this.#checks.get(domain)
     if (running) return running
-    const look = this.#lookUp(domain, known)
+    const check = this.#lookUp(domain, known)
       .catch((error: unknown): KnownDomain => {
         this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not updated')
         const now = this.#app.clock.now()
         return { ...(known && known.expiresAt > now ? known : UNKNOWN), checkedAt: now }
       })
-      .then((found) => this.#remember(domain, found))
-      .finally(() => this.#looks.delete(domain))
-    this.#looks.set(domain, look)
-    return look
+      .then((found) => this.#cache(domain, found))
+      .finally(() => this.#checks.delete(domain))
+    this.#checks.set(domain, check)
+    return check
   }
 
   async #lookUp(domain: string, known: KnownDomain = UNKNOWN): Promise<KnownDomain> {

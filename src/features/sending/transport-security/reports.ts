@@ -14,8 +14,8 @@ import { lookUpDestinations, toDay } from './session-counts.ts'
 const MAX_AGE_DAYS = 2
 const CONCURRENT_REPORTS = 8
 /**
- * Reports of one run to the same destination; further ones are dropped. Anyone can name a stranger's address in the
- * records of thousands of domains.
+ * Reports of one run to the same destination; further ones are dropped. The records of thousands of domains may name
+ * the address of somebody else.
  */
 const MAX_REPORTS_PER_DESTINATION = 100
 const POST_TIMEOUT_MS = seconds(20)

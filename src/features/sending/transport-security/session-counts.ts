@@ -17,10 +17,10 @@ import type { TlsResult } from './tls-result.ts'
 const FLUSH_INTERVAL_MS = minutes(1)
 /** Different counts in memory; a session that would add another one is not counted. */
 const MAX_PENDING = 10_000
-/** Domains whose wish for reports is known. */
+/** Domains of which it is known whether they ask for reports. */
 const MAX_KNOWN_DOMAINS = 20_000
 const KNOWN_MS = days(1)
-/** How long a domain whose DNS fails is not asked again; its sessions are not counted meanwhile. */
+/** How long a domain whose DNS fails is not asked again; its sessions are not counted until then. */
 const FAILED_LOOKUP_MS = minutes(5)
 const CONCURRENT_LOOKUPS = 32
 /** Domains that are not asked within this time are asked at the next flush. */
@@ -61,8 +61,8 @@ const sql = prepareStatements((db) => ({
 export class SessionCounts {
   readonly #app: App
   readonly #pending = new Map<string, Count>()
-  /** Until when each domain is known to want reports, or not. */
-  readonly #wishes = new Map<string, { readonly isWanted: boolean; readonly until: Millis }>()
+  /** Whether each domain asks for reports, and until when this is taken as known. */
+  readonly #wanted = new Map<string, { readonly isWanted: boolean; readonly until: Millis }>()
   #loop: DueLoop | undefined
 
   constructor(app: App) {
@@ -82,17 +82,17 @@ export class SessionCounts {
     })
   }
 
-  /** Stores what is counted, as far as it is known without DNS who wants it. */
+  /** Stores the counts of domains that are known to ask for reports; asks DNS for no others. */
   async stop(): Promise<void> {
     await this.#loop?.stop()
     this.#loop = undefined
-    await this.#store([...this.#pending.values()].filter(({ domain }) => this.#findWish(domain) === true))
+    await this.#store([...this.#pending.values()].filter(({ domain }) => this.#isWanted(domain) === true))
   }
 
   /** Counts one session, or one attempt to open it. */
   add(policy: DomainPolicy, result: TlsResult): void {
     const { domain } = policy
-    if (this.#findWish(domain) === false) return
+    if (this.#isWanted(domain) === false) return
     const day = toDay(this.#app.clock.now())
     const reported = formatPolicy(toReportedPolicy(policy, result.host))
     const type = findReportedFailure(policy, result)
@@ -108,10 +108,10 @@ export class SessionCounts {
 
   /** Stores the counts of domains that want reports, and drops those of the others. */
   async #flush(ending: AbortSignal): Promise<void> {
-    await this.#askWishes(ending)
+    await this.#lookUpAllWanted(ending)
     const wanted: Count[] = []
     for (const [key, count] of this.#pending) {
-      const isWanted = this.#findWish(count.domain)
+      const isWanted = this.#isWanted(count.domain)
       if (isWanted === undefined) continue
       this.#pending.delete(key)
       if (isWanted) wanted.push(count)
@@ -120,36 +120,36 @@ export class SessionCounts {
   }
 
   /** Asks DNS which of the counted domains want reports, for a limited time. */
-  async #askWishes(ending: AbortSignal): Promise<void> {
+  async #lookUpAllWanted(ending: AbortSignal): Promise<void> {
     const { clock } = this.#app
     const { promise: ended, resolve: end } = Promise.withResolvers<void>()
     const unknown = new Set<string>()
-    for (const { domain } of this.#pending.values()) if (this.#findWish(domain) === undefined) unknown.add(domain)
+    for (const { domain } of this.#pending.values()) if (this.#isWanted(domain) === undefined) unknown.add(domain)
     const until = clock.monotonicMs() + MAX_LOOKUPS_MS
     const domains = [...unknown]
     const onEnding = () => end()
     ending.addEventListener('abort', onEnding)
     for (let from = 0; from < domains.length && !ending.aborted; from += CONCURRENT_LOOKUPS) {
       if (clock.monotonicMs() > until) break
-      const batch = domains.slice(from, from + CONCURRENT_LOOKUPS).map((domain) => this.#askWish(domain))
+      const batch = domains.slice(from, from + CONCURRENT_LOOKUPS).map((domain) => this.#lookUpWanted(domain))
       await Promise.race([Promise.all(batch), ended])
     }
     ending.removeEventListener('abort', onEnding)
   }
 
-  #findWish(domain: string): boolean | undefined {
-    const wish = this.#wishes.get(domain)
-    return wish && wish.until > this.#app.clock.now() ? wish.isWanted : undefined
+  #isWanted(domain: string): boolean | undefined {
+    const known = this.#wanted.get(domain)
+    return known && known.until > this.#app.clock.now() ? known.isWanted : undefined
   }
 
-  async #askWish(domain: string): Promise<void> {
+  async #lookUpWanted(domain: string): Promise<void> {
     const destinations = await lookUpDestinations(this.#app.resolver, domain)
     const isWanted = destinations !== 'unknown' && destinations.length > 0
     const until = this.#app.clock.now() + (destinations === 'unknown' ? FAILED_LOOKUP_MS : KNOWN_MS)
-    const oldest = this.#wishes.keys().next().value
-    if (this.#wishes.size >= MAX_KNOWN_DOMAINS && oldest !== undefined) this.#wishes.delete(oldest)
-    this.#wishes.delete(domain)
-    this.#wishes.set(domain, { isWanted, until })
+    const oldest = this.#wanted.keys().next().value
+    if (this.#wanted.size >= MAX_KNOWN_DOMAINS && oldest !== undefined) this.#wanted.delete(oldest)
+    this.#wanted.delete(domain)
+    this.#wanted.set(domain, { isWanted, until })
   }
 
   async #store(counts: readonly Count[]): Promise<void> {

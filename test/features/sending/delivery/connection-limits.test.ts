@@ -236,7 +236,7 @@ describe('the sessions of a Worker that share one limit', () => {
     pool.beginAttempt()
     expect(pool.hasCapacity(false)).toBe(false)
     expect(pool.reuse('b.test')).toBeUndefined()
-    await pool.makeRoom()
+    await pool.waitForCapacity()
     expect(server.session.commands).toContain('QUIT')
     pool.endAttempt()
     expect(pool.isEmpty).toBe(true)

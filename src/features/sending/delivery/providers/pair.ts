@@ -1,6 +1,6 @@
 /**
- * @module The state of a pair, that is of a provider and one of our outgoing addresses: how many messages may begin now,
- * how far its rate is lowered, and until when it is suspended. Never claims, stores or wakes anything.
+ * @module The state of a pair, that is of a provider and one of our outgoing addresses: how many messages may begin
+ * now, how far its rate is lowered, and until when it is suspended. Never claims, stores or wakes anything.
  *
  * suspension: no message begins until it ends; then one does, the probe. If the provider accepts it, or rejects it for
  * a reason of its own, the suspension is lifted; otherwise it lasts longer.
@@ -59,7 +59,7 @@ const MAX_LEARNED_PER_MINUTE = 60_000
 
 /** Probes are at most this far apart, unless the rule itself names a longer time. */
 const MAX_PROBE_INTERVAL_MS = hours(1)
-export const MAX_SUSPENSION_MS = hours(24)
+const MAX_SUSPENSION_MS = hours(24)
 export const MAX_REASON_LENGTH = 500
 
 /** Tokens that become available together, so that fast rates do not wake a lane for each message. */
@@ -132,7 +132,7 @@ export class Pair {
     return leftMs > MAX_SUSPENSION_MS ? 0 : Math.max(leftMs, 0)
   }
 
-  /** How many messages may begin now, whoever sends them; infinite without a rate limit. */
+  /** How many messages may begin now, over all accounts; infinite without a rate limit. */
   allowance({ now, monotonicMs }: Instant): number {
     if (this.suspendedMs(now) > 0) return 0
     if (this.#state.suspension) return this.#isProbing ? 0 : 1
@@ -177,8 +177,8 @@ export class Pair {
     return Math.max(waitMs(this.#perSecond, monotonicMs), waitMs(this.#perMinute, monotonicMs))
   }
 
-  /** An attempt ended, perhaps without a word of the provider about us: if it was the probe, another one may begin. */
-  recordNothing(generation: number): void {
+  /** After the end of an attempt, whatever its outcome: if it was the probe, another one may begin. */
+  releaseProbe(generation: number): void {
     if (generation === this.#generation) this.#isProbing = false
   }
 

@@ -141,10 +141,10 @@ export class Pairs {
     if (at.monotonicMs < this.#nextSweepAtMs && this.#pairs.size < MAX_PAIRS) return
     this.#nextSweepAtMs = at.monotonicMs + RETENTION_MS
     for (const [key, pair] of this.#pairs) {
-      const isOver = (pair.state.suspension?.until ?? 0) + STATE_RETENTION_MS <= at.now
+      const hasEnded = (pair.state.suspension?.until ?? 0) + STATE_RETENTION_MS <= at.now
       if (!pair.slots.isIdle || !pair.traffic.isQuiet(pair.isNormal ? RETENTION_MS : STATE_RETENTION_MS, at.now))
         continue
-      if (pair.isNormal ? pair.provider.isNamed : !isOver) continue
+      if (pair.isNormal ? pair.provider.isNamed : !hasEnded) continue
       if (!pair.isNormal) this.#store.remove(pair)
       this.#pairs.delete(key)
     }

@@ -13,7 +13,7 @@ export interface PairAction {
   readonly rule: string
   /** The reply. */
   readonly reason: string
-  /** Least time of a suspension. */
+  /** Minimum time of a suspension. */
   readonly durationMs: number
 }
 
@@ -45,7 +45,7 @@ export function findPairAction(
       const { rule, action, suspendMs = MIN_SUSPENSION_MS } = decideReply(result.reply, phase, provider)
       if (action === 'slow' || action === 'suspend_provider' || action === 'suspend_source')
         return { kind: action, rule, reason, durationMs: suspendMs }
-      // The hosts of a site that greet nobody are a matter of the site.
+      // If no host of a site accepts a session, the site backs off instead.
       const endsSessions = result.kind === 'refused' && findSiteRejection(result) !== undefined
       return endsSessions ? { kind: 'suspend_provider', rule, reason, durationMs: MIN_SUSPENSION_MS } : undefined
     }

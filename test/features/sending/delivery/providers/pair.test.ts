@@ -114,7 +114,7 @@ test('a probe that says nothing is followed by another one', () => {
   pair.suspend(pair.generation, { ...CAUSE, durationMs: 0 }, at())
   clock.advance(seconds(30))
   pair.take(1, at())
-  pair.recordNothing(pair.generation)
+  pair.releaseProbe(pair.generation)
   expect(pair.allowance(at())).toBe(1)
 })
 
