@@ -65,3 +65,26 @@ export const providerPairs = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.provider, t.source] })],
 )
+
+/**
+ * Warm-ups of pairs of provider and outgoing address. A row without provider is about the address itself: budget 0 if
+ * it was new when it was first configured, null if mail had left from it before.
+ */
+export const warmUps = sqliteTable(
+  'warm_ups',
+  {
+    /** The name of an entry of `providers.toml`; empty for the address itself. */
+    provider: text('provider').notNull(),
+    /** The outgoing address; empty when the system chooses it. */
+    source: text('source').notNull(),
+    /** The day that is counted, in days since 1970 (UTC). */
+    day: integer('day').notNull(),
+    /** Messages of the day; null: the warm-up has ended. */
+    budget: integer('budget'),
+    tried: integer('tried').notNull(),
+    accepted: integer('accepted').notNull(),
+    failed: integer('failed').notNull(),
+    isBlocked: integer('is_blocked').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.provider, t.source] })],
+)
