@@ -15,6 +15,7 @@ import {
   countDue,
   countOpen,
   findFirstDue,
+  findFirstWaiting,
   findLastSendingIp,
   joinLanes,
   listLanesAfter,
@@ -414,7 +415,11 @@ export class DeliveryScheduler {
       this.#sites.slotsFor(lane.name),
       this.#maxBeforeOverflow(lane, route, pair),
     )
-    const limit = countDue(this.#app.db, lane.name, dueBy ?? now, max)
+    // Of mail that is late, the earliest may have become so over several attempts.
+    const limit =
+      dueBy === undefined
+        ? countDue(this.#app.db, lane.name, now, max)
+        : Math.max(1, countDue(this.#app.db, lane.name, dueBy, max))
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     this.#sites.acquireSlots(destination, limit, lane.name)
     pair.take(limit, this.#pairs.instant())
@@ -494,16 +499,17 @@ export class DeliveryScheduler {
   }
 
   #waitingMailOf(lane: Lane, pair: Pair): WaitingMail {
-    const { clock, config } = this.#app
-    const firstDue = lane.firstDue ?? clock.now()
-    return { pair, firstDue, isBulk: isBulkLane(lane.name), afterMs: minutes(config.overflowAfter) }
+    const { clock, config, db } = this.#app
+    const first = findFirstWaiting(db, lane.name) ?? { attempts: 0, since: clock.now() }
+    return { pair, ...first, isBulk: isBulkLane(lane.name), afterMs: minutes(config.overflowAfter) }
   }
 
   /** The route of mail that takes the smarthost instead of waiting; undefined if none does, or the smarthost takes none. */
   async #findOverflow(lane: Lane, route: Route, pair: Pair) {
+    if (!this.#canOverflow(lane, route)) return undefined
     const at = this.#pairs.instant()
     const mail = this.#waitingMailOf(lane, pair)
-    const choice = this.#canOverflow(lane, route) ? chooseOverflow(mail, at) : undefined
+    const choice = chooseOverflow(mail, at)
     if (!choice) return undefined
     const found = await resolveSmarthostRoute(this.#app, OVERFLOW_PROVIDER)
     if (found.kind !== 'route' || this.#sites.backoffLeftMs(this.#sites.getSite(found.route.site)) > 0) return undefined

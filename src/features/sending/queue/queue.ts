@@ -49,6 +49,11 @@ const sql = prepareStatements((db) => ({
   noteWait: db.prepare(
     'UPDATE recipients SET status = ?, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
+  firstWaiting: db.prepare<{ attempts: number; since: Millis }, [string]>(
+    `SELECT attempts, coalesce(retry_from, scheduled_at, created_at) AS since
+     FROM recipients JOIN emails ON emails.id = email_id
+     WHERE lane = ? AND next_at IS NOT NULL AND recipients.status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
+  ),
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
     `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
   ),
@@ -162,6 +167,10 @@ export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
 /** The address from which the earliest waiting recipient of a lane was last attempted. */
 export const findLastSendingIp = (db: Tx['db'], lane: string): string | null =>
   sql(db).firstSendingIp.get(lane)?.ip ?? null
+
+/** The earliest waiting recipient of a lane: how often it was attempted, and when it was first due. */
+export const findFirstWaiting = (db: Tx['db'], lane: string): { attempts: number; since: Millis } | null =>
+  sql(db).firstWaiting.get(lane)
 
 /** Whether mail has left from an address of ours; an empty one stands for any but loopback. */
 export const hasSentFrom = (db: Tx['db'], ip: string): boolean => sql(db).sentFrom.get(ip, ip) !== null

@@ -50,7 +50,9 @@ test('a day with few messages, with deferrals or with a block does not raise it'
 
 test('broadcasts leave a fifth of it to other mail, and messages in flight count', () => {
   const warmUp = new WarmUp(600, START)
-  expect([warmUp.left(true, 0, START), warmUp.left(false, 0, START), warmUp.left(false, 8, START)]).toEqual([40, 50, 42])
+  expect([warmUp.left(true, 0, START), warmUp.left(false, 0, START), warmUp.left(false, 8, START)]).toEqual([
+    40, 50, 42,
+  ])
 })
 
 test('a clock that is set back gives no second budget', () => {
