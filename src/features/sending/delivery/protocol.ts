@@ -40,6 +40,8 @@ export interface ConnectionLimits {
 export interface OutboundSource {
   readonly ip: string
   readonly ehloName: string
+  /** Its pool; undefined for none. */
+  readonly pool?: string | undefined
 }
 
 /** Settings that all tracked messages share. */

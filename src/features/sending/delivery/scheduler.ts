@@ -53,7 +53,7 @@ import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
 import { recordSources } from './providers/warm-up-store.ts'
-import { describeHold, findHold, findRedirect } from './queue-rules.ts'
+import { describeHold, findHold, findPool, findRedirect } from './queue-rules.ts'
 import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
@@ -102,6 +102,8 @@ export class DeliveryScheduler {
   readonly #failedAddresses: FailedAddresses
   readonly #pairs: Pairs
   readonly #sources: OutboundSources
+  /** Names of pools that a warning was logged for. */
+  readonly #missingPools = new Set<string>()
   readonly #notes: WaitNotes<Lane>
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
@@ -386,7 +388,8 @@ export class DeliveryScheduler {
     const overflow = await this.#findOverflow(lane, route, pair)
     if (overflow) return this.#handOut(lane, overflow, overflow.dueBy)
     if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route, site, pair)
-    site.connections = pair.provider.policy.connections * Math.max(1, this.#sources.usableFor(route).length)
+    site.connections =
+      pair.provider.policy.connections * Math.max(1, this.#sources.usableFor(route, this.#poolOf(lane)).length)
     const destination = toDestination(route, pair)
     if (pair.allowance(this.#pairs.instant()) <= 0 || pair.budgetWaitMs(isBulk, now) > 0)
       return this.#waitForPair(lane, route, pair)
@@ -470,7 +473,7 @@ export class DeliveryScheduler {
     route: Route,
   ): { pair: Pair; source: OutboundSource | undefined; canLeave?: (lastSendingIp: string | null) => boolean } {
     const provider = this.#pairs.registry.providerOf(route)
-    const usable = this.#sources.usableFor(route)
+    const usable = this.#sources.usableFor(route, this.#poolOf(lane))
     const pairOf = ({ ip }: OutboundSource) => this.#pairs.get(provider, ip)
     const isBulk = isBulkLane(lane.name)
     const msUntilAllowed = (source: OutboundSource) => {
@@ -529,6 +532,18 @@ export class DeliveryScheduler {
       ? nextOverflowAt(this.#waitingMailOf(lane, pair), this.#pairs.instant())
       : Number.POSITIVE_INFINITY
     this.#lanes.sleepUntil(lane, Math.min(until, overflowAt))
+  }
+
+  /** The pool of an account, or of its parent. A pool that is not configured counts as none, with a warning. */
+  #poolOf({ name }: Lane): string | undefined {
+    const { db, log } = this.#app
+    const accountId = accountOfLane(name)
+    const pool = findPool(db, accountId) ?? findPool(db, this.#ownerOf(accountId))
+    if (pool === undefined || this.#sources.hasPool(pool)) return pool
+    if (!this.#missingPools.has(pool))
+      log.warn({ pool }, 'no address of TASSIS_OUTBOUND_IPS is in this pool; its mail leaves from the others')
+    this.#missingPools.add(pool)
+    return undefined
   }
 
   /** Waits for the backoff of a site. True when there is more to do now. */
@@ -838,7 +853,7 @@ const TRAFFIC_OUTCOMES: Partial<Record<Verdict['kind'], TrafficOutcome>> = {
 const readSources = ({ outboundIps, hostname }: Config): OutboundSource[] =>
   outboundIps.flatMap((item) => {
     const source = parseOutboundSource(item)
-    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname }] : []
+    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname, pool: source.pool }] : []
   })
 
 /** The route of an attempt: from its source, and with the TLS policy of its provider. */

@@ -10,20 +10,21 @@ export const heldAccounts = sqliteTable('held_accounts', {
 })
 
 /**
- * What operators have decided for mail in the queue and for mail to come: to hold it, or to send it to another host. A
+ * What operators have decided for mail in the queue and for mail to come: to hold it, to send it to another host, or
+ * from which pool of outgoing addresses. A
  * rule applies to the mail that matches every column that is not null.
  */
 export const queueRules = sqliteTable(
   'queue_rules',
   {
     id: integer('id').primaryKey(),
-    /** `hold` or `redirect`. */
+    /** `hold`, `redirect` or `pool`. */
     kind: text('kind').notNull(),
     accountId: integer('account_id'),
     /** The recipients' domain in A-labels, or `sandbox`. */
     domain: text('domain'),
     emailId: integer('email_id'),
-    /** Where redirected mail goes; null for a hold. */
+    /** Where redirected mail goes, or the name of the pool; null for a hold. */
     target: text('target'),
     /** Why, in the operator's words; may be empty. */
     reason: text('reason').notNull(),
