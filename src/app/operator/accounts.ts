@@ -183,7 +183,7 @@ export async function setAccountPool(
       action: 'operator.account_pool_set',
       resourceType: 'account',
       resourceId: formatUuid(uuid),
-      details: { pool },
+      metadata: { pool },
     })
   })
 }
