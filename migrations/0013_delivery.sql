@@ -17,6 +17,7 @@ CREATE TABLE `queue_rules` (
 	`kind` text NOT NULL,
 	`account_id` integer,
 	`domain` text,
+	`provider` text,
 	`email_id` integer,
 	`target` text,
 	`reason` text NOT NULL,
@@ -27,6 +28,19 @@ CREATE TABLE `queue_rules` (
 CREATE INDEX `queue_rules_domain` ON `queue_rules` (`domain`);--> statement-breakpoint
 CREATE INDEX `queue_rules_account` ON `queue_rules` (`account_id`);--> statement-breakpoint
 CREATE INDEX `queue_rules_email` ON `queue_rules` (`email_id`);--> statement-breakpoint
+CREATE INDEX `queue_rules_provider` ON `queue_rules` (`provider`);--> statement-breakpoint
+CREATE TABLE `warm_ups` (
+	`provider` text NOT NULL,
+	`source` text NOT NULL,
+	`day` integer NOT NULL,
+	`budget` integer,
+	`tried` integer NOT NULL,
+	`accepted` integer NOT NULL,
+	`failed` integer NOT NULL,
+	`is_blocked` integer NOT NULL,
+	PRIMARY KEY(`provider`, `source`)
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `attempts` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`email_id` integer NOT NULL,

@@ -58,8 +58,8 @@ export const networkSettings = {
   ),
   smtpPort: integer(25, 1, 65_535, 'Port of receiving servers.'),
   outboundIps: list(
-    'Source addresses of outgoing SMTP, each with the name that it gives in EHLO (its PTR record) if that is not TASSIS_HOSTNAME; empty: the system chooses.',
-    'a comma-separated list of IP addresses or of IP=name, such as 192.0.2.1=mail1.example.com',
+    'Source addresses of outgoing SMTP, each with the name that it gives in EHLO (its PTR record) if that is not TASSIS_HOSTNAME, and its pool if only the accounts of that pool send from it; empty: the system chooses.',
+    'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, such as 192.0.2.1=mail1.example.com@news',
     (v) => parseOutboundSource(v) !== undefined,
   ),
   ipv6: flag(

@@ -39,7 +39,11 @@ describe('the error for a wrong value is one sentence with the setting, the valu
       '127.0.0.1:53,dns.example',
       'a comma-separated list of addresses such as 127.0.0.1:53 or [::1]:53',
     ],
-    ['TASSIS_OUTBOUND_IPS', '192.0.2.300', 'a comma-separated list of IP addresses'],
+    [
+      'TASSIS_OUTBOUND_IPS',
+      '192.0.2.300',
+      'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, such as 192.0.2.1=mail1.example.com@news',
+    ],
     ['TASSIS_PUBLIC_URL', 'mail.example.com', 'a URL such as https://mail.example.com'],
     ['TASSIS_HOSTNAME', 'mail_server', 'a host name such as mail.example.com'],
     [

@@ -6,7 +6,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type AccountView, toAccountView } from '../operator/accounts.ts'
+import { type AccountView, setAccountPool, toAccountView } from '../operator/accounts.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -59,7 +59,16 @@ const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) 
   listAccounts(app.config, app.db).map((account) => toAccountView(app, account)),
 )
 
-export const accountAdminCommands = [create, list]
+const setPool = defineAdminCommand(
+  'accounts.pool',
+  async ({ opened: { app } }, { account, pool }: { account: string; pool: string | null }) => {
+    const { id, name } = resolveAccount(app, account)
+    await setAccountPool(app, { accountId: null, type: 'operator', id: 'cli' }, id, pool)
+    return { account: name, pool }
+  },
+)
+
+export const accountAdminCommands = [create, list, setPool]
 
 /** Returns the command group `tassis accounts`, to which other modules add commands. */
 export function addAccountCommands(program: Command): Command {
@@ -102,6 +111,19 @@ export function addAccountCommands(program: Command): Command {
       ),
     )
   })
+  withJson(
+    accounts.command('pool').description('choose the outgoing addresses from which the mail of an account leaves'),
+  )
+    .argument('<account>', 'id or name of the account; its sub-accounts follow it unless they have a pool of their own')
+    .argument('[pool]', 'name of a pool in TASSIS_OUTBOUND_IPS; without it, the account has none')
+    .action(async (account: string, pool: string | undefined, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(setPool, { account, pool: pool ?? null }))
+      printResult(options, done, (set) =>
+        set.pool === null
+          ? `${toPrintable(set.account)} has no pool: its mail leaves from the addresses without one.`
+          : `The mail of ${toPrintable(set.account)} now leaves from the addresses of the pool ${set.pool}.`,
+      )
+    })
   return accounts
 }
 

@@ -88,8 +88,12 @@ function formatProviders({ total, providers }: ProviderList, now: number): strin
   ].join('\n')
 }
 
-function formatState({ suspension, rate_factor: factor, waiting_lanes: waiting }: ProviderView, now: number): string {
-  const lanes = waiting > 0 ? `; ${formatCount(waiting, 'lane')} waiting` : ''
+function formatState(
+  { suspension, rate_factor: factor, warm_up: warmUp, waiting_lanes: waiting }: ProviderView,
+  now: number,
+): string {
+  const budget = warmUp ? `; warm-up: ${warmUp.used} of ${warmUp.budget} messages of the day` : ''
+  const lanes = `${budget}${waiting > 0 ? `; ${formatCount(waiting, 'lane')} waiting` : ''}`
   if (suspension) {
     const reason = truncate(toPrintable(suspension.reason), MAX_REASON_LENGTH)
     return `suspended, next attempt ${formatRelativeTime(Date.parse(suspension.until), now)} (${suspension.rule}): ${reason}${lanes}`

@@ -6,14 +6,17 @@ import { type Account, findAccount, getAccount, monthOf, readMonthlyUsage } from
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
 import { UNLIMITED } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
 import { isMonitoredPlan } from '#features/reporting/abuse/monitored.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
+import { addRule, removeRules } from '#features/sending/delivery/queue-rules.ts'
 import { countHeld } from '#features/sending/queue/account-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { parseOutboundSource } from '#platform/outbound-source.ts'
 import { MAX_PAUSE_REASON_LENGTH } from './model.ts'
 
 /**
@@ -152,6 +155,37 @@ export async function pauseByOperator(
   if (!isPaused)
     throw conflict('account_paused', `The account ${name} is already paused; \`tassis accounts show\` shows why.`)
   return name
+}
+
+/**
+ * Sets the pool of outgoing addresses of an account; null: none. Throws 422 for a pool that no address is in: a typing
+ * error would send its mail from the addresses of all others.
+ */
+export async function setAccountPool(
+  app: App,
+  actor: AuditActor,
+  accountId: number,
+  pool: string | null,
+): Promise<void> {
+  const pools = app.config.outboundIps.flatMap((item) => parseOutboundSource(item)?.pool ?? [])
+  if (pool !== null && !pools.includes(pool))
+    throw invalid(
+      'pool',
+      `No address of TASSIS_OUTBOUND_IPS is in the pool "${pool}"; ${pools.length === 0 ? 'add one such as 192.0.2.1@news' : `there are ${[...new Set(pools)].join(', ')}`}.`,
+    )
+  const { uuid } = getAccount(app.config, app.db, accountId)
+  await app.commit.writeFromReserve((tx) => {
+    const selector = { accountId }
+    if (pool === null) removeRules(tx, selector, 'pool')
+    else
+      addRule(tx, { kind: 'pool', selector, target: pool, reason: '', createdBy: actor.id, createdAt: app.clock.now() })
+    audit(app, tx, actor, {
+      action: 'operator.account_pool_set',
+      resourceType: 'account',
+      resourceId: formatUuid(uuid),
+      metadata: { pool },
+    })
+  })
 }
 
 export interface ResumeView {

@@ -198,6 +198,14 @@ export const ServerProvider = Type.Object({
     }),
     { description: 'Why nothing is sent; null: not suspended.' },
   ),
+  warm_up: Nullable(
+    Type.Object({
+      budget: count('Messages that the provider gets on this day (UTC).'),
+      used: count('Messages that it has had, or that are in delivery.'),
+      next_day_at: Timestamp({ description: 'When the next day begins.' }),
+    }),
+    { description: 'The daily budget while our address is new to the provider; null: it is not.' },
+  ),
   in_delivery: count('Messages in delivery.'),
   waiting_lanes: count('Destinations whose mail waits for the provider; each account has its own.'),
   last_hour: traffic('The last hour, since the start of the service.'),

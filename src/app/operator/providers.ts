@@ -43,6 +43,8 @@ export interface ProviderView {
     readonly until: string
     readonly failures: number
   } | null
+  /** The daily budget while our address is new to the provider; null: it is not. */
+  readonly warm_up: { readonly budget: number; readonly used: number; readonly next_day_at: string } | null
   readonly in_delivery: number
   /** Lanes that wait for this provider. */
   readonly waiting_lanes: number
@@ -102,10 +104,21 @@ function toPairView(pair: Pair, at: Instant): ProviderView {
           failures: suspension.failures,
         }
       : null,
+    warm_up: toWarmUpView(pair, at),
     in_delivery: slots.inFlight,
     waiting_lanes: slots.waiting.all().length,
     last_hour: traffic.sum(hours(1), at.now),
     last_day: traffic.sum(days(1), at.now),
+  }
+}
+
+function toWarmUpView({ warmUp, slots }: Pair, { now }: Instant): ProviderView['warm_up'] {
+  const state = warmUp?.stateAt(now)
+  if (!warmUp || !state || state.budget === null) return null
+  return {
+    budget: state.budget,
+    used: state.tried + slots.inFlight,
+    next_day_at: isoTime(now + warmUp.msUntilNextDay(now)),
   }
 }
 
@@ -127,6 +140,7 @@ const toPolicyView = (policy: ProviderPolicy): ProviderView => ({
   rate_factor: 1,
   rate_per_minute: policy.perMinute || policy.perSecond * 60 || null,
   suspension: null,
+  warm_up: null,
   in_delivery: 0,
   waiting_lanes: 0,
   last_hour: NO_TRAFFIC,

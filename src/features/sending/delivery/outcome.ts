@@ -35,6 +35,8 @@ export interface AttemptState {
   readonly attempt: number
   /** Undefined when no session was opened. */
   readonly lane?: string
+  /** Whether a smarthost takes the message. */
+  readonly isRelayed?: boolean
   /** When the start of DATA was stored; undefined if it was not. */
   startedAt: Millis | undefined
   /** Undefined until the attempt has ended, and when it never began. */
@@ -182,7 +184,7 @@ export function writeOutcome(
   const isSimulated = attempt.lane !== undefined && domainOfLane(attempt.lane) === SIMULATOR_LANE
   const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
     toAttemptFacts(attempt, session, reply, {
-      ...((session ?? attempt.trace?.host) && app.config.delivery === 'relay' && !isSimulated && { relay: true }),
+      ...((session ?? attempt.trace?.host) && attempt.isRelayed && { relay: true }),
       ...extra,
     })
   switch (verdict.kind) {

@@ -40,6 +40,8 @@ export interface ConnectionLimits {
 export interface OutboundSource {
   readonly ip: string
   readonly ehloName: string
+  /** Its pool; undefined for none. */
+  readonly pool?: string | undefined
 }
 
 /** Settings that all tracked messages share. */
@@ -64,8 +66,8 @@ export interface Route {
   readonly port: number
   /** Whether to connect from `TASSIS_OUTBOUND_IPS`; false for the capture server, which is on this machine. */
   readonly fromOutboundIps: boolean
-  /** Whether it leads to TASSIS_RELAY_URL. */
-  readonly isSmarthost?: boolean
+  /** The entry of providers.toml of the smarthost that it leads to; absent when it leads to the receiver. */
+  readonly smarthost?: 'smarthost' | 'overflow'
   /** The address to connect from; undefined when the system chooses. */
   readonly source?: OutboundSource
   /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */

@@ -1,6 +1,7 @@
 /**
- * @module The operator's rules for the queue: mail that is held until it is released, and mail that goes to another
- * host than its MX. The only writer of `queue_rules`. Never decides who may set a rule.
+ * @module The operator's rules for the queue: mail that is held until it is released, mail that goes to another host
+ * than its MX, and the pool of outgoing addresses of an account's mail. The only writer of `queue_rules`. Never decides
+ * who may set a rule.
  */
 import type { Database } from 'bun:sqlite'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
@@ -10,8 +11,10 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 
+/** The kinds that commands for the queue list and end. */
 export const QUEUE_RULE_KINDS = ['hold', 'redirect'] as const
 export type QueueRuleKind = (typeof QUEUE_RULE_KINDS)[number]
+type RuleKind = QueueRuleKind | 'pool'
 
 export interface QueueRule {
   readonly id: number
@@ -53,12 +56,15 @@ const sql = prepareStatements((db) => ({
   matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null, string | null]>(
     `SELECT ${COLUMNS} FROM queue_rules WHERE (?1 IS NULL OR account_id = ?1) AND (?2 IS NULL OR domain = ?2)
      AND CASE WHEN ?3 IS NULL THEN email_id IS NULL ELSE email_id = ?3 END
-     AND (?4 IS NULL OR kind = ?4) AND (?5 IS NULL OR provider = ?5) ORDER BY id`,
+     AND CASE WHEN ?4 IS NULL THEN kind <> 'pool' ELSE kind = ?4 END AND (?5 IS NULL OR provider = ?5) ORDER BY id`,
   ),
   same: db.prepare<{ id: number }, [string, number | null, string | null, string | null, number | null]>(
     'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND provider IS ? AND email_id IS ?',
   ),
-  all: db.prepare<QueueRule, []>(`SELECT ${COLUMNS} FROM queue_rules ORDER BY id`),
+  all: db.prepare<QueueRule, []>(`SELECT ${COLUMNS} FROM queue_rules WHERE kind <> 'pool' ORDER BY id`),
+  poolOf: db.prepare<{ pool: string }, [number]>(
+    "SELECT target AS pool FROM queue_rules WHERE kind = 'pool' AND account_id = ?",
+  ),
   count: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM queue_rules'),
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO queue_rules (kind, account_id, domain, provider, email_id, target, reason, created_by, created_at)
@@ -104,7 +110,10 @@ export const hasEmailHolds = (db: Database): boolean => sql(db).anyEmail.get() !
 export const findRedirect = (db: Database, lane: string, provider?: string): string | undefined =>
   findRule(db, 'redirect', lane, provider)?.target ?? undefined
 
-/** All rules, oldest first. */
+/** The pool of outgoing addresses that an operator gave an account; undefined if it has none of its own. */
+export const findPool = (db: Database, accountId: number): string | undefined => sql(db).poolOf.get(accountId)?.pool
+
+/** All holds and redirects, oldest first. */
 export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
 
 /**
@@ -114,7 +123,7 @@ export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
 export function addRule(
   tx: Tx,
   rule: {
-    readonly kind: QueueRuleKind
+    readonly kind: RuleKind
     readonly selector: MailSelector
     readonly target?: string
     readonly reason: string
@@ -136,11 +145,11 @@ export function addRule(
   sql(tx.db).insert.get(kind, ...key, target, reason, createdBy, createdAt)
 }
 
-/** Deletes the rules, of one kind or of both, that name at least what the selector names; returns them. */
+/** Deletes the rules, of one kind or all holds and redirects, that name at least what the selector names; returns them. */
 export function removeRules(
   tx: Tx,
   { accountId, domain, provider, emailId }: MailSelector,
-  kind: QueueRuleKind | undefined,
+  kind: RuleKind | undefined,
 ): QueueRule[] {
   const rules = sql(tx.db).matching.all(
     accountId ?? null,

@@ -20,6 +20,7 @@ import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import type { Route, RouteHost } from './protocol.ts'
+import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
 import { findRedirect } from './queue-rules.ts'
 import { formatTarget, parseTarget, type RedirectTarget } from './redirect-target.ts'
 
@@ -62,7 +63,7 @@ export async function routeLane(
     return { kind: 'route', route: buildCaptureRoute(capture) }
   const redirect = parseTarget(findRedirect(app.db, lane, provider) ?? '')
   if (redirect) return resolveRedirectRoute(app, redirect, security)
-  if (app.config.delivery === 'relay') return resolveRelayRoute(app)
+  if (app.config.delivery === 'relay') return resolveSmarthostRoute(app, SMARTHOST_PROVIDER)
   return resolveDirectRoute(app, domain, security)
 }
 
@@ -126,8 +127,11 @@ const resolveOwnHost = async (app: App, host: string) =>
     : resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
 
 /** The operator chose the smarthost, so any address is allowed. */
-export async function resolveRelayRoute(app: App): Promise<RouteResult> {
-  const url = new URL(app.config.relayUrl)
+export async function resolveSmarthostRoute(
+  app: App,
+  smarthost: NonNullable<Route['smarthost']>,
+): Promise<RouteResult> {
+  const url = new URL(smarthost === OVERFLOW_PROVIDER ? app.config.overflowUrl : app.config.relayUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isImplicit = url.protocol === 'smtps:'
   const resolved = await resolveOwnHost(app, host)
@@ -140,8 +144,8 @@ export async function resolveRelayRoute(app: App): Promise<RouteResult> {
   return {
     kind: 'route',
     route: {
-      site: 'relay',
-      isSmarthost: true,
+      site: smarthost === OVERFLOW_PROVIDER ? 'overflow' : 'relay',
+      smarthost,
       hosts: [{ host, addresses: resolved.addresses }],
       port: url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port),
       fromOutboundIps: true,

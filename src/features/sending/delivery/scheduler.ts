@@ -15,6 +15,7 @@ import {
   countDue,
   countOpen,
   findFirstDue,
+  findFirstWaiting,
   findLastSendingIp,
   joinLanes,
   listLanesAfter,
@@ -46,17 +47,20 @@ import { toVerdict, type Verdict } from './outcome.ts'
 import { releaseOverdueMail } from './overdue.ts'
 import type { AttemptResult, AttemptSession, FromWorker, OutboundSource, Route } from './protocol.ts'
 import { OutboundSources } from './providers/outbound-sources.ts'
+import { chooseOverflow, nextOverflowAt, type WaitingMail } from './providers/overflow.ts'
 import type { Pair } from './providers/pair.ts'
 import { Pairs } from './providers/pairs.ts'
+import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
-import { describeHold, findHold, hasProviderRules } from './queue-rules.ts'
+import { recordSources } from './providers/warm-up-store.ts'
+import { describeHold, findHold, findPool, findRedirect, hasProviderRules } from './queue-rules.ts'
 import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
-import { type LocalServers, type RouteResult, resolveRelayRoute, routeLane } from './route.ts'
+import { type LocalServers, type RouteResult, resolveSmarthostRoute, routeLane } from './route.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -99,6 +103,8 @@ export class DeliveryScheduler {
   readonly #failedAddresses: FailedAddresses
   readonly #pairs: Pairs
   readonly #sources: OutboundSources
+  /** Names of pools that a warning was logged for. */
+  readonly #missingPools = new Set<string>()
   readonly #notes: WaitNotes<Lane>
   readonly #attempts: InFlightAttempts
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
@@ -191,6 +197,8 @@ export class DeliveryScheduler {
     const { config, log, clock, keys } = this.#app
     const recovered = await recoverInterrupted(this.#app)
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
+    const sources = readSources(config).map(({ ip }) => ip)
+    await recordSources(this.#app, sources.length > 0 ? sources : [''])
     // The content may have been restored since the last run.
     await releaseWithoutContent(this.#app)
     this.#pool = this.#createPool({
@@ -291,7 +299,7 @@ export class DeliveryScheduler {
     if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const pair = this.#sites.findWaitingPair(lane)
-    if (pair) return `${this.#describePair(pair, now)}${afterOthers}`
+    if (pair) return `${this.#describePair(pair, now, isBulkLane(lane))}${afterOthers}`
     const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
       const [name, site] = waiting
@@ -305,11 +313,12 @@ export class DeliveryScheduler {
     return 'is about to be delivered'
   }
 
-  #describePair(pair: Pair, now: Millis): string {
+  #describePair(pair: Pair, now: Millis, isBulk: boolean): string {
     const { suspension } = pair.state
     if (suspension && pair.suspendedMs(now) > 0)
       return `${pair.key} is suspended until ${new Date(suspension.until).toISOString()} (${suspension.rule}): ${suspension.reason}`
     if (suspension) return `waits for the probe of ${pair.key} (${suspension.rule}): ${suspension.reason}`
+    if (pair.budgetWaitMs(isBulk, now) > 0) return describeBudget(pair, now)
     return pair.allowance(this.#pairs.instant()) === Number.POSITIVE_INFINITY
       ? `waits for a connection to ${pair.key}`
       : `${pair.key} gets at most ${Math.round(pair.ratePerMinute)} messages a minute`
@@ -364,7 +373,8 @@ export class DeliveryScheduler {
   async #findRoute(lane: Lane): Promise<RouteResult> {
     const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security, lane.provider)
     if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
-    return found.route.isSmarthost || !found.route.fromOutboundIps ? found : resolveRelayRoute(this.#app)
+    if (found.route.smarthost || !found.route.fromOutboundIps) return found
+    return resolveSmarthostRoute(this.#app, this.#app.config.relayUrl === '' ? OVERFLOW_PROVIDER : SMARTHOST_PROVIDER)
   }
 
   /** Waits until an operator releases the lane: it then gets the signal `mailDue`. */
@@ -380,16 +390,25 @@ export class DeliveryScheduler {
   }
 
   /** Claims for a site and starts the jobs. False when the lane has to wait. */
-  async #handOut(lane: Lane, { route, policy }: Extract<RouteResult, { kind: 'route' }>): Promise<boolean> {
+  async #handOut(
+    lane: Lane,
+    { route, policy }: Extract<RouteResult, { kind: 'route' }>,
+    dueBy?: Millis,
+  ): Promise<boolean> {
     const now = this.#app.clock.now()
+    const isBulk = isBulkLane(lane.name)
     const site = this.#sites.getSite(route.site)
     if (lane.retryAskedAt !== undefined) this.#sites.endBackoff(site, lane.retryAskedAt)
     lane.retryAskedAt = undefined
-    if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route.site, site)
     const { pair, source, canLeave } = this.#choosePair(lane, route)
-    site.connections = pair.provider.policy.connections * Math.max(1, this.#sources.usableFor(route).length)
+    const overflow = await this.#findOverflow(lane, route, pair)
+    if (overflow) return this.#handOut(lane, overflow, overflow.dueBy)
+    if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route, site, pair)
+    site.connections =
+      pair.provider.policy.connections * Math.max(1, this.#sources.usableFor(route, this.#poolOf(lane)).length)
     const destination = toDestination(route, pair)
-    if (pair.allowance(this.#pairs.instant()) <= 0) return this.#waitForPair(lane, pair)
+    if (pair.allowance(this.#pairs.instant()) <= 0 || pair.budgetWaitMs(isBulk, now) > 0)
+      return this.#waitForPair(lane, route, pair)
     if (this.#sites.capacityOfSite(site, lane.name) <= 0) {
       this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepInQueue(lane)
@@ -401,7 +420,7 @@ export class DeliveryScheduler {
       return false
     }
     const pairCapacity = this.#sites.capacityOfPair(pair, lane.name)
-    if (pairCapacity <= 0) return this.#waitForPair(lane, pair)
+    if (pairCapacity <= 0) return this.#waitForPair(lane, route, pair)
     this.#sites.leaveQueues(lane.name)
     // Checked again, because others may have taken slots during the route lookup.
     if (this.#sites.slotsFor(lane.name) <= 0) {
@@ -413,8 +432,13 @@ export class DeliveryScheduler {
       this.#sites.capacityOfSite(site, lane.name),
       this.#sites.capacityOfAddress(destination.network, lane.name),
       this.#sites.slotsFor(lane.name),
+      this.#maxBeforeOverflow(lane, route, pair),
     )
-    const limit = countDue(this.#app.db, lane.name, now, max)
+    // Of mail that is late, the earliest may have become so over several attempts.
+    const limit =
+      dueBy === undefined
+        ? countDue(this.#app.db, lane.name, now, max)
+        : Math.max(1, countDue(this.#app.db, lane.name, dueBy, max))
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     this.#sites.acquireSlots(destination, limit, lane.name)
     pair.take(limit, this.#pairs.instant())
@@ -437,11 +461,12 @@ export class DeliveryScheduler {
         startedAt: undefined,
         lane: lane.name,
         destination,
+        isRelayed: route.smarthost !== undefined,
         pairGeneration,
         sentToWorkerAt: undefined,
         maxWantedBodyMs: MAX_WANTED_BODY_MS,
         limits,
-        worker: this.#assignWorker(recipient, limits, isBulkLane(lane.name)),
+        worker: this.#assignWorker(recipient, limits, isBulk),
         settling: undefined,
         tlsPolicy: policy,
       }),
@@ -466,10 +491,15 @@ export class DeliveryScheduler {
     route: Route,
   ): { pair: Pair; source: OutboundSource | undefined; canLeave?: (lastSendingIp: string | null) => boolean } {
     const provider = this.#pairs.registry.providerOf(route)
-    const usable = this.#sources.usableFor(route)
+    const usable = this.#sources.usableFor(route, this.#poolOf(lane))
     const pairOf = ({ ip }: OutboundSource) => this.#pairs.get(provider, ip)
-    const msUntilAllowed = (source: OutboundSource) =>
-      pairOf(source).msUntilAllowed(this.#pairs.instant()) ?? Number.POSITIVE_INFINITY
+    const isBulk = isBulkLane(lane.name)
+    const msUntilAllowed = (source: OutboundSource) => {
+      const pair = pairOf(source)
+      const at = this.#pairs.instant()
+      const budgetMs = pair.budgetLeft(isBulk, at.now) > 0 ? 0 : (pair.warmUp?.msUntilNextDay(at.now) ?? 0)
+      return Math.max(pair.msUntilAllowed(at) ?? Number.POSITIVE_INFINITY, budgetMs)
+    }
     // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
     const isPreferable = (source: OutboundSource) =>
       pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
@@ -482,29 +512,84 @@ export class DeliveryScheduler {
     return { pair: pairOf(source), source, canLeave: (ip) => ip === null || !others.has(ip) }
   }
 
+  /** Whether mail over a route may take the smarthost for overflow: not where an operator sends it, and not locally. */
+  #canOverflow(lane: Lane, route: Route): boolean {
+    const { config, db } = this.#app
+    if (config.overflowUrl === '' || config.delivery !== 'direct') return false
+    return route.fromOutboundIps && !route.smarthost && findRedirect(db, lane.name) === undefined
+  }
+
+  #waitingMailOf(lane: Lane, pair: Pair): WaitingMail {
+    const { clock, config, db } = this.#app
+    const first = findFirstWaiting(db, lane.name) ?? { attempts: 0, since: clock.now() }
+    return { pair, ...first, isBulk: isBulkLane(lane.name), afterMs: minutes(config.overflowAfter) }
+  }
+
+  /** The route of mail that takes the smarthost instead of waiting; undefined if none does, or the smarthost takes none. */
+  async #findOverflow(lane: Lane, route: Route, pair: Pair) {
+    if (!this.#canOverflow(lane, route)) return undefined
+    const at = this.#pairs.instant()
+    const mail = this.#waitingMailOf(lane, pair)
+    const choice = chooseOverflow(mail, at)
+    if (!choice) return undefined
+    const found = await resolveSmarthostRoute(this.#app, OVERFLOW_PROVIDER)
+    if (found.kind !== 'route' || this.#sites.backoffLeftMs(this.#sites.getSite(found.route.site)) > 0) return undefined
+    if (this.#choosePair(lane, found.route).pair.allowance(at) <= 0) return undefined
+    return { ...found, dueBy: choice === 'all' ? at.now : at.now - mail.afterMs }
+  }
+
+  /** How many messages may be claimed before the next ones take the smarthost, because the budget is used. */
+  #maxBeforeOverflow(lane: Lane, route: Route, pair: Pair): number {
+    const left = pair.budgetLeft(isBulkLane(lane.name), this.#app.clock.now())
+    return left > 0 && this.#canOverflow(lane, route) ? left : Number.POSITIVE_INFINITY
+  }
+
+  /** Sleeps until a time, or until the mail may take the smarthost, if that is earlier. */
+  #sleepOrOverflow(lane: Lane, route: Route, pair: Pair, until: Millis): void {
+    const overflowAt = this.#canOverflow(lane, route)
+      ? nextOverflowAt(this.#waitingMailOf(lane, pair), this.#pairs.instant())
+      : Number.POSITIVE_INFINITY
+    this.#lanes.sleepUntil(lane, Math.min(until, overflowAt))
+  }
+
+  /** The pool of an account, or of its parent. A pool that is not configured counts as none, with a warning. */
+  #poolOf({ name }: Lane): string | undefined {
+    const { db, log } = this.#app
+    const accountId = accountOfLane(name)
+    const pool = findPool(db, accountId) ?? findPool(db, this.#ownerOf(accountId))
+    if (pool === undefined || this.#sources.hasPool(pool)) return pool
+    if (!this.#missingPools.has(pool))
+      log.warn({ pool }, 'no address of TASSIS_OUTBOUND_IPS is in this pool; its mail leaves from the others')
+    this.#missingPools.add(pool)
+    return undefined
+  }
+
   /** Waits for the backoff of a site. True when there is more to do now. */
-  async #waitForBackoff(lane: Lane, name: string, site: Site): Promise<boolean> {
+  async #waitForBackoff(lane: Lane, route: Route, site: Site, pair: Pair): Promise<boolean> {
     const { backoffUntil: until, failures } = site
-    const reason = `${name} is not tried for a while: ${site.backoffReason}`
+    const reason = `${route.site} is not tried for a while: ${site.backoffReason}`
     if (await this.#noteWaiting(lane, { reason, until, failures })) return true
     this.#sites.waitForSite(site, lane.name)
-    this.#lanes.sleepUntil(lane, until)
+    this.#sleepOrOverflow(lane, route, pair, until)
     return false
   }
 
   /** Waits until a message may begin over a pair. True when there is more to do now. */
-  async #waitForPair(lane: Lane, pair: Pair): Promise<boolean> {
+  async #waitForPair(lane: Lane, route: Route, pair: Pair): Promise<boolean> {
     const at = this.#pairs.instant()
     const { suspension } = pair.state
+    const budgetWaitMs = pair.budgetWaitMs(isBulkLane(lane.name), at.now)
     const reason = suspension
       ? `${pair.key} is not tried for a while: ${suspension.reason}`
-      : `${pair.key} gets at most ${Math.round(pair.ratePerMinute)} messages a minute`
-    const until = at.now + (pair.msUntilAllowed(at) ?? 0)
-    const isBlocked = pair.allowance(at) !== Number.POSITIVE_INFINITY
+      : budgetWaitMs > 0
+        ? describeBudget(pair, at.now)
+        : `${pair.key} gets at most ${Math.round(pair.ratePerMinute)} messages a minute`
+    const until = at.now + Math.max(pair.msUntilAllowed(at) ?? 0, budgetWaitMs)
+    const isBlocked = budgetWaitMs > 0 || pair.allowance(at) !== Number.POSITIVE_INFINITY
     if (isBlocked && (await this.#noteWaiting(lane, { reason, until, failures: suspension?.failures ?? 0 })))
       return true
     this.#sites.waitForPair(pair, lane.name)
-    this.#lanes.sleepInQueue(lane)
+    this.#sleepOrOverflow(lane, route, pair, budgetWaitMs > 0 ? until : Number.POSITIVE_INFINITY)
     return false
   }
 
@@ -611,7 +696,7 @@ export class DeliveryScheduler {
         ? { ...attemptVerdict, siteFailures: failures }
         : attemptVerdict
     const outcome = TRAFFIC_OUTCOMES[verdict.kind]
-    if (outcome) attempt.destination.pair.traffic.count(outcome, this.#app.clock.now())
+    if (outcome) this.#pairs.count(attempt.destination.pair, outcome)
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
     this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: providerOf(attempt), session })
@@ -767,6 +852,10 @@ const listTlsResults = (result: AttemptResult, session: AttemptSession | undefin
   ...(session?.tlsResult && !session.isReused ? [session.tlsResult] : []),
 ]
 
+/** Why the budget of a warm-up holds mail back. */
+const describeBudget = ({ key, warmUp }: Pair, now: Millis): string =>
+  `${key} has had its ${warmUp?.stateAt(now).budget} messages of the day, because our address is new to it`
+
 /** The provider of an attempt, by its name in providers.toml. */
 const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>
   pair.provider.isNamed ? pair.provider.name : undefined
@@ -782,7 +871,7 @@ const TRAFFIC_OUTCOMES: Partial<Record<Verdict['kind'], TrafficOutcome>> = {
 const readSources = ({ outboundIps, hostname }: Config): OutboundSource[] =>
   outboundIps.flatMap((item) => {
     const source = parseOutboundSource(item)
-    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname }] : []
+    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname, pool: source.pool }] : []
   })
 
 /** The route of an attempt: from its source, and with the TLS policy of its provider. */

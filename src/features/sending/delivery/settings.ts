@@ -12,7 +12,7 @@ export const deliveryModeSettings = {
     ...checked(
       '',
       'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
-      'Smarthost of delivery mode relay, and of providers whose route is "smarthost".',
+      'Smarthost of delivery mode relay, and of providers whose route is "smarthost" (without it, these use TASSIS_OVERFLOW_URL).',
       (v) => v === '' || isRelayUrl(v),
     ),
     secret: true,
@@ -25,6 +25,26 @@ export const deliveryModeSettings = {
 }
 
 export const deliverySettings = {
+  overflowUrl: {
+    ...checked(
+      '',
+      'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
+      'Smarthost for mail that would wait: for a suspended provider, or over the daily budget of a new address. Needs verified TLS unless TASSIS_RELAY_TLS says otherwise. Empty: such mail waits.',
+      (v) => v === '' || isRelayUrl(v),
+    ),
+    secret: true,
+  },
+  overflowAfter: integer(
+    0,
+    0,
+    10_080,
+    'Minutes after which mail that waits for anything at its provider goes to TASSIS_OVERFLOW_URL; 0: only for the reasons named there.',
+  ),
+  warmUp: choice(
+    ['off', 'broadcasts', 'all'],
+    'broadcasts',
+    'What a daily budget per provider limits while an outgoing address is new: broadcasts, or all mail. Mail over it goes to TASSIS_OVERFLOW_URL; without one, what is limited waits for the next day (UTC), and the rest is sent.',
+  ),
   workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one per core.'),
   connectionsPerSite: integer(
     10,

@@ -10,14 +10,15 @@ export const heldAccounts = sqliteTable('held_accounts', {
 })
 
 /**
- * What operators have decided for mail in the queue and for mail to come: to hold it, or to send it to another host. A
+ * What operators have decided for mail in the queue and for mail to come: to hold it, to send it to another host, or
+ * from which pool of outgoing addresses. A
  * rule applies to the mail that matches every column that is not null.
  */
 export const queueRules = sqliteTable(
   'queue_rules',
   {
     id: integer('id').primaryKey(),
-    /** `hold` or `redirect`. */
+    /** `hold`, `redirect` or `pool`. */
     kind: text('kind').notNull(),
     accountId: integer('account_id'),
     /** The recipients' domain in A-labels, or `sandbox`. */
@@ -25,7 +26,7 @@ export const queueRules = sqliteTable(
     /** The name of an entry of `providers.toml`, or the MX hosts of a site without an entry. */
     provider: text('provider'),
     emailId: integer('email_id'),
-    /** Where redirected mail goes; null for a hold. */
+    /** Where redirected mail goes, or the name of the pool; null for a hold. */
     target: text('target'),
     /** Why, in the operator's words; may be empty. */
     reason: text('reason').notNull(),
@@ -65,6 +66,29 @@ export const providerPairs = sqliteTable(
     durationMs: integer('duration_ms').notNull(),
     /** Suspensions and rejected probes in a row. */
     failures: integer('failures').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.provider, t.source] })],
+)
+
+/**
+ * Warm-ups of pairs of provider and outgoing address. A row without provider is about the address itself: budget 0 if
+ * it was new when it was first configured, null if mail had left from it before.
+ */
+export const warmUps = sqliteTable(
+  'warm_ups',
+  {
+    /** The name of an entry of `providers.toml`; empty for the address itself. */
+    provider: text('provider').notNull(),
+    /** The outgoing address; empty when the system chooses it. */
+    source: text('source').notNull(),
+    /** The day that is counted, in days since 1970 (UTC). */
+    day: integer('day').notNull(),
+    /** Messages of the day; null: the warm-up has ended. */
+    budget: integer('budget'),
+    tried: integer('tried').notNull(),
+    accepted: integer('accepted').notNull(),
+    failed: integer('failed').notNull(),
+    isBlocked: integer('is_blocked').notNull(),
   },
   (t) => [primaryKey({ columns: [t.provider, t.source] })],
 )

@@ -27,6 +27,9 @@ const PROCESSING = statusCode('processing')
 
 const DUE_COLUMNS = `recipients.id, email_id AS emailId, recipients.status, attempts, ${IS_NEVER_ATTEMPTED} AS neverTried, sending_ip AS sendingIp`
 
+/** Recipients among which `hasSentFrom` searches, newest first; this takes some 20 ms. */
+const MAX_HISTORY = 100_000
+
 const sql = prepareStatements((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
     `SELECT ${DUE_COLUMNS} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
@@ -45,6 +48,11 @@ const sql = prepareStatements((db) => ({
   ),
   noteWait: db.prepare(
     'UPDATE recipients SET status = ?, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
+  ),
+  firstWaiting: db.prepare<{ attempts: number; since: Millis }, [string]>(
+    `SELECT attempts, coalesce(retry_from, scheduled_at, created_at) AS since
+     FROM recipients JOIN emails ON emails.id = email_id
+     WHERE lane = ? AND next_at IS NOT NULL AND recipients.status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
   ),
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
     `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
@@ -85,6 +93,10 @@ const sql = prepareStatements((db) => ({
   ),
   firstSendingIp: db.prepare<{ ip: string | null }, [string]>(
     `SELECT sending_ip AS ip FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
+  ),
+  sentFrom: db.prepare<{ id: number }, [string, string]>(
+    `SELECT id FROM (SELECT id, sending_ip AS ip FROM recipients ORDER BY id DESC LIMIT ${MAX_HISTORY})
+     WHERE ip = ? OR (? = '' AND ip IS NOT NULL AND ip NOT LIKE '127.%' AND ip <> '::1') LIMIT 1`,
   ),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
     `SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING}`,
@@ -155,6 +167,13 @@ export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
 /** The address from which the earliest waiting recipient of a lane was last attempted. */
 export const findLastSendingIp = (db: Tx['db'], lane: string): string | null =>
   sql(db).firstSendingIp.get(lane)?.ip ?? null
+
+/** The earliest waiting recipient of a lane: how often it was attempted, and when it was first due. */
+export const findFirstWaiting = (db: Tx['db'], lane: string): { attempts: number; since: Millis } | null =>
+  sql(db).firstWaiting.get(lane)
+
+/** Whether mail has left from an address of ours; an empty one stands for any but loopback. */
+export const hasSentFrom = (db: Tx['db'], ip: string): boolean => sql(db).sentFrom.get(ip, ip) !== null
 
 /** Counts the recipients of a lane that are due at `now`, up to `limit`. */
 export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number): number =>

@@ -13,11 +13,20 @@ export class OutboundSources {
     this.#all = sources
   }
 
-  /** The sources for the first address of a route; empty when the system chooses. */
-  usableFor({ hosts, fromOutboundIps }: Route): readonly OutboundSource[] {
+  hasPool(pool: string): boolean {
+    return this.#all.some((source) => source.pool === pool)
+  }
+
+  /**
+   * The sources for the first address of a route: those of the pool; if there are none, those without a pool; if there
+   * are none either, all. Empty when the system chooses.
+   */
+  usableFor({ hosts, fromOutboundIps }: Route, pool?: string): readonly OutboundSource[] {
     if (!fromOutboundIps) return []
     const isV6 = isIPv6(hosts[0]?.addresses[0] ?? '')
-    return this.#all.filter(({ ip }) => isIPv6(ip) === isV6)
+    const family = this.#all.filter(({ ip }) => isIPv6(ip) === isV6)
+    const choices = [family.filter((source) => source.pool === pool), family.filter((source) => !source.pool), family]
+    return choices.find(({ length }) => length > 0) ?? []
   }
 
   /**

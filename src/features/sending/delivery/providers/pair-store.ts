@@ -1,8 +1,11 @@
-/** @module Stores what a restart must not lose of a pair: its suspension and its lowered rate. One row per such pair. */
+/** @module Stores what a restart must not lose of a pair: its suspension, its lowered rate and its warm-up. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Pair, PairState } from './pair.ts'
+import type { WarmUpState } from './warm-up.ts'
+import { saveWarmUp } from './warm-up-store.ts'
 
 export interface StoredPair extends PairState {
   readonly provider: string
@@ -49,6 +52,10 @@ export class PairStore {
   readonly #app: Pick<App, 'commit' | 'db' | 'log'>
   /** By key. */
   readonly #changed = new Map<string, StoredPair | { readonly provider: string; readonly source: string }>()
+  readonly #warmUps = new Map<
+    string,
+    { readonly provider: string; readonly source: string; readonly state: WarmUpState }
+  >()
   #writing: Promise<void> | undefined
 
   constructor(app: Pick<App, 'commit' | 'db' | 'log'>) {
@@ -79,6 +86,13 @@ export class PairStore {
     this.#add(pair.key, { provider: pair.provider.name, source: pair.sourceIp })
   }
 
+  saveWarmUp({ key, provider, sourceIp, warmUp }: Pair, now: Millis): void {
+    if (!warmUp) return
+    this.#warmUps.set(key, { provider: provider.name, source: sourceIp, state: warmUp.stateAt(now) })
+    warmUp.markStored()
+    void this.flush()
+  }
+
   #add(key: string, change: StoredPair | { readonly provider: string; readonly source: string }): void {
     this.#changed.set(key, change)
     void this.flush()
@@ -93,12 +107,15 @@ export class PairStore {
   }
 
   async #write(): Promise<void> {
-    while (this.#changed.size > 0) {
+    while (this.#changed.size > 0 || this.#warmUps.size > 0) {
       const changes = [...this.#changed.values()]
+      const warmUps = [...this.#warmUps.values()]
       this.#changed.clear()
+      this.#warmUps.clear()
       try {
         await this.#app.commit.writeFromReserve((tx) => {
           const statements = sql(tx.db)
+          for (const { provider, source, state } of warmUps) saveWarmUp(tx, provider, source, state)
           for (const change of changes) {
             const { provider, source } = change
             if (!('factor' in change)) {

@@ -12,7 +12,8 @@ import { hours, minutes, seconds } from '#platform/units.ts'
 import { SlotPool, type SlotRules } from '../slot-pool.ts'
 import type { Provider } from './registry.ts'
 import { TokenBucket } from './token-bucket.ts'
-import { Traffic } from './traffic.ts'
+import { Traffic, type TrafficOutcome } from './traffic.ts'
+import type { WarmUp } from './warm-up.ts'
 
 export interface Suspension {
   /** The rule of the reply that began or prolonged it. */
@@ -73,6 +74,10 @@ export class Pair {
   readonly key: string
   readonly slots: SlotPool
   readonly traffic = new Traffic()
+  /** Undefined for a pair that needs none, or whose warm-up has ended. */
+  warmUp: WarmUp | undefined
+  /** Whether the budget of the warm-up holds only broadcasts back. */
+  isWarmUpForBulk = true
   #state: PairState = { factor: 1, learnedPerMinute: undefined, suspension: undefined }
   /** Number of the state: outcomes of attempts that were claimed under an earlier one change nothing. */
   #generation = 0
@@ -142,9 +147,30 @@ export class Pair {
     )
   }
 
+  /** Messages that the warm-up still allows today; infinite without one. */
+  budgetLeft(isBulk: boolean, now: Millis): number {
+    return this.warmUp?.left(isBulk, this.slots.inFlight, now) ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Milliseconds for which the budget of the warm-up holds mail back; 0 if it does not. */
+  budgetWaitMs(isBulk: boolean, now: Millis): number {
+    if (!this.warmUp || (this.isWarmUpForBulk && !isBulk) || this.budgetLeft(isBulk, now) > 0) return 0
+    return this.warmUp.msUntilNextDay(now)
+  }
+
+  /** Counts how an attempt ended. */
+  count(outcome: TrafficOutcome, now: Millis): void {
+    this.traffic.count(outcome, now)
+    this.warmUp?.count(outcome, now)
+  }
+
   /** How many messages of an account may begin now: accounts that wait share the allowance alike, bulk lanes come last. */
   freeFor(owner: number, isBulk: boolean, at: Instant, canUse: (owner: number) => boolean): number {
-    const slots = this.slots.freeFor(owner, isBulk, this.#maxSlots, canUse)
+    const isBudgeted = isBulk || !this.isWarmUpForBulk
+    const slots = Math.min(
+      this.slots.freeFor(owner, isBulk, this.#maxSlots, canUse),
+      isBudgeted ? this.budgetLeft(isBulk, at.now) : Number.POSITIVE_INFINITY,
+    )
     const allowance = this.allowance(at)
     if (allowance === Number.POSITIVE_INFINITY || slots <= 0 || allowance <= 0) return Math.min(slots, allowance)
     if (isBulk && this.slots.waiting.hasOrdinary(canUse)) return 0
@@ -221,6 +247,7 @@ export class Pair {
     at: Instant,
   ): boolean {
     if (generation !== this.#generation) return false
+    this.warmUp?.recordBlock(at.now)
     const { suspension: previous, factor } = this.#state
     const minMs = Math.max(durationMs, seconds(30))
     const grownMs = previous ? Math.min(previous.durationMs * 2, MAX_PROBE_INTERVAL_MS) : 0

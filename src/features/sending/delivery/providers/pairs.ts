@@ -9,6 +9,9 @@ import { hours } from '#platform/units.ts'
 import { type Instant, keyOfPair, Pair } from './pair.ts'
 import { PairStore } from './pair-store.ts'
 import { type Provider, ProviderRegistry } from './registry.ts'
+import type { TrafficOutcome } from './traffic.ts'
+import { WarmUp } from './warm-up.ts'
+import { findWarmUp, isEstablished } from './warm-up-store.ts'
 
 export interface PairsOptions {
   readonly app: Pick<App, 'clock' | 'config' | 'commit' | 'db' | 'log'>
@@ -57,9 +60,28 @@ export class Pairs {
     if (!pair) {
       this.#sweep()
       pair = new Pair(provider, sourceIp, this.#options.ownerOf, this.instant())
+      this.#attachWarmUp(pair)
       this.#pairs.set(key, pair)
     }
     return pair
+  }
+
+  /** Only receivers with an entry: to a site of its own few messages go, and tenants decide how many sites there are. */
+  #attachWarmUp(pair: Pair): void {
+    const { app } = this.#options
+    const { name, isNamed, policy } = pair.provider
+    if (app.config.warmUp === 'off' || !isNamed || policy.mx.length === 0) return
+    if (isEstablished(app, pair.sourceIp) !== false) return
+    const state = findWarmUp(app, name, pair.sourceIp)
+    if (state?.budget === null) return
+    pair.warmUp = new WarmUp(policy.perMinute || policy.perSecond * 60, this.#clock.now(), state)
+    pair.isWarmUpForBulk = app.config.warmUp === 'broadcasts'
+  }
+
+  /** Counts how an attempt over a pair ended. */
+  count(pair: Pair, outcome: TrafficOutcome): void {
+    pair.count(outcome, this.#clock.now())
+    if (pair.warmUp?.needsStoring) this.#store.saveWarmUp(pair, this.#clock.now())
   }
 
   all(): Pair[] {
@@ -100,6 +122,7 @@ export class Pairs {
       suspension ? 'provider suspended' : factor < 1 ? 'provider slowed down' : 'provider back to its limits',
     )
     this.#store.save(pair)
+    if (pair.warmUp?.isChanged) this.#store.saveWarmUp(pair, this.#clock.now())
     this.#timers.get(pair)?.cancel()
     this.#timers.delete(pair)
     this.#options.onChanged(pair)
@@ -132,6 +155,7 @@ export class Pairs {
     this.#isStopped = true
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
+    for (const pair of this.#pairs.values()) if (pair.warmUp?.isChanged) this.#store.saveWarmUp(pair, this.#clock.now())
     await this.#store.flush()
   }
 

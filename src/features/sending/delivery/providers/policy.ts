@@ -31,8 +31,9 @@ export interface ProviderPolicy {
 
 /** The entry for every site that belongs to no other. */
 export const DEFAULT_PROVIDER = 'default'
-/** The entry for the relay of delivery mode `relay`. */
+/** The entries for the servers at TASSIS_RELAY_URL and at TASSIS_OVERFLOW_URL. */
 export const SMARTHOST_PROVIDER = 'smarthost'
+export const OVERFLOW_PROVIDER = 'overflow'
 
 type Entry = Readonly<Record<string, unknown>>
 
@@ -90,7 +91,12 @@ interface ProviderFile {
 export function readProviders(
   config: Pick<
     Config,
-    'connectionsPerSite' | 'messagesPerConnection' | 'connectionIdleSeconds' | 'providersFile' | 'relayUrl'
+    | 'connectionsPerSite'
+    | 'messagesPerConnection'
+    | 'connectionIdleSeconds'
+    | 'providersFile'
+    | 'relayUrl'
+    | 'overflowUrl'
   >,
 ): ReadonlyMap<string, ProviderPolicy> {
   const settings: Entry = {
@@ -104,7 +110,7 @@ export function readProviders(
   for (const { entries } of files)
     for (const [name, entry] of Object.entries(entries)) merged.set(name, { ...merged.get(name), ...entry })
   requireDistinctSuffixes(merged, files)
-  if (config.relayUrl === '') requireDirectRoutes(files)
+  if (config.relayUrl === '' && config.overflowUrl === '') requireDirectRoutes(files)
   const fallback = { ...settings, ...merged.get(DEFAULT_PROVIDER) }
   return new Map([...merged].map(([name, entry]) => [name, toPolicy(name, { ...fallback, mx: [], ...entry })]))
 }
@@ -174,7 +180,7 @@ function requireDirectRoutes(files: readonly ProviderFile[]): void {
     for (const [name, { route }] of Object.entries(entries))
       if (route === 'smarthost')
         throw new ConfigError(
-          `${path}:${findLine(text, name, 'route')}: route is "smarthost" but TASSIS_RELAY_URL is not set; set it to a URL such as smtp://user:password@smtp.example.com:587.`,
+          `${path}:${findLine(text, name, 'route')}: route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set; set one to a URL such as smtp://user:password@smtp.example.com:587.`,
         )
 }
 

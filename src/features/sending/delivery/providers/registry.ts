@@ -1,7 +1,7 @@
 /** @module Finds the provider of a route by the names of its MX hosts. Never changes a limit. */
 import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import type { Route } from '../protocol.ts'
-import { DEFAULT_PROVIDER, type ProviderPolicy, readProviders, SMARTHOST_PROVIDER } from './policy.ts'
+import { DEFAULT_PROVIDER, type ProviderPolicy, readProviders } from './policy.ts'
 
 /** A provider as a unit of policy: an entry of `providers.toml`, or a site without an entry. */
 export interface Provider {
@@ -44,9 +44,9 @@ export class ProviderRegistry {
   }
 
   /** The provider of a route. The capture server, on this machine, has no rate limit. */
-  providerOf({ hosts, fromOutboundIps, isSmarthost }: Route): Provider {
+  providerOf({ hosts, fromOutboundIps, smarthost }: Route): Provider {
     if (!fromOutboundIps) return this.#capture
-    return isSmarthost ? this.byName(SMARTHOST_PROVIDER) : this.providerOfHosts(hosts)
+    return smarthost ? this.byName(smarthost) : this.providerOfHosts(hosts)
   }
 
   /** The provider of these MX hosts. */

@@ -37,7 +37,7 @@ test('the built-in entries have limits and a source each, and the settings are t
     expect(
       source === 'conservative default' || source.startsWith('https://') || source === 'settings of the service',
     ).toBe(true)
-    if (name === 'default' || name === 'smarthost') continue
+    if (['default', 'smarthost', 'overflow'].includes(name)) continue
     expect(mx.length).toBeGreaterThan(0)
     // The limit a minute is the stricter one, so that a steady flow never meets the one a second.
     expect(perMinute).toBeLessThanOrEqual(perSecond * 60)
@@ -98,7 +98,7 @@ test.each([
   ],
   ['[x]\nmx = ["-"]\n', '2: mx is ["-"]; allowed is a list of'],
   ['[x]\nroute = "relay"\n', '2: route is "relay"; allowed is "direct" or "smarthost"'],
-  ['[x]\nroute = "smarthost"\n', '2: route is "smarthost" but TASSIS_RELAY_URL is not set'],
+  ['[x]\nroute = "smarthost"\n', '2: route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set'],
   ['[x]\nmx = ["google.com"]\n', '2: the suffix "google.com" is also in [gmail]'],
   ['[x]\nmx = ["a.test", "A.test"]\n', '2: the suffix "A.test" is also in [x]'],
   ['connections = 3\n', '1: "connections" stands outside of an entry'],

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { setAccountPool } from '#app/operator/accounts.ts'
 import { OutboundSources } from '#features/sending/delivery/providers/outbound-sources.ts'
+import { listRules, removeRules } from '#features/sending/delivery/queue-rules.ts'
 import { listOutboundIps, parseOutboundSource } from '#platform/outbound-source.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -14,11 +16,17 @@ const ZONE = {
 }
 
 test('an outgoing address may have a name of its own', () => {
-  expect(parseOutboundSource('192.0.2.1')).toEqual({ ip: '192.0.2.1', ehloName: undefined })
+  expect(parseOutboundSource('192.0.2.1')).toEqual({ ip: '192.0.2.1', ehloName: undefined, pool: undefined })
   expect(parseOutboundSource('2001:db8::1 = mail6.example.com')).toEqual({
     ip: '2001:db8::1',
     ehloName: 'mail6.example.com',
+    pool: undefined,
   })
+  expect(parseOutboundSource('192.0.2.1=a.test@news')).toEqual({ ip: '192.0.2.1', ehloName: 'a.test', pool: 'news' })
+  expect(parseOutboundSource('192.0.2.1 @ news')?.pool).toBe('news')
+  expect(['192.0.2.1@', '192.0.2.1@a@b', '192.0.2.1@A B', '@news'].map(parseOutboundSource)).toEqual(
+    Array.from({ length: 4 }, () => undefined),
+  )
   expect(['192.0.2', '192.0.2.1=', '192.0.2.1=a b', '192.0.2.1=a=b', '=a.test'].map(parseOutboundSource)).toEqual(
     Array.from({ length: 5 }, () => undefined),
   )
@@ -41,6 +49,15 @@ describe('the choice of an outgoing address', () => {
     expect(v4.map(({ ip }) => ip)).toEqual(['127.0.0.1', '127.0.0.2'])
     expect(sources.usableFor(routeTo('2001:db8::1')).map(({ ip }) => ip)).toEqual(['::1'])
     expect(sources.usableFor({ ...routeTo('192.0.2.1'), fromOutboundIps: false })).toEqual([])
+  })
+
+  test('is within the pool; without a usable one, among those without a pool, else all', () => {
+    const pooled = (ip: string, pool?: string) => ({ ...source(ip), pool })
+    const mixed = new OutboundSources([pooled('127.0.0.1'), pooled('127.0.0.2', 'news'), pooled('::1', 'news')])
+    const ips = (pool: string | undefined, address = '192.0.2.1') =>
+      mixed.usableFor(routeTo(address), pool).map(({ ip }) => ip)
+    expect([ips('news'), ips(undefined), ips('gone')]).toEqual([['127.0.0.2'], ['127.0.0.1'], ['127.0.0.1']])
+    expect(ips(undefined, '2001:db8::1')).toEqual(['::1'])
   })
 
   test('takes turns, and passes over those that may not send now', () => {
@@ -116,4 +133,35 @@ test('a suspension is that of one address: mail leaves from the other meanwhile,
       .all(),
   ).toEqual([{ source: '127.0.0.2' }])
   expectBalanced(flow.service)
+})
+
+test('mail of an account leaves from its pool; a pool that is gone holds nothing up', async () => {
+  const OPERATOR = { accountId: null, type: 'operator', id: 'cli' } as const
+  await using server = await startScriptedSmtp({})
+  await using flow = await startMailFlow({
+    zone: ZONE,
+    smtpPort: server.port,
+    settings: { TASSIS_OUTBOUND_IPS: '127.0.0.2=two.mail.test, 127.0.0.3=three.mail.test@news' },
+  })
+  const sendFrom = async () => {
+    const { recipient } = await flow.outcome('r@receiver.test')
+    expect(recipient.status).toBe('sent')
+    return flow.app.db.query<{ ip: string }, []>('SELECT sending_ip AS ip FROM recipients ORDER BY id DESC').get()?.ip
+  }
+  const { accountId } = flow.actor
+  expect(await sendFrom()).toBe('127.0.0.2')
+  await setAccountPool(flow.app, OPERATOR, accountId, 'news')
+  expect(await sendFrom()).toBe('127.0.0.3')
+  await expect(setAccountPool(flow.app, OPERATOR, accountId, 'typo')).rejects.toThrow('there are news')
+  // As after a change of the setting.
+  flow.app.db.run("UPDATE queue_rules SET target = 'gone' WHERE kind = 'pool'")
+  expect(await sendFrom()).toBe('127.0.0.2')
+  // The commands for holds and redirects neither show nor end it.
+  expect(listRules(flow.app.db)).toEqual([])
+  await flow.app.commit.write((tx) => expect(removeRules(tx, { accountId }, undefined)).toEqual([]))
+  await setAccountPool(flow.app, OPERATOR, accountId, null)
+  expect(flow.app.db.query('SELECT 1 FROM queue_rules').get()).toBeNull()
+  expect(
+    flow.app.db.query("SELECT count(*) AS n FROM audit_logs WHERE action = 'operator.account_pool_set'").get(),
+  ).toEqual({ n: 2 })
 })

@@ -1,0 +1,202 @@
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { listProviders } from '#app/operator/providers.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const ZONE = {
+  'one.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
+  'mx1.big.test': { A: ['127.0.0.1'] },
+}
+
+interface OverflowFlow extends AsyncDisposable {
+  readonly flow: MailFlow
+  readonly clock: ManualClock
+}
+
+/** A service with a provider "big". Its own `providers` come after that. */
+async function startFlow(
+  options: MailFlowOptions & { providers?: string; clock?: ManualClock },
+): Promise<OverflowFlow> {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-overflow-'))
+  const file = join(folder, 'providers.toml')
+  writeFileSync(file, `[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n${options.providers ?? ''}`)
+  const clock = options.clock ?? new ManualClock(START)
+  const settings = { TASSIS_PROVIDERS_FILE: file, TASSIS_RELAY_TLS: 'opportunistic', ...options.settings }
+  const flow = await startMailFlow({ zone: ZONE, ...options, clock, settings })
+  return {
+    flow,
+    clock,
+    async [Symbol.asyncDispose]() {
+      await flow[Symbol.asyncDispose]()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+type Running = Pick<MailFlow, 'app' | 'service'>
+const urlOf = ({ port }: ScriptedSmtp): string => `smtp://127.0.0.1:${port}`
+const countMessages = ({ sessions }: ScriptedSmtp): number =>
+  sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT /i.test(line)).length
+const sendMany = (flow: MailFlow, count: number) =>
+  Promise.all(Array.from({ length: count }, (_, n) => flow.send({ to: `r${n}@one.test` })))
+const countOpen = (flow: Running): number =>
+  flow.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n ?? 0
+const reasonOf = (flow: Running): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
+const isIdle = (flow: Running): boolean => flow.service.delivery?.scheduler.inFlight === 0
+const warmUpOf = (flow: Running) =>
+  listProviders(flow.app, flow.service.delivery)
+    .views(0, 100)
+    .find(({ provider }) => provider === 'big')?.warm_up
+
+test('a new address: what is over the budget of a provider waits for the next day, also over a restart', async () => {
+  await using server = await startScriptedSmtp({})
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-warm-'))
+  const clock = new ManualClock(START)
+  const options = { smtpPort: server.port, clock, dataDir, settings: { TASSIS_WARM_UP: 'all' } }
+  {
+    await using first = await startFlow(options)
+    await sendMany(first.flow, 130)
+    await eventually(() => countOpen(first.flow) === 80 && isIdle(first.flow))
+    expect(countMessages(server)).toBe(50)
+    await eventually(() => reasonOf(first.flow).includes('big has had its 50 messages of the day'))
+    expect(warmUpOf(first.flow)).toEqual({ budget: 50, used: 50, next_day_at: '2026-03-16T00:00:00.000Z' })
+    expectBalanced(first.flow.service)
+  }
+  {
+    await using dns = await startDnsServer(ZONE)
+    const folder = mkdtempSync(join(tmpdir(), 'tassis-overflow-'))
+    writeFileSync(join(folder, 'p.toml'), '[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n')
+    await using service = await createTestApp({
+      delivers: true,
+      dataDir,
+      clock,
+      settings: {
+        ...options.settings,
+        TASSIS_DNS_SERVERS: dns.address,
+        TASSIS_SMTP_PORT: String(server.port),
+        TASSIS_PROVIDERS_FILE: join(folder, 'p.toml'),
+      },
+    })
+    const second = { app: service.app, service }
+    await eventually(() => reasonOf(second).includes('big has had its 50 messages'))
+    clock.advance(hours(11))
+    await eventually(() => isIdle(second))
+    expect(countMessages(server)).toBe(50)
+    clock.advance(minutes(30))
+    await eventually(() => countOpen(second) === 10 && isIdle(second))
+    expect(countMessages(server)).toBe(120)
+    clock.advance(days(1))
+    await eventually(() => countOpen(second) === 0)
+    expect(countMessages(server)).toBe(130)
+    expectBalanced(service)
+    rmSync(folder, { recursive: true, force: true })
+  }
+  rmSync(dataDir, { recursive: true, force: true })
+}, 120_000)
+
+test('what is over the budget takes the smarthost, and its events say so', async () => {
+  await using server = await startScriptedSmtp({})
+  await using smarthost = await startScriptedSmtp({})
+  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost) }
+  await using overflow = await startFlow({ smtpPort: server.port, settings })
+  const { flow } = overflow
+  const sent = await sendMany(flow, 70)
+  await eventually(() => countOpen(flow) === 0)
+  expect([countMessages(server), countMessages(smarthost)]).toEqual([50, 20])
+  const delivered = sent.flatMap((one) => flow.events(one).filter(({ type }) => type === 'delivered'))
+  expect(delivered.filter(({ data }) => 'relay' in data).length).toBe(20)
+  expectBalanced(flow.service)
+}, 60_000)
+
+test('without a smarthost, only broadcasts are held to the budget unless the setting says all', async () => {
+  await using server = await startScriptedSmtp({})
+  await using overflow = await startFlow({ smtpPort: server.port })
+  await sendMany(overflow.flow, 70)
+  await eventually(() => countOpen(overflow.flow) === 0)
+  expect(warmUpOf(overflow.flow)).toMatchObject({ budget: 50, used: 70 })
+}, 60_000)
+
+test('the mail of a suspended provider takes the smarthost; one probe ends the suspension', async () => {
+  let isBlocked = true
+  await using server = await startScriptedSmtp({
+    mail: () => (isBlocked ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
+  })
+  await using smarthost = await startScriptedSmtp({})
+  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost), TASSIS_WARM_UP: 'off' }
+  await using overflow = await startFlow({ smtpPort: server.port, settings })
+  const { flow, clock } = overflow
+  await sendMany(flow, 30)
+  await eventually(() => {
+    if (isIdle(flow)) clock.advance(minutes(1))
+    return countOpen(flow) === 0
+  })
+  expect(countMessages(smarthost)).toBe(30)
+  isBlocked = false
+  clock.advance(hours(2))
+  const before = countMessages(server)
+  const [probe] = await sendMany(flow, 1)
+  await eventually(() => countOpen(flow) === 0)
+  expect(probe && flow.events(probe).some(({ data }) => 'relay' in data)).toBe(false)
+  expect(countMessages(server)).toBe(before + 1)
+  expectBalanced(flow.service)
+}, 60_000)
+
+test('mail that waits for a dead site takes the smarthost after the set time', async () => {
+  const dead = await startScriptedSmtp({})
+  await dead[Symbol.asyncDispose]()
+  await using smarthost = await startScriptedSmtp({})
+  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost), TASSIS_OVERFLOW_AFTER: '5', TASSIS_WARM_UP: 'off' }
+  await using overflow = await startFlow({ smtpPort: dead.port, settings })
+  const { flow, clock } = overflow
+  await sendMany(flow, 10)
+  await eventually(() => {
+    if (isIdle(flow)) clock.advance(minutes(1))
+    return countOpen(flow) === 0
+  })
+  expect(countMessages(smarthost)).toBe(10)
+  expect(clock.now() - START).toBeGreaterThanOrEqual(minutes(5))
+  expectBalanced(flow.service)
+}, 60_000)
+
+test('mail waits as before when the smarthost takes none either', async () => {
+  let isBlocked = true
+  const mail = () => (isBlocked ? '421 4.7.0 Try again later' : '250 2.1.0 ok')
+  await using server = await startScriptedSmtp({ mail })
+  await using smarthost = await startScriptedSmtp({ mail })
+  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost), TASSIS_WARM_UP: 'off' }
+  await using overflow = await startFlow({ smtpPort: server.port, settings })
+  const { flow, clock } = overflow
+  await sendMany(flow, 20)
+  for (let minute = 0; minute < 30; minute++) {
+    await eventually(() => isIdle(flow))
+    clock.advance(minutes(1))
+  }
+  expect(countOpen(flow)).toBe(20)
+  isBlocked = false
+  await eventually(() => {
+    if (isIdle(flow)) clock.advance(minutes(1))
+    return countOpen(flow) === 0
+  })
+  expect(countMessages(server) + countMessages(smarthost)).toBe(20)
+  expectBalanced(flow.service)
+}, 60_000)
+
+test('mail to a provider with route = "smarthost" always takes the smarthost', async () => {
+  await using server = await startScriptedSmtp({})
+  await using smarthost = await startScriptedSmtp({})
+  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost) }
+  await using overflow = await startFlow({ smtpPort: server.port, settings, providers: 'route = "smarthost"\n' })
+  const sent = await sendMany(overflow.flow, 3)
+  await eventually(() => countOpen(overflow.flow) === 0)
+  expect([countMessages(server), countMessages(smarthost)]).toEqual([0, 3])
+  expect(sent.every((one) => overflow.flow.events(one).some(({ data }) => 'relay' in data))).toBe(true)
+}, 60_000)
