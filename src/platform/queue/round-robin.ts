@@ -14,6 +14,8 @@ export class RoundRobin<T> {
   /** In the order of the owners' turns; the items of each rank. */
   readonly #itemsOf = new Map<number, Set<T>[]>()
   readonly #ownerOf = new Map<T, number>()
+  /** The owner that had the last turn; it stays behind all others. */
+  #lastOwner: number | undefined
 
   /** @param rankOf a small number from 0, always the same for an item; default: all items have the same rank */
   constructor(rankOf: (item: T) => number = () => 0) {
@@ -28,6 +30,12 @@ export class RoundRobin<T> {
     return this.#itemsOf.get(owner)?.reduce((count, items) => count + items.size, 0) ?? 0
   }
 
+  /** The item of an owner that goes first. */
+  firstOf(owner: number): T | undefined {
+    const [first] = this.#itemsOf.get(owner)?.find((items) => items.size > 0) ?? []
+    return first
+  }
+
   has(item: T): boolean {
     return this.#ownerOf.has(item)
   }
@@ -38,13 +46,16 @@ export class RoundRobin<T> {
   }
 
   /**
-   * Adds an item behind the other items of its owner and rank; an owner without items goes behind all others. Returns false when
-   * the item already waits.
+   * Adds an item behind the other items of its owner and rank. An owner without items goes behind all others but the
+   * one that had the last turn. Returns false when the item already waits.
    */
   add(owner: number, item: T): boolean {
     if (this.#ownerOf.has(item)) return false
     const ranks = this.#itemsOf.get(owner) ?? []
-    this.#itemsOf.set(owner, ranks)
+    if (ranks.length === 0) {
+      this.#itemsOf.set(owner, ranks)
+      if (this.#lastOwner !== undefined) this.#moveBehind(this.#lastOwner)
+    }
     const rank = this.#rankOf(item)
     while (ranks.length <= rank) ranks.push(new Set())
     ranks[rank]?.add(item)
@@ -64,16 +75,25 @@ export class RoundRobin<T> {
 
   /**
    * Takes out the first item of the owner whose turn it is.
-   * @param isServable called with an owner and its first item; returns false for owners that cannot be served now; these are skipped and keep their turn
+   * @param isServable called with an owner and its first item; returns false for owners that cannot be served now;
+   * these are skipped and keep their turn
    */
   shift(isServable: (owner: number, first: T) => boolean = () => true): DequeuedItem<T> | undefined {
-    for (const [owner, ranks] of this.#itemsOf) {
-      const [item] = ranks.find((items) => items.size > 0) ?? []
+    for (const owner of this.#itemsOf.keys()) {
+      const item = this.firstOf(owner)
       if (item === undefined || !isServable(owner, item)) continue
       this.delete(item)
-      if (this.#itemsOf.delete(owner)) this.#itemsOf.set(owner, ranks) // Behind the others.
+      this.#moveBehind(owner)
+      this.#lastOwner = owner
       return { owner, item }
     }
     return undefined
+  }
+
+  #moveBehind(owner: number): void {
+    const ranks = this.#itemsOf.get(owner)
+    if (!ranks) return
+    this.#itemsOf.delete(owner)
+    this.#itemsOf.set(owner, ranks)
   }
 }

@@ -45,9 +45,12 @@ export const laneOf = ({ accountId, domain, sandbox, laneClass, simulatorDomain 
 export const isBulkLane = (lane: string): boolean => lane.startsWith(PREFIXES.bulk)
 
 /** Rank of the lane among those of its account: lower ones go first. */
-export const rankOfLane = (lane: string): number => CLASS_ORDER.indexOf(classOfLane(lane))
+export const rankOfLane = (lane: string): number => rankOfClass(classOfLane(lane))
 
-const classOfLane = (lane: string): LaneClass =>
+export const rankOfClass = (laneClass: LaneClass): number => CLASS_ORDER.indexOf(laneClass)
+
+/** The class of a lane. */
+export const classOfLane = (lane: string): LaneClass =>
   CLASS_ORDER.find((name) => PREFIXES[name] !== '' && lane.startsWith(PREFIXES[name])) ?? 'normal'
 
 /** The destination of a lane: the recipients' domain, `SANDBOX_LANE` or `SIMULATOR_LANE`. */

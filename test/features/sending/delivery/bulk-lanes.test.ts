@@ -205,7 +205,8 @@ describe('slots', () => {
       // Each of three accounts may hold six: the first holds five, the second one.
       expect(capacities()).toEqual([1, 1, 5, 6])
       for (let turn = 0; turn < 4; turn++) sites.offerSlots()
-      expect(woken.slice(1)).toEqual([slow, quick, last, slower])
+      // The quick account had the last turn, so the one that came after it goes first.
+      expect(woken.slice(1)).toEqual([slow, last, quick, slower])
     },
   )
 

@@ -7,6 +7,7 @@
  *
  * rate factor: the fraction of the limits in use. A reply that asks for less halves it; accepted messages raise it.
  */
+import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Millis } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { SlotPool, type SlotRules } from '../slot-pool.ts'
@@ -143,10 +144,11 @@ export class Pair {
   }
 
   /** How many messages of an account may begin now: accounts that wait share the allowance alike, bulk lanes come last. */
-  freeFor(owner: number, isBulk: boolean, at: Instant, canUse: (owner: number) => boolean): number {
-    const slots = this.slots.freeFor(owner, isBulk, this.#maxSlots, canUse)
+  freeFor(owner: number, laneClass: LaneClass, at: Instant, canUse: (owner: number) => boolean): number {
+    const slots = this.slots.freeFor(owner, laneClass, this.#maxSlots, canUse)
     const allowance = this.allowance(at)
     if (allowance === Number.POSITIVE_INFINITY || slots <= 0 || allowance <= 0) return Math.min(slots, allowance)
+    const isBulk = laneClass === 'bulk'
     if (isBulk && this.slots.waiting.hasOrdinary(canUse)) return 0
     const sharers = this.slots.waiting.countSharers(owner, isBulk)
     return Math.min(slots, Math.max(1, Math.floor(allowance / sharers)))
