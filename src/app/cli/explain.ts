@@ -7,11 +7,14 @@ import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -86,6 +89,13 @@ const explain = defineAdminCommand('explain', (context, { id, limit }: Input): E
 
 export const explainAdminCommands = [explain]
 
+/** Why the email does not leave this machine; undefined when it does. */
+function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }: StoredRecipient) {
+  if (domainOfMailbox(address).toLowerCase() === simulatorDomain(config)) return 'simulator'
+  if (sandbox) return 'domain'
+  return config.delivery === 'capture' ? 'mode' : undefined
+}
+
 function toRecipientView(
   context: AdminCommandContext,
   email: StoredEmail,
@@ -100,7 +110,7 @@ function toRecipientView(
     category: recipient.bounceCategory,
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
-    captured: email.sandbox ? 'domain' : app.config.delivery === 'capture' ? 'mode' : undefined,
+    captured: findCaptureReason(app.config, email, recipient),
     waitReason: findWaitReason(context, recipient),
   })
   return {

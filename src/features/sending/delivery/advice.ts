@@ -98,8 +98,8 @@ export interface RecipientFinding {
   readonly lastError: string | null
   /** Its newest attempt, if one is stored. */
   readonly lastAttempt: AttemptFinding | undefined
-  /** Why its email was only captured. */
-  readonly captured: 'domain' | 'mode' | undefined
+  /** Why its email was not sent to its receiver. */
+  readonly captured: 'domain' | 'mode' | 'simulator' | undefined
   /** Why its due mail waits, as the scheduler words it. */
   readonly waitReason: string | undefined
 }
@@ -127,6 +127,7 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
         ? { who: 'nobody', text: 'It waits for its first attempt.' }
         : { who: 'operator', text: `It waits without an attempt: ${lastError}` }
     case 'sent':
+      if (captured === 'simulator') return { who: 'nobody', text: 'The simulator accepted it, and sends nothing.' }
       if (captured === 'domain')
         return { who: 'sender', text: 'It was captured, not sent: the sending domain was never verified.' }
       if (captured === 'mode')

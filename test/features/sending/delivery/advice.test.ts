@@ -73,6 +73,7 @@ test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
   ['is being sent', { status: 'processing' }, 'nobody', /now/],
   ['was sent', { status: 'sent' }, 'nobody', /accepted/],
   ['was captured in the sandbox', { status: 'sent', captured: 'domain' }, 'sender', /never verified/],
+  ['was simulated', { status: 'sent', captured: 'simulator' }, 'nobody', /simulator/],
   ['was captured by the delivery mode', { status: 'sent', captured: 'mode' }, 'operator', /capture/],
   ['was suppressed', { status: 'rejected', lastError: 'on the list' }, 'sender', /on the list/],
   ['was cancelled', { status: 'cancelled' }, 'nobody', /cancelled/],

@@ -34,7 +34,7 @@ export class ProviderRegistry {
     const fallback = this.#policies.get(DEFAULT_PROVIDER)
     if (!fallback) throw new Error('providers.toml has no [default]')
     this.#default = fallback
-    this.#capture = { name: 'capture.invalid', isNamed: true, policy: { ...fallback, perSecond: 0, perMinute: 0 } }
+    this.#capture = { name: 'capture', isNamed: true, policy: { ...fallback, perSecond: 0, perMinute: 0 } }
     for (const policy of this.#policies.values()) for (const suffix of policy.mx) this.#bySuffix.set(suffix, policy)
   }
 
