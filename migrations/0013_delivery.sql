@@ -78,4 +78,5 @@ CREATE INDEX `recipients_expiring` ON `recipients` (`expires_at`) WHERE expires_
 ALTER TABLE `domains` ADD `ed25519_public_key` text;--> statement-breakpoint
 ALTER TABLE `domains` ADD `ed25519_private_key` blob;--> statement-breakpoint
 ALTER TABLE `domains` ADD `ed25519_verified` integer DEFAULT false NOT NULL;--> statement-breakpoint
-ALTER TABLE `streams` ADD `expires_in` integer;
+ALTER TABLE `streams` ADD `expires_in` integer;--> statement-breakpoint
+ALTER TABLE `streams` ADD `priority` integer DEFAULT 0 NOT NULL;

@@ -3,9 +3,11 @@
  * message, limits, cut, drain, death), but compose and dial nothing; a model of the receivers answers. So hours of mail
  * pass in seconds.
  */
+
 import type { AttemptResult, DeliverJob, FromWorker, ToWorker } from '#features/sending/delivery/protocol.ts'
 import type { WorkerPool, WorkerPoolOptions } from '#features/sending/delivery/worker-pool.ts'
 import { type TotalLimits, WorkerShares } from '#features/sending/delivery/worker-shares.ts'
+import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
 /** What a receiver does with one message. */
@@ -82,12 +84,16 @@ export class ModelPool implements WorkerPool {
     this.#serve(limits.key)
   }
 
-  start(worker: number, prepared: { readonly job: DeliverJob }, as: { isBulk: boolean; limits: TotalLimits }): void {
+  start(
+    worker: number,
+    prepared: { readonly job: DeliverJob },
+    as: { laneClass: LaneClass; limits: TotalLimits },
+  ): void {
     // The real pool loses what is posted to a Worker that has just died only if its death is not known yet.
     const { job } = prepared
     const { key } = as.limits
     this.#limits.set(key, as.limits)
-    const attempt: Attempt = { job, worker, key, isBulk: as.isBulk, state: 'waiting', answer: undefined }
+    const attempt: Attempt = { job, worker, key, isBulk: as.laneClass === 'bulk', state: 'waiting', answer: undefined }
     this.#attempts.set(job.recipientId, attempt)
     this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), attempt])
     this.#later(() => this.#serve(key))

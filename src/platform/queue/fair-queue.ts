@@ -45,6 +45,7 @@ interface QueuedItem<T> {
   readonly item: T
   readonly cost: number
   readonly isLimited: boolean
+  readonly rank: number
 }
 
 export interface DequeuedItem<T> {
@@ -99,18 +100,24 @@ export class FairQueue<T> {
   }
 
   /**
-   * Adds an item behind the other items of its owner. Returns false, and adds nothing, when a limit is reached and no
+   * Adds an item behind the other items of its owner, or before those of a higher rank. Returns false, and adds nothing, when a limit is reached and no
    * item can be evicted.
    * @param cost in any unit, the same unit for all items; `charge` adds a cost that is known only afterwards
    * @param options.isLimited false: exempt from limits and eviction, because the item continues work that was admitted
    * within the limits
    */
-  push(owner: Owner, item: T, cost = 1, { isLimited = true }: { readonly isLimited?: boolean } = {}): boolean {
+  push(
+    owner: Owner,
+    item: T,
+    cost = 1,
+    { isLimited = true, rank = 0 }: { readonly isLimited?: boolean; readonly rank?: number } = {},
+  ): boolean {
     const count = this.#owners.get(owner)?.limited ?? 0
     if (isLimited && count >= this.#limits.maxPerOwner) return false
     if (isLimited && this.#limited >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
     const state = this.#ensureOwner(owner)
-    state.waiting.push({ item, cost, isLimited })
+    const place = state.waiting.findLastIndex((other) => other.rank <= rank) + 1
+    state.waiting.splice(place, 0, { item, cost, isLimited, rank })
     for (const share of state.shares) share.waiting++
     this.#size++
     if (isLimited) {
@@ -152,7 +159,7 @@ export class FairQueue<T> {
       share.start -= cost
       share.waiting++
     }
-    state.waiting.unshift({ item, cost, isLimited: false })
+    state.waiting.unshift({ item, cost, isLimited: false, rank: 0 })
     this.#size++
   }
 

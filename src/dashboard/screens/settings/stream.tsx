@@ -1,8 +1,9 @@
-/** @module One stream: its reputation, its name, slug and expiry, and its deletion. */
-import { Alert, Anchor, Code, Group, NumberInput, Stack, Text, TextInput, Title } from '@mantine/core'
+/** @module One stream: its reputation, its name, slug, priority and expiry, and its deletion. */
+import { Alert, Anchor, Code, Group, NativeSelect, NumberInput, Stack, Text, TextInput, Title } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { StreamDetail } from '#features/setup/streams/model.ts'
+import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
@@ -14,6 +15,7 @@ import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
 import { SettingsPage } from './frame.tsx'
+import { PRIORITY_OPTIONS } from './priority-words.ts'
 import { useChange, useRead } from './queries.ts'
 import { omitFieldErrors, SubmitButton } from './submit.tsx'
 
@@ -80,6 +82,7 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
 interface StreamChanges {
   readonly name?: string
   readonly slug?: string
+  readonly priority?: StreamPriority
   /** In seconds; null: the default of the service. */
   readonly expires_in?: number | null
 }
@@ -110,7 +113,7 @@ function StreamForm({ stream }: StreamProps) {
   return (
     <Stack component="section" gap="sm" aria-labelledby="change">
       <Title order={2} size="h4" id="change">
-        Name, slug and expiry
+        Name, slug, priority and expiry
       </Title>
       <form onSubmit={submit} noValidate aria-labelledby="change">
         <Stack maw={480} align="flex-start">
@@ -125,6 +128,17 @@ function StreamForm({ stream }: StreamProps) {
             readOnly={isDefault || roleReason !== undefined}
             autoCapitalize="none"
             spellCheck={false}
+          />
+          <NativeSelect
+            label="Priority"
+            description="Which mail of this account goes first while it waits. Broadcasts come last. A change applies to new mail."
+            data={PRIORITY_OPTIONS}
+            value={changes.priority ?? stream.priority}
+            disabled={roleReason !== undefined}
+            onChange={({ currentTarget: { value } }) => {
+              save.reset()
+              setChanges((before) => ({ ...before, priority: value as StreamPriority }))
+            }}
           />
           <NumberInput
             w="100%"

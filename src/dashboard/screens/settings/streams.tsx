@@ -30,8 +30,9 @@ const COLUMNS: readonly Column<StreamRecord>[] = [
     ),
   },
   { header: 'Slug', cell: ({ slug }) => <Code>{slug}</Code> },
-  { header: 'Created', width: '20%', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'Changed', width: '20%', cell: ({ updated_at: at }) => <Time iso={at} /> },
+  { header: 'Priority', width: '12%', cell: ({ priority }) => priority },
+  { header: 'Created', width: '18%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
 export function StreamsScreen() {

@@ -16,6 +16,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import { toPriorityName } from '#features/setup/streams/priority.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Config } from '#platform/config.ts'
@@ -51,6 +52,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     sandbox: isUnverified || isSimulated(app.config, draft),
     streamId: stream.id,
     streamExpiresIn: stream.expiresIn,
+    priority: toPriorityName(stream.priority),
     tracked: isTracked(app.config, account, draft),
   }
 }

@@ -27,6 +27,8 @@ export interface DeadLetter {
   readonly status: Status
   readonly attempts: number
   readonly stream: string | null
+  /** Code of the priority of its stream. */
+  readonly priority: number
 }
 
 interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
@@ -38,7 +40,7 @@ interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
 const SELECT_LETTER = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
   dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox,
   broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
-  streams.slug AS stream
+  streams.slug AS stream, coalesce(streams.priority, 0) AS priority
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
   LEFT JOIN streams ON streams.id = stream_id WHERE dead_letters.account_id = ?`
 

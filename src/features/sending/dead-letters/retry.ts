@@ -7,6 +7,7 @@ import { laneOf, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { isContentDeleted } from '#features/sending/queue/retire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
+import { toPriorityName } from '#features/setup/streams/priority.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
@@ -44,7 +45,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
       accountId: actor.accountId,
       domain,
       sandbox: letter.sandbox,
-      isBulk: letter.isBulk,
+      laneClass: letter.isBulk ? 'bulk' : toPriorityName(letter.priority),
       simulatorDomain: simulatorDomain(app.config),
     })
     const nextAt = app.clock.now()

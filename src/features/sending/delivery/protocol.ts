@@ -4,6 +4,7 @@
  * the job and the result of an attempt, which scheduler and Workers use internally, too. Types only, of plain data:
  * `worker-pool` and `worker` send each message as JSON text, because many small parts transfer faster as one string.
  */
+import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { TlsDemand } from '#features/sending/transport-security/tls-policy.ts'
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
@@ -132,7 +133,7 @@ export type ToWorker =
       readonly type: 'start'
       readonly job: DeliverJob
       readonly owner: number
-      readonly isBulk: boolean
+      readonly laneClass: LaneClass
       readonly limits: ConnectionLimits
     }
   /** Changes the limits of connections that may be open here. */

@@ -9,7 +9,7 @@
 import { join } from 'node:path'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, classOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import {
   countDue,
@@ -181,7 +181,7 @@ export class DeliveryScheduler {
         attempt.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
         this.#pool?.start(worker, prepared, {
           owner: this.#ownerOf(accountOfLane(lane)),
-          isBulk: isBulkLane(lane),
+          laneClass: classOfLane(lane),
           // A suspension may have begun since the claim: then the Worker returns the message.
           limits: this.#limitsOf(attempt.destination.pair),
         })

@@ -9,7 +9,7 @@
  * that other mail always finds one.
  */
 
-import { isBulkLane } from '#features/sending/queue/lanes.ts'
+import { classOfLane, type LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Clock, Millis } from '#platform/clock.ts'
 import { networkOf } from '#platform/network.ts'
 import { hours } from '#platform/units.ts'
@@ -110,17 +110,17 @@ export class Sites {
 
   /** Slots that a lane may still take, of the total. */
   slotsFor(lane: string): number {
-    return this.#freeOfAll(this.#options.ownerOf(lane), isBulkLane(lane))
+    return this.#freeOfAll(this.#options.ownerOf(lane), classOfLane(lane))
   }
 
   /** How many more messages of a lane may go to the site. */
   capacityOfSite(site: Site, lane: string): number {
-    return this.#freeAtSite(site, this.#options.ownerOf(lane), isBulkLane(lane))
+    return this.#freeAtSite(site, this.#options.ownerOf(lane), classOfLane(lane))
   }
 
   /** How many more messages of a lane may go to an address. */
   capacityOfAddress(network: string, lane: string): number {
-    return this.#freeAtAddress(this.#getAddress(network), this.#options.ownerOf(lane), isBulkLane(lane))
+    return this.#freeAtAddress(this.#getAddress(network), this.#options.ownerOf(lane), classOfLane(lane))
   }
 
   /** How many more messages of a lane may go out over a pair. None while it is the turn of other lanes that wait there. */
@@ -128,30 +128,30 @@ export class Sites {
     const { waiting } = pair.slots
     const isLimited = pair.allowance(this.#options.instant()) !== Number.POSITIVE_INFINITY
     if (isLimited && !waiting.isEmpty && !waiting.isWoken(lane)) return 0
-    return this.#freeAtPair(pair, this.#options.ownerOf(lane), isBulkLane(lane))
+    return this.#freeAtPair(pair, this.#options.ownerOf(lane), classOfLane(lane))
   }
 
-  #freeAtPair(pair: Pair, owner: number, isBulk: boolean): number {
-    return pair.freeFor(owner, isBulk, this.#options.instant(), this.#canUse)
+  #freeAtPair(pair: Pair, owner: number, laneClass: LaneClass): number {
+    return pair.freeFor(owner, laneClass, this.#options.instant(), this.#canUse)
   }
 
-  #freeOfAll(owner: number, isBulk: boolean): number {
-    return this.#all.freeFor(owner, isBulk, this.#options.deliveryConcurrency)
+  #freeOfAll(owner: number, laneClass: LaneClass): number {
+    return this.#all.freeFor(owner, laneClass, this.#options.deliveryConcurrency)
   }
 
-  readonly #canUse = (owner: number): boolean => this.#freeOfAll(owner, false) > 0
+  readonly #canUse = (owner: number): boolean => this.#freeOfAll(owner, 'high') > 0
 
-  #freeAtAddress(slots: SlotPool, owner: number, isBulk: boolean): number {
+  #freeAtAddress(slots: SlotPool, owner: number, laneClass: LaneClass): number {
     const max = Math.max(
       Math.floor(this.#options.deliveryConcurrency * MAX_ADDRESS_FRACTION),
       this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION,
     )
-    return slots.freeFor(owner, isBulk, max, this.#canUse)
+    return slots.freeFor(owner, laneClass, max, this.#canUse)
   }
 
-  #freeAtSite({ sessions, slots, connections }: Site, owner: number, isBulk: boolean): number {
+  #freeAtSite({ sessions, slots, connections }: Site, owner: number, laneClass: LaneClass): number {
     const all = connections * CLAIMED_PER_CONNECTION
-    return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_BEFORE_SESSION * (1 + sessions)), this.#canUse)
+    return slots.freeFor(owner, laneClass, Math.min(all, CLAIMED_BEFORE_SESSION * (1 + sessions)), this.#canUse)
   }
 
   /** Whether other mail of the account waits for a slot. */
@@ -161,7 +161,7 @@ export class Sites {
 
   /** How many slots an account has in excess while slots are scarce; it acquired them when more were free. */
   countExcess(owner: number): number {
-    return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, false)) : 0
+    return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, 'high')) : 0
   }
 
   /** Whether any account may wait for slots, or have some in excess. */
@@ -307,16 +307,17 @@ export class Sites {
     if (this.#freeSlots <= 0) return
     for (const site of this.#crowdedSites) {
       const isBackingOff = this.backoffLeftMs(site) > 0
-      if (!isBackingOff) this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
+      if (!isBackingOff)
+        this.#wakeNext(site.slots.waiting, (owner, laneClass) => this.#freeAtSite(site, owner, laneClass))
       // A timer wakes the lanes at the end of a backoff.
       if (isBackingOff || site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
     }
     for (const slots of this.#crowdedAddresses) {
-      this.#wakeNext(slots.waiting, (owner, isBulk) => this.#freeAtAddress(slots, owner, isBulk))
+      this.#wakeNext(slots.waiting, (owner, laneClass) => this.#freeAtAddress(slots, owner, laneClass))
       if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
     }
     for (const pair of this.#crowdedPairs) {
-      this.#wakeNext(pair.slots.waiting, (owner, isBulk) => this.#freeAtPair(pair, owner, isBulk))
+      this.#wakeNext(pair.slots.waiting, (owner, laneClass) => this.#freeAtPair(pair, owner, laneClass))
       const isBlocked = pair.allowance(this.#options.instant()) === 0
       if (pair.slots.waiting.isEmpty || isBlocked) this.#crowdedPairs.delete(pair)
       if (!pair.slots.waiting.isEmpty && isBlocked) this.#options.onPairBlocked(pair)
@@ -324,9 +325,9 @@ export class Sites {
     this.#wakeNext(this.#all.waiting, () => 1)
   }
 
-  #wakeNext(queue: WaitQueue, freeFor: (owner: number, isBulk: boolean) => number): void {
-    const hasFree = (owner: number, isBulk: boolean): boolean =>
-      this.#freeOfAll(owner, isBulk) > 0 && freeFor(owner, isBulk) > 0
+  #wakeNext(queue: WaitQueue, freeFor: (owner: number, laneClass: LaneClass) => number): void {
+    const hasFree = (owner: number, laneClass: LaneClass): boolean =>
+      this.#freeOfAll(owner, laneClass) > 0 && freeFor(owner, laneClass) > 0
     for (let lane = queue.shift(hasFree); lane !== undefined; lane = queue.shift(hasFree)) {
       if (this.#options.wake(lane)) return
       this.endTurn(lane)

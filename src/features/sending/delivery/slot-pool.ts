@@ -4,7 +4,7 @@
  *
  * slot: capacity for one message in delivery.
  */
-import { isBulkLane } from '#features/sending/queue/lanes.ts'
+import { isBulkLane, type LaneClass } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { computeBulkLimit } from './bulk-limit.ts'
 import { WaitQueue } from './wait-queue.ts'
@@ -46,24 +46,27 @@ export class SlotPool {
   }
 
   /**
-   * How many more of the `max` slots here an account may take for bulk or ordinary lanes. Negative when it holds more
-   * than it may.
+   * How many more of the `max` slots here an account may take for lanes of a class. Negative when it holds more than
+   * it may; none while a lane of the account that goes before this class waits here.
    * @param canUse whether an account could use a slot here: bulk lanes yield only to accounts that could
    */
-  freeFor(owner: number, isBulk: boolean, max: number, canUse: (owner: number) => boolean = () => true): number {
+  freeFor(owner: number, laneClass: LaneClass, max: number, canUse: (owner: number) => boolean = () => true): number {
     const { contestedFraction, leavesFree } = this.#rules
     const held = this.#held.of(owner)
     const free = max - this.inFlight
     const sharers = this.waiting.countSharers(owner, false)
     const share = Math.max(1, Math.ceil(max * (sharers > 1 ? Math.min(1 / sharers, contestedFraction) : 1)))
     const own = Math.min(leavesFree ? computeMaxHeld(free + held, max) - held : free, free, share - held)
-    if (!isBulk) return own
-    // An account's broadcasts leave some of its slots to its other mail.
-    return Math.min(computeBulkLimit(held + own) - held, this.#freeForBulk(owner, max, canUse))
+    if (laneClass === 'high') return own
+    if (laneClass !== 'bulk' && this.waiting.hasBefore(owner, laneClass)) return Math.min(own, 0)
+    if (laneClass === 'normal') return own
+    // An account's broadcasts and its mail of low priority leave some of its slots to its other mail.
+    const leaving = computeBulkLimit(held + own) - held
+    return laneClass === 'low' ? leaving : Math.min(leaving, this.#freeForBulk(owner, max, canUse))
   }
 
   #freeForBulk(owner: number, max: number, canUse: (owner: number) => boolean): number {
-    if (this.waiting.hasOrdinary((other) => canUse(other) && this.freeFor(other, false, max) > 0)) return 0
+    if (this.waiting.hasOrdinary((other) => canUse(other) && this.freeFor(other, 'high', max) > 0)) return 0
     const maxBulk = Math.max(1, Math.floor(max * this.#rules.bulkFraction))
     return Math.min(
       maxBulk - this.#heldByBulk.total,

@@ -1,8 +1,8 @@
 /**
  * @module Queues lanes that wait for a slot. Owners (accounts) take turns, so that an owner with many lanes does not
- * hold up the others; bulk lanes come after all others. Never counts slots and never wakes a lane.
+ * hold up the others; of an owner's lanes, those of a higher priority go first; bulk lanes come after all others. Never counts slots and never wakes a lane.
  */
-import { isBulkLane } from '#features/sending/queue/lanes.ts'
+import { classOfLane, isBulkLane, type LaneClass, rankOfClass, rankOfLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { RoundRobin } from '#platform/queue/round-robin.ts'
 
@@ -39,6 +39,11 @@ export class WaitQueue {
     return this.#ordinary.wantsSlots(owner) || this.#bulk.wantsSlots(owner)
   }
 
+  /** Whether an ordinary lane of the owner that goes before this class waits or was woken. */
+  hasBefore(owner: number, laneClass: LaneClass): boolean {
+    return this.#ordinary.hasBefore(owner, rankOfClass(laneClass))
+  }
+
   add(lane: string): void {
     this.#of(isBulkLane(lane)).add(lane, this.#ownerOf(lane))
   }
@@ -66,8 +71,9 @@ export class WaitQueue {
    * Removes and returns the first lane of the next owner that has free slots. Returns a bulk lane only when no ordinary
    * lane can be served.
    */
-  shift(hasFree: (owner: number, isBulk: boolean) => boolean): string | undefined {
-    return this.#ordinary.shift((owner) => hasFree(owner, false)) ?? this.#bulk.shift((owner) => hasFree(owner, true))
+  shift(hasFree: (owner: number, laneClass: LaneClass) => boolean): string | undefined {
+    const isServable = (owner: number, lane: string): boolean => hasFree(owner, classOfLane(lane))
+    return this.#ordinary.shift(isServable) ?? this.#bulk.shift(isServable)
   }
 
   /** Ends the turn of a lane that `shift` returned. */
@@ -82,7 +88,7 @@ export class WaitQueue {
 
 /** Lanes of one kind. */
 class LaneRotation {
-  readonly #waiting = new RoundRobin<string>()
+  readonly #waiting = new RoundRobin<string>(rankOfLane)
   /** Lanes that `shift` returned and that have not had their turn yet, with their owners. */
   readonly #woken = new Map<string, number>()
   /** Number of lanes per owner, woken ones included. */
@@ -99,6 +105,13 @@ class LaneRotation {
 
   wantsSlots(owner: number): boolean {
     return this.#laneCounts.of(owner) > 0
+  }
+
+  hasBefore(owner: number, rank: number): boolean {
+    const first = this.#waiting.firstOf(owner)
+    if (first !== undefined && rankOfLane(first) < rank) return true
+    for (const [lane, other] of this.#woken) if (other === owner && rankOfLane(lane) < rank) return true
+    return false
   }
 
   countSharers(owner: number): number {
@@ -127,7 +140,7 @@ class LaneRotation {
     return this.#waiting.all()
   }
 
-  shift(isServable: (owner: number) => boolean): string | undefined {
+  shift(isServable: (owner: number, lane: string) => boolean): string | undefined {
     const next = this.#waiting.shift(isServable)
     if (next) this.#woken.set(next.item, next.owner)
     return next?.item

@@ -3,6 +3,7 @@
  * them, and reports and replaces dead Workers.
  */
 
+import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Clock } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
@@ -27,7 +28,7 @@ export interface WorkerPool {
   start(
     worker: number,
     prepared: PreparedJob,
-    as: { readonly owner: number; readonly isBulk: boolean; readonly limits: TotalLimits },
+    as: { readonly owner: number; readonly laneClass: LaneClass; readonly limits: TotalLimits },
   ): void
   postAll(message: ToWorker): void
   terminate(): void

@@ -2,6 +2,7 @@
  * @module Entry of a delivery Worker: owns its share of the sessions of each pair. Accepts jobs, posts `begin` after
  * the server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
  */
+import { rankOfClass } from '#features/sending/queue/lanes.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
@@ -35,7 +36,7 @@ interface ComposedMessage {
 /** The messages that wait for the connections of one limit. */
 interface MessageQueue {
   readonly key: string
-  /** Accounts take turns. */
+  /** Accounts take turns; of an account's messages, those of a higher priority go first. */
   readonly waiting: FairQueue<ComposedMessage>
   /** Bulk mail: runs when nothing else waits, and leaves some connections for other mail. */
   readonly waitingBulk: FairQueue<ComposedMessage>
@@ -102,7 +103,8 @@ class DeliveryWorker {
     }
   }
 
-  async #start({ job, owner, isBulk, limits }: Extract<ToWorker, { type: 'start' }>): Promise<void> {
+  async #start({ job, owner, laneClass, limits }: Extract<ToWorker, { type: 'start' }>): Promise<void> {
+    const isBulk = laneClass === 'bulk'
     const body = this.#bodies.get(job.emailId) ?? { shared: {}, jobs: 0 }
     this.#bodies.set(job.emailId, body)
     body.jobs++
@@ -118,7 +120,7 @@ class DeliveryWorker {
         : await this.#composing.runSteps(isBulk ? `bulk ${owner}` : owner, steps)
       if (!message || this.#isDraining) return this.#end(job, { kind: 'dropped' })
       const waiting = isBulk ? queue.waitingBulk : queue.waiting
-      waiting.push(owner, { job, message })
+      waiting.push(owner, { job, message }, 1, { rank: rankOfClass(laneClass) })
     } catch (error) {
       this.#end(job, toFailureResult(error))
     } finally {

@@ -5,6 +5,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/daily-stats.ts'
 import { type EventData, record } from '#features/core/events/record.ts'
+import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { PutOptions } from '#platform/content/store.ts'
@@ -78,6 +79,8 @@ export interface Placement {
   readonly streamId: number
   /** `expires_in` of the stream, for an email without its own. */
   readonly streamExpiresIn?: number | null
+  /** Of the stream; default: normal. */
+  readonly priority?: StreamPriority
   readonly sandbox: boolean
   readonly tracked: boolean
   /** From `findSuppressions`. */
@@ -202,7 +205,7 @@ function addRecipients(
   tx: Tx,
   emailId: number,
   email: NewEmail,
-  { suppressions, sandbox, broadcastId }: Placement,
+  { suppressions, sandbox, broadcastId, priority = 'normal' }: Placement,
   {
     accountId,
     waiting,
@@ -221,7 +224,7 @@ function addRecipients(
   const lanes = new Set<string>()
   const rejected: { recipientId: number; data: EventData }[] = []
   const { recipients } = email
-  const isBulk = broadcastId !== undefined
+  const laneClass = broadcastId === undefined ? priority : 'bulk'
   for (let from = 0; from < recipients.length; ) {
     const size = recipients.length - from < RECIPIENTS_PER_STATEMENT ? 1 : RECIPIENTS_PER_STATEMENT
     const values: (string | number | null)[] = []
@@ -231,7 +234,7 @@ function addRecipients(
       if (!recipient) break
       const reason = suppressions[from + at]
       const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk, simulatorDomain })
+      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, laneClass, simulatorDomain })
       values.push(
         emailId,
         recipientKindCode(recipient.kind),

@@ -3,9 +3,11 @@
  * claims.
  *
  * A lane is the mail of one account to one domain, to the sandbox or to the simulator, so that no account waits behind
- * the mail of another. Its name is the account's row id, `:`, and the domain, `sandbox` or `simulator`; broadcast mail
- * has the prefix `bulk:`.
+ * the mail of another. Its name is the account's row id, `:`, and the domain, `sandbox` or `simulator`; mail of streams with
+ * another priority than normal has the prefix `high:` or `low:`, broadcast mail the prefix `bulk:`. So the class of mail
+ * is fixed at acceptance, and the queue reads it from the name.
  */
+import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import type { Config } from '#platform/config.ts'
 
 /** Destination of mail that only the capture server receives. It has no dot, so no domain has this name. */
@@ -17,8 +19,13 @@ export const SIMULATOR_LANE = 'simulator'
 /** The domain whose mail goes to the simulator, in lower case. */
 export const simulatorDomain = ({ hostname }: Pick<Config, 'hostname'>): string => `sim.${hostname.toLowerCase()}`
 
-/** All other names begin with a row id, so the prefix is unambiguous. Domains have no colon. */
-const BULK_PREFIX = 'bulk:'
+/** Which lanes of an account go first: its own lanes in this order, and bulk after the ordinary lanes of all accounts. */
+export type LaneClass = StreamPriority | 'bulk'
+
+const CLASS_ORDER: readonly LaneClass[] = ['high', 'normal', 'low', 'bulk']
+
+/** Other names begin with a row id, so the prefixes are unambiguous. Domains have no colon. */
+const PREFIXES: Readonly<Record<LaneClass, string>> = { high: 'high:', normal: '', low: 'low:', bulk: 'bulk:' }
 
 export interface LaneMail {
   readonly accountId: number
@@ -27,30 +34,47 @@ export interface LaneMail {
   /** Whether the mail never leaves this machine. */
   readonly sandbox: boolean
   readonly simulatorDomain: string
-  /** Whether the mail belongs to a broadcast. */
-  readonly isBulk: boolean
+  readonly laneClass: LaneClass
 }
 
-/** The lane of a recipient: `7:example.com`, `7:sandbox`, `7:simulator`, `bulk:7:example.com`. */
-export const laneOf = ({ accountId, domain, sandbox, isBulk, simulatorDomain }: LaneMail): string =>
-  `${isBulk ? BULK_PREFIX : ''}${accountId}:${domain === simulatorDomain ? SIMULATOR_LANE : sandbox ? SANDBOX_LANE : domain}`
+/** The lane of a recipient: `7:example.com`, `7:sandbox`, `7:simulator`, `high:7:example.com`, `bulk:7:example.com`. */
+export const laneOf = ({ accountId, domain, sandbox, laneClass, simulatorDomain }: LaneMail): string =>
+  `${PREFIXES[laneClass]}${accountId}:${domain === simulatorDomain ? SIMULATOR_LANE : sandbox ? SANDBOX_LANE : domain}`
 
 /** Whether the lane carries broadcast mail, which yields to other lanes. */
-export const isBulkLane = (lane: string): boolean => lane.startsWith(BULK_PREFIX)
+export const isBulkLane = (lane: string): boolean => lane.startsWith(PREFIXES.bulk)
+
+/** Rank of the lane among those of its account: lower ones go first. */
+export const rankOfLane = (lane: string): number => rankOfClass(classOfLane(lane))
+
+export const rankOfClass = (laneClass: LaneClass): number => CLASS_ORDER.indexOf(laneClass)
+
+/** The class of a lane. */
+export const classOfLane = (lane: string): LaneClass =>
+  CLASS_ORDER.find((name) => PREFIXES[name] !== '' && lane.startsWith(PREFIXES[name])) ?? 'normal'
 
 /** The destination of a lane: the recipients' domain, `SANDBOX_LANE` or `SIMULATOR_LANE`. */
 export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexOf(':') + 1)
 
 /** Row id of the lane's account. */
-export const accountOfLane = (lane: string): number =>
-  Number(lane.slice(isBulkLane(lane) ? BULK_PREFIX.length : 0, lane.lastIndexOf(':')))
+export const accountOfLane = (lane: string): number => {
+  const end = lane.lastIndexOf(':')
+  return Number(lane.slice(lane.lastIndexOf(':', end - 1) + 1, end))
+}
 
 /** What the names of an account's lanes begin with, in the order of the names. */
-export const toLanePrefixes = (accountId: number): readonly [string, string] => [
-  `${accountId}:`,
-  `${BULK_PREFIX}${accountId}:`,
-]
+export const toLanePrefixes = (accountId: number): readonly string[] =>
+  Object.values(PREFIXES)
+    .map((prefix) => `${prefix}${accountId}:`)
+    .sort()
 
-/** A lane for display: `example.com (Acme)`, `example.com (broadcast of Acme)`. */
+/** A lane for display: `example.com (Acme)`, `example.com (high priority of Acme)`, `example.com (broadcast of Acme)`. */
 export const laneLabel = (lane: string, account: string | null): string =>
-  `${domainOfLane(lane)} (${isBulkLane(lane) ? 'broadcast of ' : ''}${account ?? 'a deleted account'})`
+  `${domainOfLane(lane)} (${LABELS[classOfLane(lane)]}${account ?? 'a deleted account'})`
+
+const LABELS: Readonly<Record<LaneClass, string>> = {
+  high: 'high priority of ',
+  normal: '',
+  low: 'low priority of ',
+  bulk: 'broadcast of ',
+}

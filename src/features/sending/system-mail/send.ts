@@ -12,7 +12,8 @@ import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sen
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import type { DraftAttachment, DraftExtra } from '#features/sending/queue/new-email.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
+import { toPriorityName } from '#features/setup/streams/priority.ts'
+import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -106,15 +107,16 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       return
     }
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
-    const streamId = findStreamId(tx.db, sender.accountId, DEFAULT_STREAM)
+    const stream = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
     // The domain may have lapsed since the sender was chosen: the mail is still sent, and never goes to the sandbox.
-    if (!domain || streamId === undefined) throw new Error('the sender of system mail no longer exists')
+    if (!domain || !stream) throw new Error('the sender of system mail no longer exists')
     insertEmail(app, tx, actor, { ...draft, extra: { ...draft.extra, ...describeSystemMail(mail) } }, content, {
       domainId: domain.id,
-      streamId,
+      streamId: stream.id,
+      priority: toPriorityName(stream.priority),
       sandbox: !domain.isVerified && !domain.lapsed,
       tracked: false,
-      suppressions: findSuppressions(tx.db, actor, draft, streamId),
+      suppressions: findSuppressions(tx.db, actor, draft, stream.id),
       quotaMonth: null,
       operationId: null,
     })

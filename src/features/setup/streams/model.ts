@@ -1,8 +1,9 @@
 /** @module Wire form of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Nullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { STREAM_PRIORITIES, toPriorityName } from './priority.ts'
 import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
 import type { Stream } from './streams.ts'
 
@@ -14,6 +15,7 @@ export const StreamRecord = Type.Object({
   expires_in: Nullable(Type.Integer(), {
     description: 'Seconds after which mail of the stream expires; null: the default of the service.',
   }),
+  priority: StringEnum(STREAM_PRIORITIES, { description: 'Which mail of the account goes first.' }),
   created_at: Timestamp({ description: 'When the stream was created.' }),
   updated_at: Timestamp({ description: 'When the stream was last changed.' }),
 })
@@ -61,10 +63,17 @@ const ExpiresIn = Type.Optional(
   }),
 )
 
-export const NewStream = StrictObject({ slug: Slug, name: Name, expires_in: ExpiresIn })
+const Priority = Type.Optional(
+  StringEnum(STREAM_PRIORITIES, {
+    description:
+      'Which mail of the account goes first while it waits: all `high`, then all `normal` (the default), then all `low`; broadcasts come last. It does not matter for other accounts. A change applies to mail that is accepted afterwards.',
+  }),
+)
+
+export const NewStream = StrictObject({ slug: Slug, name: Name, expires_in: ExpiresIn, priority: Priority })
 
 export const StreamChange = StrictObject(
-  { slug: Type.Optional(Slug), name: Type.Optional(Name), expires_in: ExpiresIn },
+  { slug: Type.Optional(Slug), name: Type.Optional(Name), expires_in: ExpiresIn, priority: Priority },
   { description: 'At least one field; omitted fields keep their value.' },
 )
 
@@ -74,6 +83,7 @@ export const toStreamWire = (stream: Stream, accountUuid: string): StreamRecord 
   slug: stream.slug,
   name: stream.name,
   expires_in: stream.expiresIn,
+  priority: toPriorityName(stream.priority),
   created_at: isoTime(stream.createdAt),
   updated_at: isoTime(stream.updatedAt),
 })

@@ -11,6 +11,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { type StreamPriority, toPriorityCode } from './priority.ts'
 
 export interface Stream {
   readonly id: number
@@ -19,15 +20,21 @@ export interface Stream {
   readonly name: string
   /** Seconds after which its mail expires; null: the default of the service. */
   readonly expiresIn: number | null
+  /** Code of the priority of its mail. */
+  readonly priority: number
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
 
-const COLUMNS = 'id, uuid, slug, name, expires_in AS expiresIn, created_at AS createdAt, updated_at AS updatedAt'
+/** What a send needs of its stream. */
+type FoundStream = Pick<Stream, 'id' | 'expiresIn' | 'priority'>
+
+const COLUMNS =
+  'id, uuid, slug, name, expires_in AS expiresIn, priority, created_at AS createdAt, updated_at AS updatedAt'
 
 const sql = prepareStatements((db) => ({
-  bySlug: db.prepare<Pick<Stream, 'id' | 'expiresIn'>, [number, string]>(
-    'SELECT id, expires_in AS expiresIn FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
+  bySlug: db.prepare<FoundStream, [number, string]>(
+    'SELECT id, expires_in AS expiresIn, priority FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
   ),
   byUuid: db.prepare<Stream, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM streams WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
@@ -39,9 +46,11 @@ const sql = prepareStatements((db) => ({
     'SELECT COUNT(*) AS n FROM streams WHERE account_id = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    'INSERT INTO streams (uuid, account_id, slug, name, expires_in, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO streams (uuid, account_id, slug, name, expires_in, priority, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  update: db.prepare('UPDATE streams SET slug = ?, name = ?, expires_in = ?, updated_at = ? WHERE id = ?'),
+  update: db.prepare(
+    'UPDATE streams SET slug = ?, name = ?, expires_in = ?, priority = ?, updated_at = ? WHERE id = ?',
+  ),
   delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
 }))
 
@@ -51,11 +60,8 @@ const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/
 const MAX_NAME_LENGTH = 200
 
 /** The stream with a slug; undefined when the account has none. */
-export const findStream = (
-  db: Database,
-  accountId: number,
-  slug: string,
-): Pick<Stream, 'id' | 'expiresIn'> | undefined => sql(db).bySlug.get(accountId, slug) ?? undefined
+export const findStream = (db: Database, accountId: number, slug: string): FoundStream | undefined =>
+  sql(db).bySlug.get(accountId, slug) ?? undefined
 
 /** Row id of the stream with a slug; undefined when the account has none. */
 export const findStreamId = (db: Database, accountId: number, slug: string): number | undefined =>
@@ -66,12 +72,14 @@ export interface StreamInput {
   readonly slug: string
   readonly name: string
   readonly expires_in?: number | null | undefined
+  readonly priority?: StreamPriority | undefined
 }
 
 /** Inserts a stream whose slug is known to be free. */
 export function insertStream(tx: Tx, accountId: number, stream: StreamInput, now: Millis): UuidBytes {
   const uuid = newUuid()
-  sql(tx.db).insert.run(uuid, accountId, stream.slug, stream.name, stream.expires_in ?? null, now, now)
+  const { slug, name, expires_in: expiresIn = null, priority = 'normal' } = stream
+  sql(tx.db).insert.run(uuid, accountId, slug, name, expiresIn, toPriorityCode(priority), now, now)
   return uuid
 }
 
@@ -104,7 +112,12 @@ export function createStream(app: App, actor: Actor, input: StreamInput): Promis
       action: 'stream.created',
       resourceType: 'stream',
       resourceId: id,
-      metadata: { slug, name, ...(input.expires_in && { expires_in: input.expires_in }) },
+      metadata: {
+        slug,
+        name,
+        ...(input.expires_in && { expires_in: input.expires_in }),
+        ...(input.priority && { priority: input.priority }),
+      },
     })
     return getStream(tx.db, actor.accountId, id)
   })
@@ -120,9 +133,9 @@ export function changeStream(
   id: string,
   change: { readonly [Field in keyof StreamInput]?: StreamInput[Field] | undefined },
 ): Promise<Stream> {
-  const { expires_in: expiresIn } = change
-  if (change.slug === undefined && change.name === undefined && expiresIn === undefined)
-    throw invalid('body', 'At least one of slug, name and expires_in must be set.')
+  const { expires_in: expiresIn, priority } = change
+  if ([change.slug, change.name, expiresIn, priority].every((value) => value === undefined))
+    throw invalid('body', 'At least one of slug, name, expires_in and priority must be set.')
   const slug = change.slug === undefined ? undefined : validateSlug(change.slug)
   const name = change.name === undefined ? undefined : validateName(change.name)
   return app.commit.write((tx) => {
@@ -135,6 +148,7 @@ export function changeStream(
       slug ?? stream.slug,
       name ?? stream.name,
       expiresIn === undefined ? stream.expiresIn : expiresIn,
+      priority === undefined ? stream.priority : toPriorityCode(priority),
       app.eventTime(),
       stream.id,
     )
@@ -146,6 +160,7 @@ export function changeStream(
         ...(slug !== undefined && { slug }),
         ...(name !== undefined && { name }),
         ...(expiresIn !== undefined && { expires_in: expiresIn }),
+        ...(priority !== undefined && { priority }),
       },
     })
     return getStream(tx.db, actor.accountId, id)

@@ -15,6 +15,8 @@ export const streams = sqliteTable(
     name: text('name').notNull(),
     /** Seconds after which mail of the stream expires, unless a send has its own; null: the default of the service. */
     expiresIn: integer('expires_in'),
+    /** Code of the priority of its mail. */
+    priority: integer('priority').notNull().default(0),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
     /** Null: not deleted. Emails still refer to a deleted stream. */

@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { type Destination, Sites } from '#features/sending/delivery/sites.ts'
-import { accountOfLane, domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/sending/queue/lanes.ts'
+import {
+  accountOfLane,
+  domainOfLane,
+  isBulkLane,
+  type LaneMail,
+  laneLabel,
+  laneOf,
+} from '#features/sending/queue/lanes.ts'
 import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
@@ -12,14 +19,21 @@ import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smt
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 
-test.each([
-  [{ domain: 'x.test', sandbox: false, isBulk: false }, '7:x.test', 'x.test', 'x.test (Acme)'],
-  [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:7:x.test', 'x.test', 'x.test (broadcast of Acme)'],
-  [{ domain: 'x.test', sandbox: true, isBulk: false }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
-  [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:7:sandbox', 'sandbox', 'sandbox (broadcast of Acme)'],
-  [{ domain: 'sim.test', sandbox: true, isBulk: false }, '7:simulator', 'simulator', 'simulator (Acme)'],
+test.each<[Pick<LaneMail, 'domain' | 'sandbox' | 'laneClass'>, string, string, string]>([
+  [{ domain: 'x.test', sandbox: false, laneClass: 'normal' }, '7:x.test', 'x.test', 'x.test (Acme)'],
+  [{ domain: 'x.test', sandbox: false, laneClass: 'bulk' }, 'bulk:7:x.test', 'x.test', 'x.test (broadcast of Acme)'],
   [
-    { domain: 'sim.test', sandbox: true, isBulk: true },
+    { domain: 'x.test', sandbox: false, laneClass: 'high' },
+    'high:7:x.test',
+    'x.test',
+    'x.test (high priority of Acme)',
+  ],
+  [{ domain: 'x.test', sandbox: false, laneClass: 'low' }, 'low:7:x.test', 'x.test', 'x.test (low priority of Acme)'],
+  [{ domain: 'x.test', sandbox: true, laneClass: 'normal' }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
+  [{ domain: 'x.test', sandbox: true, laneClass: 'bulk' }, 'bulk:7:sandbox', 'sandbox', 'sandbox (broadcast of Acme)'],
+  [{ domain: 'sim.test', sandbox: true, laneClass: 'normal' }, '7:simulator', 'simulator', 'simulator (Acme)'],
+  [
+    { domain: 'sim.test', sandbox: true, laneClass: 'bulk' },
     'bulk:7:simulator',
     'simulator',
     'simulator (broadcast of Acme)',
@@ -31,7 +45,7 @@ test.each([
     accountId: accountOfLane(lane),
     label: laneLabel(lane, 'Acme'),
     isBulk: isBulkLane(lane),
-  }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.isBulk })
+  }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.laneClass === 'bulk' })
 })
 
 /** A lane of another account than that of the bulk lanes. */
@@ -191,7 +205,8 @@ describe('slots', () => {
       // Each of three accounts may hold six: the first holds five, the second one.
       expect(capacities()).toEqual([1, 1, 5, 6])
       for (let turn = 0; turn < 4; turn++) sites.offerSlots()
-      expect(woken.slice(1)).toEqual([slow, quick, last, slower])
+      // The quick account had the last turn, so the one that came after it goes first.
+      expect(woken.slice(1)).toEqual([slow, last, quick, slower])
     },
   )
 

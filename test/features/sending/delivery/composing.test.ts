@@ -265,7 +265,7 @@ test('a limit that falls to 0 while a message is composed holds for this message
   const messages: ToWorker[] = [
     { type: 'settings', settings },
     ...keys.map((key) => ({ type: 'key', ...key }) as const),
-    { type: 'start', job, owner: 1, isBulk: false, limits },
+    { type: 'start', job, owner: 1, laneClass: 'normal', limits },
     { type: 'limits', limits: { ...limits, connections: 0, bulkConnections: 0 } },
   ]
   worker.postMessage(JSON.stringify(messages))

@@ -32,6 +32,7 @@ test('a stream is created, read, renamed and deleted, each change with an audit 
       slug: 'news',
       name: 'News',
       expires_in: null,
+      priority: 'normal',
       created_at: expect.any(String),
       updated_at: expect.any(String),
     },
@@ -60,6 +61,22 @@ test('a stream is created, read, renamed and deleted, each change with an audit 
     ['stream.updated', id],
     ['stream.created', id],
   ])
+})
+
+// Proves: stream-9
+test('a stream has a priority, normal by default, that a change sets and others keep', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const created = await api('POST', '/v1/streams', { slug: 'codes', name: 'Codes', priority: 'high' })
+  expect(created.body).toMatchObject({ data: { slug: 'codes', priority: 'high' } })
+  const path = `/v1/streams/${at(created.body, 'data', 'id')}`
+  expect((await api('PUT', path, { priority: 'low' })).body).toMatchObject({ data: { name: 'Codes', priority: 'low' } })
+  expect((await api('PUT', path, { name: 'Digests' })).body).toMatchObject({ data: { priority: 'low' } })
+  const refused = await api('PUT', path, { priority: 'urgent' })
+  expect({ status: refused.status, field: at(refused.body, 'details', 0, 'field') }).toEqual({
+    status: 422,
+    field: 'priority',
+  })
 })
 
 // Proves: stream-2

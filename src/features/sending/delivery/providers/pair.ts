@@ -7,6 +7,7 @@
  *
  * rate factor: the fraction of the limits in use. A reply that asks for less halves it; accepted messages raise it.
  */
+import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Millis } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { SlotPool, type SlotRules } from '../slot-pool.ts'
@@ -165,10 +166,11 @@ export class Pair {
   }
 
   /** How many messages of an account may begin now: accounts that wait share the allowance alike, bulk lanes come last. */
-  freeFor(owner: number, isBulk: boolean, at: Instant, canUse: (owner: number) => boolean): number {
+  freeFor(owner: number, laneClass: LaneClass, at: Instant, canUse: (owner: number) => boolean): number {
+    const isBulk = laneClass === 'bulk'
     const isBudgeted = isBulk || !this.isWarmUpForBulk
     const slots = Math.min(
-      this.slots.freeFor(owner, isBulk, this.#maxSlots, canUse),
+      this.slots.freeFor(owner, laneClass, this.#maxSlots, canUse),
       isBudgeted ? this.budgetLeft(isBulk, at.now) : Number.POSITIVE_INFINITY,
     )
     const allowance = this.allowance(at)

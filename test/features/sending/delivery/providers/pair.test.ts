@@ -86,7 +86,7 @@ test('a suspension ends with one probe: rejected, it lasts twice as long, at mos
     expect([pair.allowance(at()), pair.connections(at())]).toEqual([0, 0])
     periods.push(pair.suspendedMs(clock.now()) / seconds(1))
     clock.advance(pair.suspendedMs(clock.now()))
-    expect([1, 2].map((owner) => pair.freeFor(owner, false, at(), always))).toEqual([1, 1])
+    expect([1, 2].map((owner) => pair.freeFor(owner, 'normal', at(), always))).toEqual([1, 1])
     pair.take(1, at())
     expect([pair.allowance(at()), pair.msUntilAllowed(at())]).toEqual([0, undefined])
   }
