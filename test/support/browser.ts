@@ -21,10 +21,10 @@ export function isChromiumAvailable(): boolean {
   return false
 }
 
-/** Starts the browser; dispose of it with `await using`. */
-export const startBrowser = (): Promise<Browser> =>
+/** Starts the browser; dispose of it with `await using`. @param args further options of its command line */
+export const startBrowser = (args: string[] = []): Promise<Browser> =>
   // The sandbox needs a setuid helper or user namespaces; only pages of the service under test are opened.
-  chromium.launch({ executablePath: EXECUTABLE, chromiumSandbox: false, timeout: LAUNCH_MS })
+  chromium.launch({ executablePath: EXECUTABLE, chromiumSandbox: false, timeout: LAUNCH_MS, args })
 
 export interface Screen {
   readonly name: string

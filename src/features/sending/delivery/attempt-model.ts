@@ -52,7 +52,7 @@ export const Attempt = Type.Object({
 export type Attempt = Static<typeof Attempt>
 
 /** `name [address]`. */
-const SERVER = /^(.*) \[(.*)\]$/
+const SERVER = /^([^ ]*) \[([^\]]*)\]$/
 const LINE = /^(\d+) ([<>*]) (.*)$/s
 
 /** Parses a stored dialogue. */

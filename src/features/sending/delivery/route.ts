@@ -7,7 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
 import { type DomainPolicy, describeDomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
 import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
-import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import type { DemandSource } from '#features/sending/transport-security/transport-security.ts'
 import { shuffle } from '#platform/ids.ts'
 import {
   type HostWithAddresses,
@@ -54,7 +54,7 @@ export async function routeLane(
   app: App,
   lane: string,
   { capture, simulator }: LocalServers,
-  security: TransportSecurity,
+  security: DemandSource,
   provider?: string,
 ): Promise<RouteResult> {
   const domain = domainOfLane(lane)
@@ -91,7 +91,7 @@ const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => (
 async function resolveRedirectRoute(
   app: App,
   target: RedirectTarget,
-  security: TransportSecurity,
+  security: DemandSource,
 ): Promise<RouteResult> {
   const { host, isHost, port = app.config.smtpPort } = target
   const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security)
@@ -157,7 +157,7 @@ export async function resolveSmarthostRoute(
   }
 }
 
-async function resolveDirectRoute(app: App, domain: string, security: TransportSecurity): Promise<RouteResult> {
+async function resolveDirectRoute(app: App, domain: string, security: DemandSource): Promise<RouteResult> {
   // Begins the look for a policy; its result is read when the hosts are known.
   security.findSts(domain)
   const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffle })
@@ -199,7 +199,7 @@ async function resolveHostsRoute(
   app: App,
   domain: string,
   mail: Extract<MailRoute, { kind: 'ok' }>,
-  security: TransportSecurity,
+  security: DemandSource,
 ): Promise<RouteResult> {
   const { hosts } = mail
   const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
@@ -235,7 +235,7 @@ async function secureHosts(
   domain: string,
   hosts: readonly HostWithAddresses[],
   isSecure: boolean,
-  security: TransportSecurity,
+  security: DemandSource,
 ): Promise<RouteResult> {
   const isDaneOn = isSecure && (await security.isDaneOn())
   const withTlsa = await Promise.all(

@@ -61,6 +61,7 @@ import { TemplateError } from './render-broadcast.ts'
 import { RenderQueue } from './render-queue.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
 import { type LocalServers, type RouteResult, resolveSmarthostRoute, routeLane } from './route.ts'
+import { RouteTurns } from './route-turns.ts'
 import { type Site, Sites, toDestination } from './sites.ts'
 import { type Wait, WaitNotes } from './wait-notes.ts'
 import { releaseWithoutContent } from './without-content.ts'
@@ -101,6 +102,7 @@ export class DeliveryScheduler {
   readonly #lanes: Lanes
   readonly #sites: Sites
   readonly #failedAddresses: FailedAddresses
+  readonly #routeTurns: RouteTurns
   readonly #pairs: Pairs
   readonly #sources: OutboundSources
   /** Names of pools that a warning was logged for. */
@@ -134,6 +136,7 @@ export class DeliveryScheduler {
     this.#security = new TransportSecurity(app)
     this.recentDialogues = new RecentDialogues(clock)
     this.#failedAddresses = new FailedAddresses(clock)
+    this.#routeTurns = new RouteTurns(clock)
     this.#alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
@@ -335,8 +338,12 @@ export class DeliveryScheduler {
         if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         if (await this.#isProviderHeld(lane)) return this.#sleepHeld(lane)
-        const routeResult = await this.#findRoute(lane)
+        const owner = this.#ownerOf(accountOfLane(lane.name))
+        const routeResult = await this.#routeTurns.run(owner, () =>
+          this.#sites.slotsFor(lane.name) > 0 ? this.#findRoute(lane, owner) : undefined,
+        )
         if (stopping.aborted) return
+        if (!routeResult) return this.#waitForSlot(lane)
         if (routeResult.kind === 'pending') {
           // The turn ends, so that lanes that wait for the same slots need not wait for the policy of this domain.
           void routeResult.ready.then(() => this.#lanes.wake(lane.name))
@@ -370,8 +377,8 @@ export class DeliveryScheduler {
   }
 
   /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
-  async #findRoute(lane: Lane): Promise<RouteResult> {
-    const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security, lane.provider)
+  async #findRoute(lane: Lane, owner: number): Promise<RouteResult> {
+    const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security.ofAccount(owner), lane.provider)
     if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
     if (found.route.smarthost || !found.route.fromOutboundIps) return found
     return resolveSmarthostRoute(this.#app, this.#app.config.relayUrl === '' ? OVERFLOW_PROVIDER : SMARTHOST_PROVIDER)

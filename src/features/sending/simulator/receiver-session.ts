@@ -305,7 +305,7 @@ export class ReceiverSession {
 }
 
 /** The address of a MAIL or RCPT command, without angle brackets and parameters. */
-const readAddress = (line: string): string => /<([^>]*)>/.exec(line)?.[1] ?? ''
+const readAddress = (line: string): string => /^[^<]*<([^>]*)>/.exec(line)?.[1] ?? ''
 
 /** The reply that a reaction sends; '' if none is sent. */
 function readReplyOf(reaction: Reaction | undefined, politeReply: string): string {

@@ -5,6 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { FairPool } from '#platform/queue/fair-scheduler.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { lookUpPolicyId, MAX_POLICY_BYTES, parseStsPolicy, type StsPolicy } from '#protocols/smtp/mta-sts.ts'
 import type { TlsFailureType } from '#protocols/smtp/tls-failures.ts'
@@ -63,19 +64,21 @@ export class StsPolicies {
   /** The domain used longest ago comes first. */
   readonly #known = new Map<string, KnownDomain>()
   readonly #checks = new Map<string, Promise<void>>()
-  /** Domains that wait for a fetch to end before theirs begins. */
-  readonly #waiting: (() => void)[] = []
-  #fetches = 0
+  /** Accounts take turns, so that one with many slow policy servers delays only itself. */
+  readonly #fetches: FairPool
 
   constructor(app: App) {
     this.#app = app
+    const overload = () => new Error('too many fetches of policies')
+    this.#fetches = new FairPool({ clock: app.clock, concurrency: MAX_CONCURRENT_FETCHES, overload })
   }
 
   /**
    * Returns what is known about a domain, in A-labels and lower case; while nothing is, a promise that resolves when
    * something is. The promise never rejects, and resolves within about the time limits of DNS and the fetch.
+   * @param owner the account that the time of a fetch is counted for
    */
-  find(domain: string): StsFinding | Promise<void> {
+  find(domain: string, owner: number): StsFinding | Promise<void> {
     const now = this.#app.clock.now()
     const known = this.#known.get(domain) ?? this.#load(domain, now)
     const policy = known && known.expiresAt > now ? known.policy : undefined
@@ -83,9 +86,9 @@ export class StsPolicies {
     const sinceCheckMs = known && known.checkedAt <= now ? now - known.checkedAt : Number.POSITIVE_INFINITY
     // Mail waits for the successor of a policy: it must not go unprotected until the next check.
     const hasEnded = known?.policy !== undefined && !policy
-    if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#check(domain, known)
+    if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#check(domain, known, owner)
     this.#cache(domain, known)
-    if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#check(domain, known)
+    if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#check(domain, known, owner)
     return {
       ...(policy && policy.mode !== 'none' && { policy }),
       ...(known.failure && { failure: known.failure }),
@@ -106,10 +109,10 @@ export class StsPolicies {
   }
 
   /** Checks for the current policy of a domain, once for all callers at the same time. */
-  #check(domain: string, known: KnownDomain | undefined): Promise<void> {
+  #check(domain: string, known: KnownDomain | undefined, owner: number): Promise<void> {
     const running = this.#checks.get(domain)
     if (running) return running
-    const check = this.#lookUp(domain, known)
+    const check = this.#lookUp(domain, known ?? UNKNOWN, owner)
       .catch((error: unknown): KnownDomain => {
         this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not updated')
         const now = this.#app.clock.now()
@@ -121,7 +124,7 @@ export class StsPolicies {
     return check
   }
 
-  async #lookUp(domain: string, known: KnownDomain = UNKNOWN): Promise<KnownDomain> {
+  async #lookUp(domain: string, known: KnownDomain, owner: number): Promise<KnownDomain> {
     const { resolver, clock } = this.#app
     const found = await lookUpPolicyId(resolver, domain)
     const now = clock.now()
@@ -131,7 +134,7 @@ export class StsPolicies {
     if (found === 'unknown') return kept
     const isFresh = now - kept.fetchedAt < REFETCH_INTERVAL_MS && kept.expiresAt - now > REFETCH_BEFORE_MS
     if (kept.policy && kept.id === found.id && isFresh) return kept
-    const fetched = await this.#fetchInTurn(domain)
+    const fetched = await this.#fetches.run(owner, () => this.#fetch(domain))
     if (fetched === 'own') return kept
     if (typeof fetched === 'string') return { ...kept, failure: fetched }
     const fetchedAt = clock.now()
@@ -147,18 +150,6 @@ export class StsPolicies {
       this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not stored')
     }
     return { id: found.id, policy: fetched, fetchedAt, expiresAt, failure: undefined, checkedAt: fetchedAt }
-  }
-
-  async #fetchInTurn(domain: string): Promise<StsPolicy | TlsFailureType | 'own'> {
-    if (this.#fetches >= MAX_CONCURRENT_FETCHES) await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    else this.#fetches++
-    try {
-      return await this.#fetch(domain)
-    } finally {
-      const next = this.#waiting.shift()
-      if (next) next()
-      else this.#fetches--
-    }
   }
 
   /** Fetches a policy (RFC 8461 §3.3). `own`: this service could not call anyone. */

@@ -21,6 +21,13 @@ const MAX_TLSA_RECORDS = 20
 /** Longest data of a record in hexadecimal: a certificate of 4 KiB. */
 const MAX_TLSA_LENGTH = 8192
 
+/** What domains and mail hosts demand of TLS. */
+export interface DemandSource {
+  findSts(domain: string): StsFinding | Promise<void>
+  isDaneOn(): Promise<boolean>
+  findTlsa(host: string): Promise<TlsaFinding>
+}
+
 export class TransportSecurity {
   readonly #app: App
   readonly #sts: StsPolicies
@@ -51,9 +58,18 @@ export class TransportSecurity {
     for (const result of results) this.#counts.add(policy, result)
   }
 
+  /** What the mail of an account needs to know of domains and hosts; waiting for it is counted for the account. */
+  ofAccount(owner: number): DemandSource {
+    return {
+      findSts: (domain) => this.findSts(domain, owner),
+      isDaneOn: () => this.isDaneOn(),
+      findTlsa: (host) => this.findTlsa(host),
+    }
+  }
+
   /** See `StsPolicies.find`. */
-  findSts(domain: string): StsFinding | Promise<void> {
-    return this.#app.config.mtaSts ? this.#sts.find(domain) : {}
+  findSts(domain: string, owner: number): StsFinding | Promise<void> {
+    return this.#app.config.mtaSts ? this.#sts.find(domain, owner) : {}
   }
 
   /** Whether the DNS servers are trusted and validate DNSSEC. A failed test is repeated from time to time. */
