@@ -60,7 +60,8 @@ function AccountForm({ account }: { readonly account: AccountRecord }) {
   }
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (!isUnchanged && roleReason === undefined) save.mutate(changes, { onSuccess: () => setChanges({}) })
+    if (!isUnchanged && roleReason === undefined)
+      save.mutate(changes, { onSuccess: () => setChanges((current) => (current === changes ? {} : current)) })
   }
   return (
     <form onSubmit={submit} noValidate aria-label="Account">

@@ -97,7 +97,8 @@ function StreamForm({ stream }: StreamProps) {
   const expiresIn = changes.expires_in === undefined ? stream.expires_in : changes.expires_in
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (!isUnchanged && roleReason === undefined) save.mutate(changes, { onSuccess: () => setChanges({}) })
+    if (!isUnchanged && roleReason === undefined)
+      save.mutate(changes, { onSuccess: () => setChanges((current) => (current === changes ? {} : current)) })
   }
   const field = (name: 'name' | 'slug') => ({
     w: '100%',

@@ -109,7 +109,8 @@ function ChangeForm({ account }: SubAccountProps) {
   }
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (!isUnchanged) save.mutate(changes, { onSuccess: () => setChanges({}) })
+    if (!isUnchanged)
+      save.mutate(changes, { onSuccess: () => setChanges((current) => (current === changes ? {} : current)) })
   }
   const quota = changes.monthly_quota === undefined ? account.monthly_quota : changes.monthly_quota
   return (

@@ -22,6 +22,7 @@ const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
   provider_pairs: 'limits and suspensions by provider and outgoing address',
   retention_left: 'row ids',
   tls_session_counts: 'numbers of sessions to mail hosts, for days',
+  warm_ups: 'daily budgets of our outgoing addresses',
 }
 
 test('every table loses the rows of a deleted account, or has no account data', async () => {
