@@ -68,6 +68,17 @@ test('a clock set back by a month, a hold and a pause delay scheduled mail, and 
   expect(await findViolations(sequence)).toEqual([])
 }, 60_000)
 
+test('mail accepted under a fast clock is sent, although the database refused writes when the clock was set back', async () => {
+  const sequence: readonly Command[] = [
+    { do: 'accept', domain: 0, count: 1, life: 'normal' },
+    { do: 'refuseWrites' },
+    { do: 'jump', ms: -2_592_000_000 },
+    { do: 'hold', domain: 0 },
+    { do: 'ticks', count: 1 },
+  ]
+  expect(await findViolations(sequence)).toEqual([])
+}, 60_000)
+
 test(
   'no sequence of commands, replies, suspensions and crashes loses, doubles or blocks an email',
   async () => {

@@ -121,6 +121,8 @@ export class DeliveryScheduler {
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
   /** Claims that are being committed. */
   readonly #claiming = new Set<Promise<unknown>>()
+  /** The timer after a search for overdue mail that failed. */
+  #overdueRetry: Timer | undefined
   /** The timer of the next check for slow attempts; undefined while none is needed. */
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
@@ -251,6 +253,7 @@ export class DeliveryScheduler {
     this.#stopListening()
     this.#lanes.cancelTimers()
     this.#watch?.cancel()
+    this.#overdueRetry?.cancel()
     this.#pool?.postAll({ type: 'drain' })
     // Claims must complete first; otherwise their recipients would stay claimed until the next start.
     await Promise.allSettled(this.#claiming)
@@ -378,7 +381,13 @@ export class DeliveryScheduler {
 
   /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
   async #findRoute(lane: Lane, owner: number): Promise<RouteResult> {
-    const found = await routeLane(this.#app, lane.name, this.#localServers, this.#security.ofAccount(owner), lane.provider)
+    const found = await routeLane(
+      this.#app,
+      lane.name,
+      this.#localServers,
+      this.#security.ofAccount(owner),
+      lane.provider,
+    )
     if (found.kind !== 'route' || this.#pairs.registry.providerOf(found.route).policy.route === 'direct') return found
     if (found.route.smarthost || !found.route.fromOutboundIps) return found
     return resolveSmarthostRoute(this.#app, this.#app.config.relayUrl === '' ? OVERFLOW_PROVIDER : SMARTHOST_PROVIDER)
@@ -770,11 +779,16 @@ export class DeliveryScheduler {
     else this.#app.log.info(fields, verdict.kind)
   }
 
+  /** Repeats the search until it succeeds: until then, mail may wait for the time of a clock that was wrong. */
   async #releaseOverdueMail(): Promise<void> {
+    const { clock, log } = this.#app
     try {
       await releaseOverdueMail(this.#app, this.#stopping.signal)
     } catch (error) {
-      this.#app.log.error({ err: error }, 'search for mail deferred by a fast clock failed; the next start repeats it')
+      if (this.#stopping.signal.aborted) return
+      log.error({ err: error }, 'search for mail deferred by a fast clock failed; retrying')
+      this.#overdueRetry?.cancel()
+      this.#overdueRetry = clock.after(STORAGE_RETRY_MS, () => void this.#releaseOverdueMail())
     }
   }
 
