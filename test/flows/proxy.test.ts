@@ -304,33 +304,37 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
 
   test('the API supports HTTP/2, and an event stream is not buffered', async () => expectLiveStream(site, caddy))
 
-  test.skipIf(!isChromiumAvailable())('the dashboard works over HTTP/2, with live events', async () => {
-    const { service } = site
-    await createTestUser(service.app, service.actor, 'ada@people.test', 'owner')
-    await using browser = await startBrowser([
-      `--host-resolver-rules=MAP ${OWN}:443 127.0.0.1:${caddy.port}`,
-      '--ignore-certificate-errors',
-    ])
-    const page = await browser.newPage()
-    const errors: string[] = []
-    page.on('pageerror', (error) => errors.push(String(error)))
-    page.on('requestfailed', (request) => errors.push(`${request.url()} ${request.failure()?.errorText}`))
-    await page.goto(`https://${OWN}/login`)
-    await page.getByLabel('Email address').fill('ada@people.test')
-    await page.getByLabel('Password').fill(PASSWORD)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('link', { name: 'Emails', exact: true }).click()
-    await page.getByRole('heading', { name: 'Emails' }).waitFor()
-    expect(await page.evaluate("performance.getEntriesByType('navigation')[0].nextHopProtocol")).toBe('h2')
-    const subject = 'Seen live through the proxy'
-    await service.accepted({ subject })
-    await page.getByRole('button', { name: /new/ }).or(page.getByText(subject)).first().waitFor()
-    for (const screen of ['Domains', 'Webhooks', 'Templates', 'Analytics', 'Settings']) {
-      await page.getByRole('link', { name: screen, exact: true }).click()
-      await page.getByRole('heading', { name: screen, level: 1 }).waitFor()
-    }
-    expect(errors.filter((error) => !error.includes('net::ERR_ABORTED'))).toEqual([])
-  }, 120_000)
+  test.skipIf(!isChromiumAvailable())(
+    'the dashboard works over HTTP/2, with live events',
+    async () => {
+      const { service } = site
+      await createTestUser(service.app, service.actor, 'ada@people.test', 'owner')
+      await using browser = await startBrowser([
+        `--host-resolver-rules=MAP ${OWN}:443 127.0.0.1:${caddy.port}`,
+        '--ignore-certificate-errors',
+      ])
+      const page = await browser.newPage()
+      const errors: string[] = []
+      page.on('pageerror', (error) => errors.push(String(error)))
+      page.on('requestfailed', (request) => errors.push(`${request.url()} ${request.failure()?.errorText}`))
+      await page.goto(`https://${OWN}/login`)
+      await page.getByLabel('Email address').fill('ada@people.test')
+      await page.getByLabel('Password').fill(PASSWORD)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('link', { name: 'Emails', exact: true }).click()
+      await page.getByRole('heading', { name: 'Emails' }).waitFor()
+      expect(await page.evaluate("performance.getEntriesByType('navigation')[0].nextHopProtocol")).toBe('h2')
+      const subject = 'Seen live through the proxy'
+      await service.accepted({ subject })
+      await page.getByRole('button', { name: /new/ }).or(page.getByText(subject)).first().waitFor()
+      for (const screen of ['Domains', 'Webhooks', 'Templates', 'Analytics', 'Settings']) {
+        await page.getByRole('link', { name: screen, exact: true }).click()
+        await page.getByRole('heading', { name: screen, level: 1 }).waitFor()
+      }
+      expect(errors.filter((error) => !error.includes('net::ERR_ABORTED'))).toEqual([])
+    },
+    120_000,
+  )
 
   test('attachments of 25 MiB arrive', async () => expect(await attach(site, caddy, 25 * MiB)).toEqual([202, true]))
 

@@ -88,11 +88,7 @@ const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => (
  * The route of redirected mail. A host that the operator names may have any address, like a smarthost; the MX hosts of
  * a domain may not. A target that does not resolve bounces nothing.
  */
-async function resolveRedirectRoute(
-  app: App,
-  target: RedirectTarget,
-  security: DemandSource,
-): Promise<RouteResult> {
+async function resolveRedirectRoute(app: App, target: RedirectTarget, security: DemandSource): Promise<RouteResult> {
   const { host, isHost, port = app.config.smtpPort } = target
   const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security)
   if (found.kind === 'pending') return found
