@@ -5,7 +5,7 @@ import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 export interface TestMessage extends Omit<ComposeInput, 'text' | 'html' | 'attachments'> {
   readonly text?: string
   readonly html?: string
-  readonly attachments: readonly { filename: string; contentType: string; content: Uint8Array }[]
+  readonly attachments: readonly { filename: string; contentType: string; contentId?: string; content: Uint8Array }[]
 }
 
 /** Runs a generator to its end and returns its value. */

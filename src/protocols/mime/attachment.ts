@@ -8,8 +8,27 @@ import type { EncodedPart } from './encode.ts'
 export interface Attachment {
   readonly filename: string
   readonly contentType: string
+  /** Makes it a part of the HTML (multipart/related, RFC 2387): its Content-ID, without angle brackets. */
+  readonly contentId?: string
   /** In base64. */
   readonly content: EncodedPart
+}
+
+/** `cid:` URLs of HTML, up to the character that ends the attribute, the CSS function or the text. RFC 2392. */
+const CID_URL = /\bcid:([^\s"'<>()]{1,1000})/gi
+
+/** The Content-IDs to which the HTML refers. */
+export const findContentIds = (html: string): Set<string> =>
+  new Set(Array.from(html.matchAll(CID_URL), ([, id = '']) => decodeContentId(id)))
+
+/** The id without the percent-encoding of a URL; as it is if the encoding is broken. */
+function decodeContentId(id: string): string {
+  const decoded = id.replaceAll('&amp;', '&')
+  try {
+    return decodeURIComponent(decoded)
+  } catch {
+    return decoded
+  }
 }
 
 const FALLBACK_TYPE = 'application/octet-stream'

@@ -47,10 +47,12 @@ export function composeByMailComposer(
     messageId: fields.messageId,
     headers: fields.headers.map(([key, value]) => ({ key, value: prepareFieldValue(key, value) })),
     alternatives: bodies.map(([contentType, part]) => ({ contentType, ...addLeaf(part) })),
-    attachments: attachments.map(({ filename, contentType, content }) => ({
+    attachments: attachments.map(({ filename, contentType, contentId, content }) => ({
       filename: sanitiseFilename(filename),
       contentType: sanitiseContentType(contentType),
-      contentDisposition: 'attachment',
+      ...(contentId === undefined
+        ? { contentDisposition: 'attachment' }
+        : { contentDisposition: 'inline', cid: contentId }),
       ...addLeaf(content),
     })),
     boundaryPrefix: BOUNDARY_PREFIX,

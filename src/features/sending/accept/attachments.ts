@@ -1,5 +1,6 @@
 /** @module Checks the attachments of a send request and decodes them. Pure; throws AppError 422 with the field. */
 
+import { detectMimeType } from 'nodemailer/lib/mime-funcs'
 import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
 import { invalid } from '#platform/errors.ts'
 import { requireHeaderSafe } from './header-safe.ts'
@@ -10,16 +11,22 @@ const MAX_ATTACHMENTS = 100
 /** Extensions that receivers reject outright; sending them would harm our reputation. */
 const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
 
+/** The characters of a Content-ID without its angle brackets, as far as every reader takes them. RFC 2392. */
+const CONTENT_ID = /^[!-;=?-~]+$/
+
 /** Decodes the attachments. @param maxBytes limit on their total size */
 export function decodeAttachments(request: SendRequest, maxBytes: number): DraftAttachment[] {
   const attachments = request.attachments ?? []
   if (attachments.length > MAX_ATTACHMENTS)
     throw invalid('attachments', `There are ${attachments.length} attachments; at most ${MAX_ATTACHMENTS} are allowed.`)
   let total = 0
+  const contentIds = new Set<string>()
   return attachments.map((attachment, index) => {
     const field = `attachments.${index}`
     requireHeaderSafe(`${field}.filename`, attachment.filename)
-    requireHeaderSafe(`${field}.content_type`, attachment.content_type)
+    const contentType = attachment.content_type || detectMimeType(attachment.filename)
+    requireHeaderSafe(`${field}.content_type`, contentType)
+    const contentId = readContentId(`${field}.content_id`, attachment.content_id, contentIds)
     const extension = readExtension(attachment.filename)
     if (FORBIDDEN_EXTENSIONS.has(extension)) {
       throw invalid(
@@ -38,8 +45,19 @@ export function decodeAttachments(request: SendRequest, maxBytes: number): Draft
         `The attachments must have at most ${maxBytes} bytes together.`,
         'attachments_too_large',
       )
-    return { filename: attachment.filename, contentType: attachment.content_type, content }
+    return { filename: attachment.filename, contentType, content, ...(contentId !== undefined && { contentId }) }
   })
+}
+
+/** The id without angle brackets, which is added to those seen; undefined for an ordinary attachment. */
+function readContentId(field: string, text: string | null | undefined, seen: Set<string>): string | undefined {
+  const id = text?.replace(/^<(.*)>$/, '$1')
+  if (!id) return undefined
+  if (!CONTENT_ID.test(id))
+    throw invalid(field, 'content_id must have ASCII characters without spaces and angle brackets, such as "logo".')
+  if (seen.has(id)) throw invalid(field, `content_id "${id}" is used twice; give each file its own.`)
+  seen.add(id)
+  return id
 }
 
 /** The text after the last dot, without the trailing dots and spaces that Windows drops; empty without a dot. */

@@ -16,7 +16,18 @@ export const Attachment = Type.Object(
   {
     filename: Type.String({ minLength: 1, maxLength: 255, description: 'File name as the recipient sees it.' }),
     content: Type.String({ description: 'The file in base64.' }),
-    content_type: Type.String({ minLength: 1, maxLength: 255, description: 'Media type, such as application/pdf.' }),
+    content_type: Type.Optional(
+      Nullable(
+        Type.String({ maxLength: 255 }),
+        'Media type, such as application/pdf; omitted: that of the file name extension.',
+      ),
+    ),
+    content_id: Type.Optional(
+      Nullable(
+        Type.String({ maxLength: 255 }),
+        'For pictures in the text: the HTML shows this file where it has `cid:` and this id, such as `<img src="cid:logo">`. A file to which the HTML does not refer is an ordinary attachment.',
+      ),
+    ),
   },
   { additionalProperties: false },
 )

@@ -86,6 +86,7 @@ export function createComposeJob(
   const attachments = JSON.parse(email.attachments ?? '[]') as {
     filename: string
     content_type: string
+    content_id?: string
     ref: number
   }[]
   const listHeaders =
@@ -111,7 +112,12 @@ export function createComposeJob(
     headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
     htmlRef: email.htmlRef,
     textRef: email.textRef,
-    attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
+    attachments: attachments.map((a) => ({
+      filename: a.filename,
+      contentType: a.content_type,
+      ...(a.content_id !== undefined && { contentId: a.content_id }),
+      ref: a.ref,
+    })),
     boundarySeed: formatUuid(email.uuid),
     ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
     ...(extra.report_type && { reportType: extra.report_type }),

@@ -4,7 +4,7 @@
  */
 import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
-import type { Attachment } from '#protocols/mime/attachment.ts'
+import { type Attachment, findContentIds } from '#protocols/mime/attachment.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
@@ -41,7 +41,8 @@ export function* composeUnsigned(
   const { compose } = job
   shared.text ??= yield* encodeTextPart(job, content)
   shared.attachments ??= yield* encodeAttachments(job, content)
-  const { text, attachments } = shared
+  const { text } = shared
+  const attachments = keepReferencedIds(job, shared.attachments, content)
   const html = yield* encodeHtmlPart(job, shared, content, tracking)
   const { header, body } = composeMessage({
     from: compose.from,
@@ -102,11 +103,29 @@ function readSource({ compose }: ComposableJob, content: Reader, part: 'html' | 
 
 function* encodeAttachments({ compose }: ComposableJob, content: Reader): Generator<void, Attachment[]> {
   const attachments: Attachment[] = []
-  for (const { filename, contentType, ref } of compose.attachments) {
-    attachments.push({ filename, contentType, content: yield* encodeBase64(content.chunks(ref)) })
+  for (const { filename, contentType, contentId, ref } of compose.attachments) {
+    attachments.push({
+      filename,
+      contentType,
+      ...(contentId !== undefined && { contentId }),
+      content: yield* encodeBase64(content.chunks(ref)),
+    })
     yield
   }
   return attachments
+}
+
+/** Removes the ids to which the HTML does not refer, because a file in the text that nothing shows would be hidden. */
+function keepReferencedIds(
+  job: ComposableJob,
+  attachments: readonly Attachment[],
+  content: Reader,
+): readonly Attachment[] {
+  if (!attachments.some(({ contentId }) => contentId !== undefined)) return attachments
+  const ids = findContentIds(readSource(job, content, 'html')?.toString() ?? '')
+  return attachments.map(({ contentId, ...attachment }) =>
+    contentId !== undefined && ids.has(contentId) ? { ...attachment, contentId } : attachment,
+  )
 }
 
 /** Adds tracking to the HTML of a tracked email. */

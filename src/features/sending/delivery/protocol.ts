@@ -91,7 +91,12 @@ export interface ComposeJob {
   readonly textRef: number | null
   /** Bodies rendered for this recipient, which replace the referenced ones. */
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
-  readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
+  readonly attachments: readonly {
+    readonly filename: string
+    readonly contentType: string
+    readonly contentId?: string
+    readonly ref: number
+  }[]
   readonly boundarySeed: string
   /** The message is a report of this type (RFC 6522). */
   readonly reportType?: string

@@ -146,9 +146,10 @@ async function renderBroadcast(
 
 /** The attachments, each with its size in place of its content. */
 const describeAttachments = ({ attachments }: ComposableEmail): Attachment[] =>
-  parseAttachments(attachments).map(({ filename, content_type: contentType, size }) => ({
+  parseAttachments(attachments).map(({ filename, content_type: contentType, content_id: contentId, size }) => ({
     filename,
     contentType,
+    ...(contentId !== undefined && { contentId }),
     content: { encoding: 'base64', pieces: [Buffer.from(`[${size} bytes, not shown]\r\n`)] },
   }))
 

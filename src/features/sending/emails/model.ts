@@ -32,6 +32,7 @@ const EMAIL_FIELDS = {
       Type.Object({
         filename: Type.String({ description: 'File name.' }),
         content_type: Type.String({ description: 'Media type.' }),
+        content_id: Type.Optional(Type.String({ description: 'Id by which the HTML may refer to it, if it has one.' })),
         size: Type.Integer({ description: 'Bytes, decoded.' }),
       }),
     ),

@@ -209,12 +209,15 @@ const readContent = (
   readStoredContent(() => ({
     html: htmlRef === null ? undefined : content.get(htmlRef),
     text: textRef === null ? undefined : content.get(textRef),
-    attachments: parseAttachments(attachments).map(({ filename, content_type: contentType, ref }) => ({
-      filename,
-      contentType,
-      // `isContentDeleted` has excluded attachments without a reference; no blob has the reference 0.
-      content: content.get(ref ?? 0),
-    })),
+    attachments: parseAttachments(attachments).map(
+      ({ filename, content_type: contentType, content_id: contentId, ref }) => ({
+        filename,
+        contentType,
+        ...(contentId !== undefined && { contentId }),
+        // `isContentDeleted` has excluded attachments without a reference; no blob has the reference 0.
+        content: content.get(ref ?? 0),
+      }),
+    ),
   }))
 
 function copyExtra({ extra }: StoredEmail, resendOf: string, idempotency: Idempotency | undefined): DraftExtra {

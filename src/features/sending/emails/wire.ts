@@ -32,7 +32,7 @@ export type MaxAttempts = (expiresIn: number | undefined) => number
 function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   const extra = parseExtra(email)
   const attachments = JSON.parse(email.attachments ?? 'null') as
-    | { filename: string; content_type: string; size: number }[]
+    | { filename: string; content_type: string; content_id?: string; size: number }[]
     | null
   const deciding = findDecidingRecipient(email)
   const to = addressesOfKind(email, 'to')
@@ -52,7 +52,13 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
     attempts: Math.max(0, ...email.recipients.map((r) => r.attempts)),
     max_attempts: maxAttempts(extra.expires_in),
     suppress_list_management_header: email.transactional,
-    attachments: attachments?.map(({ filename, content_type, size }) => ({ filename, content_type, size })) ?? null,
+    attachments:
+      attachments?.map(({ filename, content_type, content_id, size }) => ({
+        filename,
+        content_type,
+        ...(content_id !== undefined && { content_id }),
+        size,
+      })) ?? null,
     delivery_started_at: isoTimeOrNull(findEarliest(started.map((r) => r.deliveryStartedAt))),
     domain_id: formatOptionalUuid(email.domainUuid),
     error_message: deciding?.lastError ?? null,

@@ -43,7 +43,13 @@ const sql = prepareStatements((db) => ({
 export interface StoredContent {
   readonly htmlRef: number | null
   readonly textRef: number | null
-  readonly attachments: readonly { filename: string; content_type: string; size: number; ref: number }[]
+  readonly attachments: readonly {
+    filename: string
+    content_type: string
+    content_id?: string
+    size: number
+    ref: number
+  }[]
   readonly sizeBytes: number
 }
 
@@ -57,9 +63,10 @@ export async function storeContent(app: App, email: NewEmail, options: PutOption
   return {
     htmlRef: email.html ? nextRef() : null,
     textRef: email.text ? nextRef() : null,
-    attachments: email.attachments.map(({ filename, contentType, content }) => ({
+    attachments: email.attachments.map(({ filename, contentType, contentId, content }) => ({
       filename,
       content_type: contentType,
+      ...(contentId !== undefined && { content_id: contentId }),
       size: content.length,
       ref: nextRef() ?? 0,
     })),

@@ -7,6 +7,8 @@ import type { RecipientKind } from './status.ts'
 export interface DraftAttachment {
   readonly filename: string
   readonly contentType: string
+  /** By which the HTML may refer to it, without angle brackets. */
+  readonly contentId?: string
   readonly content: Uint8Array
 }
 

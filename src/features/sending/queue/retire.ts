@@ -21,6 +21,7 @@ import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
 export interface StoredAttachment {
   readonly filename: string
   readonly content_type: string
+  readonly content_id?: string
   readonly size: number
   readonly ref?: ContentRef
 }

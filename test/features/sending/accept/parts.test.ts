@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { simpleParser } from 'mailparser'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -257,6 +258,46 @@ describe('attachments', () => {
     expect(attachments).toMatchObject([{ size: 13_107_200 }, { size: 13_107_200 }])
     const answer = await emails.send({ attachments: [file({ content: half }), file({ content: more })] })
     expectError(answer, 422, 'attachments_too_large', 'attachments')
+  })
+
+  test.each([['report.pdf'], ['photo.JPG'], ['notes']])('%s without a type gets that of its name', async (filename) => {
+    const types: Record<string, string> = { 'report.pdf': 'application/pdf', 'photo.JPG': 'image/jpeg' }
+    const { attachments } = await detailOf({ attachments: [{ filename, content: 'aGk=' }] })
+    expect(attachments).toMatchObject([{ content_type: types[filename] ?? 'application/octet-stream' }])
+  })
+
+  for (const contentId of ['a b', 'a>b', 'é', 'a\r\nb'])
+    test(`a content_id of ${JSON.stringify(contentId)} is a 422`, async () =>
+      expectError(await sendFile({ content_id: contentId }), 422, 'validation_failed', 'attachments.0.content_id'))
+
+  test('a content_id used twice is a 422', async () => {
+    const answer = await emails.send({ attachments: [file({ content_id: 'logo' }), file({ content_id: '<logo>' })] })
+    expectError(answer, 422, 'validation_failed', 'attachments.1.content_id')
+  })
+
+  test('are parts of the HTML where it refers to them, and ordinary files elsewhere', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
+    const sent = await flow.send({
+      to: 'a@r.test',
+      html_body: '<p><img src="cid:logo@1"><img src=\'cid:caf%C3%A9%20%2B\'><div style="background:url(cid:paper)">',
+      attachments: [
+        { filename: 'logo.png', content: btoa('logo'), content_id: '<logo@1>' },
+        { filename: 'paper.png', content: btoa('paper'), content_id: 'paper' },
+        { filename: 'unused.png', content: btoa('unused'), content_id: 'unused' },
+        { filename: 'bill.pdf', content: btoa('bill') },
+      ],
+    })
+    expect((await flow.settled(sent)).attachments).toContain('"content_id":"logo@1"')
+    const { attachments } = await simpleParser(sink.messages[0]?.raw ?? '', { skipImageLinks: true })
+    expect(
+      attachments.map((part) => [part.filename, part.cid, part.related, part.contentDisposition, String(part.content)]),
+    ).toEqual([
+      ['logo.png', 'logo@1', true, 'inline', 'logo'],
+      ['paper.png', 'paper', true, 'inline', 'paper'],
+      ['unused.png', undefined, undefined, 'attachment', 'unused'],
+      ['bill.pdf', undefined, undefined, 'attachment', 'bill'],
+    ])
   })
 
   test('are limited in number', async () => {
