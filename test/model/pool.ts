@@ -51,7 +51,7 @@ export class ModelPool implements WorkerPool {
   readonly #running = new Map<string, number>()
   readonly #dead = new Set<number>()
   /** Messages to the scheduler, sent together in the next tick. */
-  #outbox: FromWorker[] = []
+  #outbox: { readonly worker: number; readonly message: FromWorker }[] = []
   #isDraining = false
   #hasEnded = false
   /** Counts what happens here, so that a test sees when nothing does. */
@@ -128,7 +128,7 @@ export class ModelPool implements WorkerPool {
     this.#dead.add(worker)
     for (const attempt of [...this.#attempts.values()]) if (attempt.worker === worker) this.#forget(attempt)
     // What it had sent and the main thread has not read is lost, too.
-    this.#outbox = this.#outbox.filter((message) => message.type !== 'outcome' && message.type !== 'begin')
+    this.#outbox = this.#outbox.filter((sent) => sent.worker !== worker)
     this.#options.onDeath(worker)
     this.#options.clock.after(RESTART_DELAY_MS, () => {
       this.#dead.delete(worker)
@@ -166,7 +166,7 @@ export class ModelPool implements WorkerPool {
       attempt.state = 'beginning'
       this.#later(() => {
         if (this.#attempts.get(attempt.job.recipientId) === attempt)
-          this.#send({ type: 'begin', recipientId: attempt.job.recipientId })
+          this.#send(attempt.worker, { type: 'begin', recipientId: attempt.job.recipientId })
       })
     }
   }
@@ -206,7 +206,7 @@ export class ModelPool implements WorkerPool {
     const session = SESSION_KINDS.has(result.kind)
       ? { host: attempt.job.route.hosts[0]?.host ?? '', address: '127.0.0.1', localAddress: '127.0.0.1', tls: 'none' }
       : undefined
-    this.#send({ type: 'outcome', recipientId, result, session })
+    this.#send(attempt.worker, { type: 'outcome', recipientId, result, session })
     this.#serve(attempt.key)
   }
 
@@ -228,12 +228,12 @@ export class ModelPool implements WorkerPool {
     this.#receivers.onConnections?.(key, open)
   }
 
-  #send(message: FromWorker): void {
+  #send(worker: number, message: FromWorker): void {
     this.activity++
-    this.#outbox.push(message)
+    this.#outbox.push({ worker, message })
     if (this.#outbox.length > 1) return
     setImmediate(() => {
-      const messages = this.#outbox
+      const messages = this.#outbox.map(({ message }) => message)
       this.#outbox = []
       if (!this.#hasEnded) this.#options.onMessages(messages)
     })

@@ -63,6 +63,7 @@ describe('a receiver that says nothing', () => {
     await using receiver = await startMisbehaving({ react: reactAt(step, { end: 'silence' }) })
     const { clock, run } = createAttempts(receiver.port)
     const attempt = run()
+    await eventually(() => receiver.messages.length === dots)
     await pass(clock, timeoutMs)
     const { result } = await attempt
     expect(toVerdict(result).kind).toBe(kind)
