@@ -12,7 +12,7 @@ import { CSV_TYPE } from './csv.ts'
 import { insufficientScope, toErrorResponseData } from './error-response.ts'
 import { EVENT_STREAM, EVENT_STREAM_TYPE } from './event-stream.ts'
 import { ERROR_RESPONSES } from './route-errors.ts'
-import { isApiPath } from './route-table.ts'
+import { isOwnApiPath } from './route-table.ts'
 import { notFoundById } from './schemas.ts'
 import { SESSION_COOKIE } from './session.ts'
 import { invalidFields } from './validation.ts'
@@ -144,7 +144,7 @@ export async function describeApi(
   const paths: JsonObject = {}
   const tags = new Set<string>()
   for (const [path, methods] of Object.entries(collected.paths)) {
-    if (!isApiPath(path)) continue
+    if (!isOwnApiPath(path)) continue
     const operations: JsonObject = {}
     for (const [method, operation] of Object.entries(methods)) {
       operations[method] = finishOperation(path, operation)

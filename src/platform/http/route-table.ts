@@ -37,13 +37,15 @@ export interface RouteRules {
 export interface RouteTable {
   /** The rules of the route with this pattern; HEAD has those of GET. */
   rulesOf(method: string, pattern: string): RouteRules | undefined
-  /** Whether a request needs no key. True for all paths outside of /v1. */
+  /** Whether a request needs no key. True for all paths outside of /v1 and the dialects. */
   isPublic(method: string, path: string): boolean
   /**
    * Whether the body has limits other than the ordinary ones, because the handler reads the body as a stream or the
    * body is signed.
    */
   takesStream(method: string, path: string): boolean
+  /** Whether a path is part of /v1 or of a dialect, not a page. */
+  isApiPath(path: string): boolean
   /** The methods of the routes that match `path`, in alphabetical order; includes HEAD wherever there is GET. */
   methodsAt(path: string): readonly string[]
 }
@@ -74,21 +76,28 @@ interface RouteHooks {
 
 const NO_FIELDS = Type.Object({}, { additionalProperties: false })
 
-export const isApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
+export const isOwnApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
 
-/** Throws when a route under /v1 does not declare who may call it. */
-export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
+/**
+ * Throws when a route under /v1 or of a dialect does not declare who may call it.
+ * @param isDialectPath whether a path belongs to another provider's interface
+ */
+export function createRouteTable(
+  routes: readonly ComposedRoute[],
+  isDialectPath: (path: string) => boolean = () => false,
+): RouteTable {
+  const isApiPath = (path: string): boolean => isOwnApiPath(path) || isDialectPath(path)
   const rules = new Map<string, Map<string, RouteRules>>()
   const publicApi = new Set<string>()
   for (const { method, path, hooks } of routes) {
     const route = (hooks ?? {}) as RouteHooks
-    const requiredScopes = readRequiredScopes(method, path, route)
+    const requiredScopes = readRequiredScopes(method, path, route, isApiPath(path))
     if (requiredScopes === undefined && isApiPath(path)) publicApi.add(`${method} ${removeTrailingSlash(path)}`)
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
     // An API route without fields refuses a body with fields: a client must not believe that its fields have an effect.
-    const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
+    const body = route.body ?? (bodyFormat === 'json' && isOwnApiPath(path) ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
       isSessionOnly: route.detail?.[SESSION_ONLY] === true,
@@ -113,6 +122,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
   )
 
   return {
+    isApiPath,
     rulesOf(method, pattern) {
       const methods = rules.get(pattern)
       return methods?.get(method) ?? (method === 'HEAD' ? methods?.get('GET') : undefined)
@@ -130,12 +140,17 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
 
 const removeTrailingSlash = (path: string): string => (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path)
 
-function readRequiredScopes(method: string, path: string, { detail }: RouteHooks): readonly string[] | undefined {
+function readRequiredScopes(
+  method: string,
+  path: string,
+  { detail }: RouteHooks,
+  isApi: boolean,
+): readonly string[] | undefined {
   const scope = detail?.[REQUIRED_SCOPE]
   const isDeclaredPublic = detail?.security?.length === 0
   const name = `${method} ${path}`
-  if (!isApiPath(path)) {
-    if (scope !== undefined) throw new TypeError(`route ${name} needs a key, so it must be under /v1`)
+  if (!isApi) {
+    if (scope !== undefined) throw new TypeError(`route ${name} needs a key, so it must be under /v1 or of a dialect`)
     return undefined
   }
   if (scope !== undefined) return parseScopes(scope)
@@ -153,14 +168,14 @@ function createPartCheck(schema: unknown, rootName: string, method: string, path
 }
 
 /**
- * API routes refuse unknown parameters: a client must not believe that an ignored filter has an effect. Pages accept
- * any parameters, because mail programs and analytics add their own to links.
+ * Routes of /v1 refuse unknown parameters: a client must not believe that an ignored filter has an effect. Pages accept
+ * any parameters, because mail programs and analytics add their own to links; a dialect does as its provider.
  */
 function createQueryCheck(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
   // If this were not set, Elysia would set it to false on the schema itself when the schema is first used.
   if (isSchema(schema)) schema['additionalProperties'] ??= true
   const checkValues = createPartCheck(schema, 'query', method, path) ?? (() => [])
-  if (!isApiPath(path)) return checkValues
+  if (!isOwnApiPath(path)) return checkValues
   const known = queryNamesOf(schema)
   return (query, url) => {
     const details = checkQueryNames(url, known)

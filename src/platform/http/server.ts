@@ -14,6 +14,7 @@ import { KiB } from '../units.ts'
 import { hasCredentials, readApiKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
+import type { Dialect, DialectErrorResponse } from './dialect.ts'
 import {
   insufficientScope,
   internalError,
@@ -26,7 +27,7 @@ import {
 } from './error-response.ts'
 import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
 import { chooseRequestId } from './request-id.ts'
-import { createRouteTable, isApiPath, type RouteRules, type RouteTable } from './route-table.ts'
+import { createRouteTable, type RouteRules, type RouteTable } from './route-table.ts'
 import type { SessionGate } from './session.ts'
 import { invalidFields } from './validation.ts'
 
@@ -64,6 +65,8 @@ export interface HttpServerOptions<Actor> {
   readonly fairness?: Fairness<Actor>
   /** Default: no sessions, only keys. */
   readonly sessions?: SessionGate<Actor>
+  /** Other providers' interfaces among the routes. */
+  readonly dialects?: readonly Dialect[]
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
@@ -286,7 +289,7 @@ class RequestPipeline<Actor> {
         return body
       })
     for (const plugin of this.#options.routes) app.use(plugin)
-    this.#table = createRouteTable(app.routes)
+    this.#table = createRouteTable(app.routes, (path) => findDialect(this.#options, { path }) !== undefined)
     return app
   }
 
@@ -297,15 +300,16 @@ class RequestPipeline<Actor> {
     const { path } = context
     headers['x-request-id'] = context.requestId
     headers['x-content-type-options'] = 'nosniff'
-    if (isApiPath(path)) headers['cache-control'] = 'no-store'
+    if (this.#table.isApiPath(path)) headers['cache-control'] = 'no-store'
     // The methods of a path are public in the API description. The response has no CORS headers: API keys must not be
     // used in other sites' pages.
-    if (request.method === 'OPTIONS' && isApiPath(path))
+    if (request.method === 'OPTIONS' && this.#table.isApiPath(path))
       return optionsResponse(this.#table.methodsAt(path), context.requestId)
     const isPublic = this.#table.isPublic(request.method, path)
     if (!isPublic) {
       const { sessions } = this.#options
-      context.isSession = sessions !== undefined && !hasCredentials(request.headers)
+      context.isSession =
+        sessions !== undefined && !hasCredentials(request.headers) && !findDialect(this.#options, context)
       const found = authenticateRequest(this.#options, request, context)
       // Awaited only if it is a promise: an `await` would otherwise cost every request a tick.
       const actor = found instanceof Promise ? await found : found
@@ -399,7 +403,7 @@ class RequestPipeline<Actor> {
     return cutters.get(typeof status === 'number' ? status : 200)?.(responseValue)
   }
 
-  #fail(thrown: unknown, request: Request, path: string): ReturnType<typeof toErrorResponseData> {
+  #fail(thrown: unknown, request: Request, path: string): DialectErrorResponse {
     const context = requestContext(request)
     context?.reservation?.release()
     const requestId = context?.requestId ?? ''
@@ -409,7 +413,8 @@ class RequestPipeline<Actor> {
     })
     if (isLogged)
       this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
-    return toErrorResponseData(error, requestId)
+    const dialect = findDialect(this.#options, { path })
+    return dialect ? dialect.toErrorResponse(error, requestId) : toErrorResponseData(error, requestId)
   }
 }
 
@@ -432,11 +437,20 @@ const countRows = (value: unknown): number =>
 
 /** The current actor of a request. */
 const authenticateRequest = <Actor>(
-  { authenticate, sessions }: HttpServerOptions<Actor>,
+  options: HttpServerOptions<Actor>,
   request: Request,
-  { isSession, clientIp }: RequestContext,
-): Actor | undefined | Promise<Actor | undefined> =>
-  isSession ? sessions?.actorOf(request, clientIp) : authenticate(readApiKey(request.headers), clientIp)
+  context: RequestContext,
+): Actor | undefined | Promise<Actor | undefined> => {
+  const { clientIp } = context
+  if (context.isSession) return options.sessions?.actorOf(request, clientIp)
+  const readKey = findDialect(options, context)?.readApiKey ?? readApiKey
+  return options.authenticate(readKey(request.headers), clientIp)
+}
+
+const findDialect = (
+  { dialects = [] }: Pick<HttpServerOptions<never>, 'dialects'>,
+  { path }: Pick<RequestContext, 'path'>,
+): Dialect | undefined => dialects.find(({ speaks }) => speaks(path))
 
 const isReadMethod = (method: string): boolean => method === 'GET' || method === 'HEAD'
 

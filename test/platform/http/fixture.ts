@@ -149,6 +149,7 @@ export interface TestServer extends AsyncDisposable {
 }
 
 export interface TestServerOptions extends Partial<HttpServerOptions<TestActor>['config']> {
+  readonly dialects?: HttpServerOptions<TestActor>['dialects']
   readonly memoryBudgetBytes?: number
   readonly clock?: Clock
   readonly routes?: HttpServerOptions<TestActor>['routes']
@@ -174,6 +175,7 @@ export function startTestServer(options: TestServerOptions = {}): TestServer {
     newRequestId: () => `request-${++requests}`,
     authenticate: (key) => ACTORS.get(key),
     hasScope: (actor, scope) => actor.scopes.includes(scope),
+    ...(options.dialects && { dialects: options.dialects }),
     routes: options.routes ?? [boxRoutes(), planRoutes(), pages(), faults()],
   })
   const { port } = http.listen('127.0.0.1', 0)
