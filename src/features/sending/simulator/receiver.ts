@@ -47,7 +47,10 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
       onEnded: () => sessions.delete(session),
     })
     sessions.add(session)
-    maxOpen = Math.max(maxOpen, sessions.size)
+    // Counted after the other events of this tick: the end of an earlier connection may be read after a later one.
+    setImmediate(() => {
+      maxOpen = Math.max(maxOpen, sessions.size)
+    })
     session.start()
   })
   const host = options.address ?? '127.0.0.1'
