@@ -85,6 +85,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
+import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
@@ -142,6 +143,8 @@ export interface HttpOptions {
   readonly delivery?: () => RunningDelivery | undefined
   /** Settings with their sources, for operators. */
   readonly settings?: readonly SettingReport[]
+  /** Loads the files of the dashboard at their first request. */
+  readonly loadDashboard?: () => Promise<DashboardAssets>
 }
 
 /**
@@ -167,6 +170,7 @@ export function createRoutes(
     isStopping = () => false,
     delivery = () => undefined,
     settings = [],
+    loadDashboard,
     ending = new AbortController().signal,
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
@@ -253,7 +257,10 @@ export function createRoutes(
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [dashboardRoutes(people), mailFrames(app, { auth: people, captures, previews, renderBodies: renderedBodies })]
+      ? [
+          dashboardRoutes(people, loadDashboard),
+          mailFrames(app, { auth: people, captures, previews, renderBodies: renderedBodies }),
+        ]
       : []),
     tlsPages(app),
     trackingPages(app),
