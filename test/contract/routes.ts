@@ -724,6 +724,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/accounts/{id}',
   'POST /v1/operator/accounts/{id}/pause',
   'POST /v1/operator/accounts/{id}/resume',
+  'PUT /v1/operator/accounts/{id}/pool',
   'GET /v1/operator/findings',
   'GET /v1/operator/complaints',
   'GET /v1/operator/reports',

@@ -343,8 +343,25 @@ const ACCOUNT_FIELDS = {
 export const OperatorAccount = Type.Object(ACCOUNT_FIELDS)
 export type OperatorAccount = Static<typeof OperatorAccount>
 
+const POOL_FIELDS = {
+  pool: Nullable(Type.String(), {
+    description: 'Pool of outgoing addresses of its mail; null: that of its parent, else the addresses without a pool.',
+  }),
+  stream_pools: Type.Array(Type.Object({ stream: text('Slug of the stream.'), pool: text('Its pool.') }), {
+    description: 'The streams with a pool of their own.',
+  }),
+}
+export const AccountPools = Type.Object(POOL_FIELDS)
+export const PoolRequest = StrictObject({
+  pool: Nullable(Type.String({ maxLength: MAX_FILTER_LENGTH }), {
+    description: 'Name of a pool in TASSIS_OUTBOUND_IPS; null: none.',
+  }),
+  stream: filter('Slug of a stream: only its mail.'),
+})
+
 export const OperatorAccountDetail = Type.Object({
   ...ACCOUNT_FIELDS,
+  ...POOL_FIELDS,
   stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
   paused: Nullable(
     Type.Object({
