@@ -715,6 +715,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'POST /v1/operator/queue/drop',
   'GET /v1/operator/providers',
   'POST /v1/operator/providers/{name}/resume',
+  'GET /v1/operator/alerts',
   'GET /v1/operator/received',
   'GET /v1/operator/received/unparsed',
   'POST /v1/operator/received/unparsed/{id}/retry',

@@ -24,7 +24,9 @@ export const ServerHealth = Type.Object({
   problems: Type.Array(Type.Object({ field: text('The part that is not ready.'), message: text('What is wrong.') }), {
     description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
   }),
-  warnings: Type.Array(Type.String(), { description: 'Problems of the settings, as sentences.' }),
+  warnings: Type.Array(Type.String(), {
+    description: 'Problems of the settings, and of the reverse DNS of our addresses, as sentences.',
+  }),
   memory_bytes: bytes('Memory of the process'),
   disk: Type.Object(
     {
@@ -216,6 +218,19 @@ export const ProviderResumeResult = Type.Object({
   provider: text('Name of the provider.'),
   resumed: count('Suspensions and lowered rates that were lifted.'),
 })
+
+export const DeliveryAlert = Type.Object({
+  provider: text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: Nullable(Type.String(), { description: 'Our outgoing address; null: it is not known.' }),
+  rule: text('Rule of the reply.'),
+  category: text('reputation or authentication, or another category of bounces.'),
+  reply: text('The last reply.'),
+  count: count('Attempts that ended with such a reply.'),
+  first_at: Timestamp({ description: 'When the first one came.' }),
+  last_at: Timestamp({ description: 'When the last one came.' }),
+  advice: text('What to do.'),
+})
+export type DeliveryAlert = Static<typeof DeliveryAlert>
 
 export const ReceivedEntry = Type.Object({
   id: text('Id of the entry.'),

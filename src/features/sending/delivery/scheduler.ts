@@ -114,7 +114,7 @@ export class DeliveryScheduler {
   readonly #security: TransportSecurity
   /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
-  readonly #alerts: ReplyAlerts
+  readonly alerts: ReplyAlerts
   readonly #createPool: typeof createWorkerPool
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
@@ -139,7 +139,7 @@ export class DeliveryScheduler {
     this.recentDialogues = new RecentDialogues(clock)
     this.#failedAddresses = new FailedAddresses(clock)
     this.#routeTurns = new RouteTurns(clock)
-    this.#alerts = new ReplyAlerts(clock, app.log)
+    this.alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -715,7 +715,7 @@ export class DeliveryScheduler {
     if (outcome) this.#pairs.count(attempt.destination.pair, outcome)
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
-    this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: providerOf(attempt), session })
+    this.alerts.note(verdict, { site: attempt.destination.siteName, pair: attempt.destination.pair, session })
     void this.#attempts.settle(attempt, verdict, session)
   }
 
