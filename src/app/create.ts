@@ -28,6 +28,7 @@ import { InboundProcessor } from '#features/receiving/inbound/process.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { startCaptureServer } from '#features/sending/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/sending/capture/store.ts'
+import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
 import { DeliveryScheduler } from '#features/sending/delivery/scheduler.ts'
 import { findEmailOfRecipient } from '#features/sending/emails/read.ts'
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
@@ -96,6 +97,7 @@ export interface OpenedApp {
   readonly senderResolver: DnsClient
   /** Parses received mail. */
   readonly parser: Parser
+  readonly sourceNames: SourceNames
   /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
@@ -157,6 +159,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       authenticator: createAuthenticator(app),
       senderResolver: network.senderResolver,
       parser,
+      sourceNames: new SourceNames(app),
       async close() {
         parser.close()
         renderer.close()

@@ -14,6 +14,7 @@ import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sq
 import emailDomainsCanBeSearched from '../../migrations/0011_email_domains_can_be_searched.sql' with { type: 'text' }
 import dashboard from '../../migrations/0012_dashboard.sql' with { type: 'text' }
 import delivery from '../../migrations/0013_delivery.sql' with { type: 'text' }
+import streamPools from '../../migrations/0014_stream_pools.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -33,4 +34,5 @@ export const migrations: readonly Migration[] = [
   { name: '0011_email_domains_can_be_searched', sql: emailDomainsCanBeSearched },
   { name: '0012_dashboard', sql: dashboard },
   { name: '0013_delivery', sql: delivery },
+  { name: '0014_stream_pools', sql: streamPools },
 ]

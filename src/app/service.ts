@@ -111,6 +111,9 @@ export async function startService(
       log.warn({ err: error }, 'disk ballast not written'),
     )
 
+    // The schedule checks again every hour.
+    void opened.sourceNames.check().catch((error: unknown) => log.warn({ err: error }, 'reverse DNS not checked'))
+
     const stop = async () => {
       isStopping = true
       opened.app.renderer.drain()

@@ -23,7 +23,11 @@ let service: TestApi
 let operator: BrowserSession & { readonly totpSecret: string }
 const clock = new ManualClock(Date.UTC(2026, 10, 23, 9))
 beforeAll(async () => {
-  service = await createTestApi({ clock, receives: true })
+  service = await createTestApi({
+    clock,
+    receives: true,
+    settings: { TASSIS_OUTBOUND_IPS: '127.0.0.2, 127.0.0.3@news' },
+  })
   operator = await signInAsOperator(service)
 })
 afterAll(() => service[Symbol.asyncDispose]())
@@ -31,6 +35,7 @@ afterAll(() => service[Symbol.asyncDispose]())
 const ID = '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24'
 const BODIES: Readonly<Record<string, unknown>> = {
   '/v1/operator/accounts/:id/pause': { reason: 'Spam.' },
+  '/v1/operator/accounts/:id/pool': { pool: null },
   '/v1/operator/queue/hold': { domain: 'one.test' },
   '/v1/operator/queue/redirect': { domain: 'one.test', to: 'two.test' },
   '/v1/operator/queue/release': { domain: 'one.test' },
@@ -198,6 +203,40 @@ test('an account is found, paused with a reason and resumed; both logs have it, 
   expect(findAccount(app.config, app.db, account.accountId)?.pausedAt).toBeNull()
   expect((await operator.ask('GET', `/v1/operator/accounts/${ID}`)).status).toBe(404)
   expect((await operator.ask('POST', '/v1/operator/accounts/x/resume')).status).toBe(404)
+})
+
+// Proves: operator-14
+test('an operator chooses the pool of outgoing addresses of an account and of a stream, which the log says', async () => {
+  const account = await service.newAccount()
+  const path = `/v1/operator/accounts/${account.accountUuid}`
+  const set = (body: unknown) => operator.ask('PUT', `${path}/pool`, body)
+  expect(at((await set({ pool: 'news' })).body, 'data')).toEqual({ pool: 'news', stream_pools: [] })
+  const ofStream = await set({ pool: 'news', stream: 'transactional' })
+  const pools = { pool: 'news', stream_pools: [{ stream: 'transactional', pool: 'news' }] }
+  expect([ofStream.status, at(ofStream.body, 'data')]).toEqual([200, pools])
+  expect(at((await operator.ask('GET', path)).body, 'data')).toMatchObject(pools)
+  expect(listEntries('operator.account_pool_set').slice(0, 2)).toEqual(
+    Array(2).fill({
+      action: 'operator.account_pool_set',
+      type: 'account',
+      id: account.accountUuid,
+      by: 'user',
+      account: null,
+      ip: '127.0.0.1',
+    }),
+  )
+  expect(at((await set({ pool: null, stream: 'transactional' })).body, 'data', 'stream_pools')).toEqual([])
+  const before = listEntries('operator.account_pool_set').length
+  const unknownPool = await set({ pool: 'typo' })
+  expect([unknownPool.status, String(at(unknownPool.body, 'message'))]).toEqual([
+    422,
+    expect.stringContaining('No address of TASSIS_OUTBOUND_IPS is in the pool "typo"; there are news.'),
+  ])
+  expect((await set({ pool: 'news', stream: 'typo' })).status).toBe(404)
+  expect((await set({})).status).toBe(422)
+  expect((await set({ pool: 'news', streams: 'typo' })).status).toBe(422)
+  expect((await operator.ask('PUT', `/v1/operator/accounts/${ID}/pool`, { pool: null })).status).toBe(404)
+  expect(listEntries('operator.account_pool_set').length).toBe(before)
 })
 
 // Proves: operator-4

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
+import type { DeliveryAlert } from '#app/operator/model.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -224,6 +225,36 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await page.getByText('yahoo is back to its limits.').waitFor()
     const stored = service.app.db.query<{ provider: string }, []>('SELECT provider FROM provider_pairs')
     expect(stored.all()).toEqual([{ provider: 'gmail' }])
+  })
+
+  // Proves: operator-11
+  test('delivery alerts say who refuses our address and what to do; their replies are only text', async () => {
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    const at = '2026-11-23T08:00:00.000Z'
+    const alert = {
+      provider: 'gmx',
+      source: '192.0.2.1',
+      rule: 'block-list',
+      category: 'reputation',
+      reply: `554 5.7.1 blocked ${HOSTILE}`,
+      count: 12,
+      first_at: at,
+      last_at: at,
+      advice: 'Ask for its removal where the reply says.',
+    } satisfies DeliveryAlert
+    const json = { data: [alert], pagination: { page: 1, per_page: 20, total: 7, total_pages: 1 } }
+    await page.route('**/v1/operator/alerts*', (route) => route.fulfill({ json }))
+    for (const path of ['/server', '/server/providers']) {
+      await dashboard.goTo(path)
+      await page.getByText('Mail to gmx is rejected because of our address or set-up').waitFor()
+      await page.getByText('12 attempts from 192.0.2.1').waitFor()
+      await page.getByText('Ask for its removal').waitFor()
+      await page.getByText('And 2 more alerts').waitFor()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    expect(await page.evaluate('window.ran')).toBeUndefined()
   })
 
   test('a message is read and deleted; mail that could not be parsed can be parsed again', async () => {

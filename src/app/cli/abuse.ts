@@ -117,6 +117,10 @@ function formatAccountStatus(shown: AccountStatusView): string {
           `Disabled since ${formatUtc(shown.disabled_at)} by its parent, which can enable it: PATCH /v1/accounts/${shown.id} {"is_active": true}.`,
         ]
       : []),
+    ...(shown.pool === null ? [] : [`Its mail leaves from the addresses of the pool ${shown.pool}.`]),
+    ...shown.stream_pools.map(
+      ({ stream, pool }) => `Mail of its stream ${stream} leaves from those of the pool ${pool}.`,
+    ),
     ...(shown.held > 0 ? [`Mail to ${formatCount(shown.held, 'recipient')} is held.`] : []),
     `Last 24 hours, or since it was resumed: ${day.delivered} delivered, ${day.bounced} bounced, ${day.complained} complained.`,
     `Bounces: ${formatRate(day.bounce_percent, '%')} (paused at ${limits.bounce_percent} %). Complaints: ${formatRate(day.complaints_per_mille, 'per 1,000')} (paused at ${limits.complaints_per_mille}). Checked from ${limits.minimum_volume} recipients on.`,

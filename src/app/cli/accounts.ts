@@ -6,9 +6,9 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type AccountView, setAccountPool, toAccountView } from '../operator/accounts.ts'
+import { type AccountView, type PoolView, readPools, setPool, toAccountView } from '../operator/accounts.ts'
 import { loadConfig } from '../settings.ts'
-import { defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
@@ -59,16 +59,22 @@ const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) 
   listAccounts(app.config, app.db).map((account) => toAccountView(app, account)),
 )
 
-const setPool = defineAdminCommand(
-  'accounts.pool',
-  async ({ opened: { app } }, { account, pool }: { account: string; pool: string | null }) => {
-    const { id, name } = resolveAccount(app, account)
-    await setAccountPool(app, { accountId: null, type: 'operator', id: 'cli' }, id, pool)
-    return { account: name, pool }
-  },
-)
+interface PoolInput {
+  readonly account: string
+  readonly stream?: string
+  /** Null: none; undefined: leaves all as it is. */
+  readonly pool?: string | null
+}
 
-export const accountAdminCommands = [create, list, setPool]
+/** The pools of an account, after they were changed if the input says so. */
+const setAndReadPools = defineAdminCommand('accounts.pool', async ({ opened: { app } }, input: PoolInput) => {
+  const { id, name } = resolveAccount(app, input.account)
+  if (input.pool !== undefined)
+    await setPool(app, { accountId: null, type: 'operator', id: 'cli' }, id, { stream: input.stream, pool: input.pool })
+  return { account: name, ...readPools(app, id) }
+})
+
+export const accountAdminCommands = [create, list, setAndReadPools]
 
 /** Returns the command group `tassis accounts`, to which other modules add commands. */
 export function addAccountCommands(program: Command): Command {
@@ -112,19 +118,41 @@ export function addAccountCommands(program: Command): Command {
     )
   })
   withJson(
-    accounts.command('pool').description('choose the outgoing addresses from which the mail of an account leaves'),
+    accounts
+      .command('pool')
+      .description('show or choose the outgoing addresses from which the mail of an account leaves'),
   )
     .argument('<account>', 'id or name of the account; its sub-accounts follow it unless they have a pool of their own')
-    .argument('[pool]', 'name of a pool in TASSIS_OUTBOUND_IPS; without it, the account has none')
-    .action(async (account: string, pool: string | undefined, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(setPool, { account, pool: pool ?? null }))
-      printResult(options, done, (set) =>
-        set.pool === null
-          ? `${toPrintable(set.account)} has no pool: its mail leaves from the addresses without one.`
-          : `The mail of ${toPrintable(set.account)} now leaves from the addresses of the pool ${set.pool}.`,
-      )
-    })
+    .argument('[pool]', 'name of a pool in TASSIS_OUTBOUND_IPS; without it, shows the pools')
+    .option('--stream <slug>', 'only mail of this stream, from now on; its pool wins over that of the account')
+    .option('--none', 'end the pool of the account or stream')
+    .action(
+      async (account: string, pool: string | undefined, options: JsonOption & { stream?: string; none?: true }) => {
+        if (pool !== undefined && options.none) throw new CommandError('Name a pool or use --none, not both.')
+        if (options.stream !== undefined && pool === undefined && !options.none)
+          throw new CommandError('Name the pool for the stream, or use --none to end its pool.')
+        const { stream } = options
+        const input = {
+          account,
+          ...(stream !== undefined && { stream }),
+          ...(options.none ? { pool: null } : pool !== undefined && { pool }),
+        }
+        const found = await withData(loadConfig().config, (call) => call(setAndReadPools, input))
+        printResult(options, found, formatPools)
+      },
+    )
   return accounts
+}
+
+function formatPools({ account, pool, stream_pools: streams }: PoolView & { readonly account: string }): string {
+  const ofAccount =
+    pool === null
+      ? `${toPrintable(account)} has no pool: its mail leaves from the pool of its parent account, or from the addresses without one.`
+      : `The mail of ${toPrintable(account)} leaves from the addresses of the pool ${pool}.`
+  return [
+    ofAccount,
+    ...streams.map(({ stream, pool }) => `Mail of its stream ${stream} leaves from the addresses of the pool ${pool}.`),
+  ].join('\n')
 }
 
 /** Describes the status of an account: paused, disabled, sub-account. */

@@ -2,12 +2,22 @@
 import type { Command } from 'commander'
 import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { systemClock } from '#platform/clock.ts'
+import { listAlerts } from '../operator/alerts.ts'
+import type { DeliveryAlert } from '../operator/model.ts'
 import { listProviders, type ProviderView, resumeProvider } from '../operator/providers.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatRelativeTime, formatTable, printResult, toPrintable, truncate } from './output.ts'
+import {
+  formatCount,
+  formatRelativeTime,
+  formatTable,
+  formatUtc,
+  printResult,
+  toPrintable,
+  truncate,
+} from './output.ts'
 
 const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 const MAX_NAME_LENGTH = 60
@@ -22,14 +32,23 @@ interface ListInput {
 interface ProviderList {
   readonly total: number
   readonly providers: readonly ProviderView[]
+  /** Replies of the last day that blame our addresses or set-up. */
+  readonly alerts: readonly DeliveryAlert[]
+  /** What is wrong with the reverse DNS of our addresses, as sentences. */
+  readonly warnings: readonly string[]
 }
 
 const list = defineAdminCommand(
   'providers',
-  ({ opened: { app }, delivery }, { limit, all }: ListInput): ProviderList => {
+  ({ opened: { app, sourceNames }, delivery }, { limit, all }: ListInput): ProviderList => {
     const { used, total, views } = listProviders(app, delivery)
     const shown = all ? total : used
-    return { total: shown, providers: views(0, Math.min(limit, shown)) }
+    return {
+      total: shown,
+      providers: views(0, Math.min(limit, shown)),
+      alerts: listAlerts(delivery).slice(0, limit),
+      warnings: sourceNames.problems(),
+    }
   },
 )
 
@@ -46,7 +65,7 @@ export const providerAdminCommands = [list, resume]
 export function addProviderCommands(program: Command): void {
   const providers = withLimit(
     withJson(
-      program.command('providers').description('show limits, rates and suspensions of receiving providers'),
+      program.command('providers').description('show limits, rates, suspensions and alerts of receiving providers'),
     ).option('--all', 'also listed providers to which nothing was sent'),
     'maximum number of providers',
     30,
@@ -69,7 +88,24 @@ export function addProviderCommands(program: Command): void {
     })
 }
 
-function formatProviders({ total, providers }: ProviderList, now: number): string {
+const formatProviders = (found: ProviderList, now: number): string =>
+  [
+    formatTraffic(found, now),
+    ...found.alerts.map((alert) => formatAlert(alert, now)),
+    ...found.warnings.map((warning) => `Warning: ${toPrintable(warning)}`),
+  ].join('\n\n')
+
+function formatAlert({ provider, source, rule, reply, count, first_at, last_at, advice }: DeliveryAlert, now: number) {
+  const pair = `${truncate(toPrintable(provider), MAX_NAME_LENGTH)}${source === null ? '' : ` from ${source}`}`
+  const since = count === 1 ? '' : `${formatCount(count, 'attempt')} since ${formatUtc(first_at)}, the last `
+  return [
+    `Alert: ${pair}, rule ${rule}: ${since}${formatRelativeTime(Date.parse(last_at), now)}`,
+    `  ${truncate(toPrintable(reply), MAX_REASON_LENGTH)}`,
+    `  ${advice}`,
+  ].join('\n')
+}
+
+function formatTraffic({ total, providers }: ProviderList, now: number): string {
   if (providers.length === 0) return 'Nothing was sent yet; --all shows the limits of all listed providers.'
   return [
     formatTable(

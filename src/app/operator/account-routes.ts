@@ -15,9 +15,18 @@ import { DataBody, notFoundById, PageBody, parsePage } from '#platform/http/sche
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { toComplaintWire, toFindingView } from './abuse.ts'
-import { parsePauseReason, pauseByOperator, readAccountStatus, resumeByOperator, toAccountView } from './accounts.ts'
+import {
+  parsePauseReason,
+  pauseByOperator,
+  readAccountStatus,
+  readPools,
+  resumeByOperator,
+  setPool,
+  toAccountView,
+} from './accounts.ts'
 import type { OperatorContext } from './context.ts'
 import {
+  AccountPools,
   AccountsQuery,
   Finding,
   OfAccountQuery,
@@ -25,6 +34,7 @@ import {
   OperatorAccountDetail,
   OperatorComplaint,
   PauseRequest,
+  PoolRequest,
   ResumeResult,
 } from './model.ts'
 import { toServiceActor } from './view-log.ts'
@@ -125,6 +135,29 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
           tags,
           ...operatorsOnly,
           ...errorResponses({ 404: ACCOUNT_NOT_FOUND, 409: ['account_not_paused', 'The account is not paused.'] }),
+        },
+      },
+    )
+    .put(
+      '/accounts/:id/pool',
+      async ({ actor, body, params: { id } }) => {
+        const account = requireAccount(app, id)
+        await setPool(app, toServiceActor(actor), account.id, body)
+        return dataBody(readPools(app, account.id))
+      },
+      {
+        params,
+        body: PoolRequest,
+        response: DataBody(AccountPools),
+        detail: {
+          summary: 'Choose the outgoing addresses of an account or stream',
+          description:
+            'Its mail leaves from the addresses of the pool. The pool of a stream wins over that of its account, and holds for mail accepted from then on; a sub-account without a pool has that of its parent.',
+          tags,
+          ...operatorsOnly,
+          ...errorResponses({
+            404: ['account_not_found', 'No account has this id; for a stream, `stream_not_found`.'],
+          }),
         },
       },
     )

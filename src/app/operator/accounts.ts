@@ -10,10 +10,12 @@ import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
 import { isMonitoredPlan } from '#features/reporting/abuse/monitored.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
-import { addRule, removeRules } from '#features/sending/delivery/queue-rules.ts'
+import { wakeSelected } from '#features/sending/delivery/queue-control.ts'
+import { addRule, findPool, removeRules } from '#features/sending/delivery/queue-rules.ts'
 import { countHeld } from '#features/sending/queue/account-transitions.ts'
+import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { conflict, invalid } from '#platform/errors.ts'
+import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseOutboundSource } from '#platform/outbound-source.ts'
@@ -60,7 +62,7 @@ function findParentUuid(app: App, { parentId }: Account): string | null {
   return parent ? formatUuid(parent.uuid) : null
 }
 
-export interface AccountStatusView {
+export interface AccountStatusView extends PoolView {
   readonly id: string
   readonly name: string
   readonly email: string
@@ -109,6 +111,7 @@ export function readAccountStatus({ config, db, clock, eventTime }: App, account
     paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
     disabled_at: isoTimeOrNull(found.disabledAt),
     held: countHeld(db, accountId, MAX_COUNTED_RECIPIENTS).held,
+    ...readPools({ db }, accountId),
     judged: isMonitoredPlan(config, found.plan),
     last_24_hours: {
       delivered,
@@ -157,15 +160,28 @@ export async function pauseByOperator(
   return name
 }
 
+export interface PoolView {
+  /** Null: its mail leaves from the addresses of its parent account's pool, or from those without a pool. */
+  readonly pool: string | null
+  /** The streams with a pool of their own. */
+  readonly stream_pools: { readonly stream: string; readonly pool: string }[]
+}
+
+/** The pools of outgoing addresses of an account and of its streams. */
+export const readPools = ({ db }: Pick<App, 'db'>, accountId: number): PoolView => ({
+  pool: findPool(db, accountId) ?? null,
+  stream_pools: listStreamPools(db, accountId),
+})
+
 /**
- * Sets the pool of outgoing addresses of an account; null: none. Throws 422 for a pool that no address is in: a typing
- * error would send its mail from the addresses of all others.
+ * Sets the pool of outgoing addresses of an account, or of one of its streams; null: none. Throws 422 for a pool that no
+ * address is in: a typing error would send its mail from the addresses of all others. Throws 404 for an unknown stream.
  */
-export async function setAccountPool(
+export async function setPool(
   app: App,
   actor: AuditActor,
   accountId: number,
-  pool: string | null,
+  { stream, pool }: { readonly stream?: string | undefined; readonly pool: string | null },
 ): Promise<void> {
   const pools = app.config.outboundIps.flatMap((item) => parseOutboundSource(item)?.pool ?? [])
   if (pool !== null && !pools.includes(pool))
@@ -173,19 +189,29 @@ export async function setAccountPool(
       'pool',
       `No address of TASSIS_OUTBOUND_IPS is in the pool "${pool}"; ${pools.length === 0 ? 'add one such as 192.0.2.1@news' : `there are ${[...new Set(pools)].join(', ')}`}.`,
     )
-  const { uuid } = getAccount(app.config, app.db, accountId)
+  const { uuid, name } = getAccount(app.config, app.db, accountId)
   await app.commit.writeFromReserve((tx) => {
-    const selector = { accountId }
-    if (pool === null) removeRules(tx, selector, 'pool')
-    else
-      addRule(tx, { kind: 'pool', selector, target: pool, reason: '', createdBy: actor.id, createdAt: app.clock.now() })
+    if (stream !== undefined) {
+      const streamId = findStreamId(tx.db, accountId, stream)
+      if (streamId === undefined)
+        throw notFound('stream_not_found', `The account ${name} has no stream "${stream}"; use the slug of the stream.`)
+      setStreamPool(tx, streamId, pool)
+    } else setAccountPool(app, tx, actor, accountId, pool)
     audit(app, tx, actor, {
       action: 'operator.account_pool_set',
       resourceType: 'account',
       resourceId: formatUuid(uuid),
-      metadata: { pool },
+      metadata: { pool, ...(stream !== undefined && { stream }) },
     })
   })
+  // Mail that waits for a suspended address may now leave from another one.
+  await wakeSelected(app, { accountId })
+}
+
+function setAccountPool(app: App, tx: Tx, { id }: AuditActor, accountId: number, target: string | null): void {
+  const selector = { accountId }
+  if (target === null) removeRules(tx, selector, 'pool')
+  else addRule(tx, { kind: 'pool', selector, target, reason: '', createdBy: id, createdAt: app.clock.now() })
 }
 
 export interface ResumeView {

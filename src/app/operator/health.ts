@@ -17,7 +17,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 export function createHealthReader(
-  { opened: { app }, delivery, isStopping, version }: OperatorContext,
+  { opened: { app, sourceNames }, delivery, isStopping, version }: OperatorContext,
   readLanes: LaneReader,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
@@ -37,7 +37,7 @@ export function createHealthReader(
       is_delivering: delivery() !== undefined,
       inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
       problems: problems.map(({ field, message }) => ({ field, message })),
-      warnings: [...findSettingWarnings(config)],
+      warnings: [...findSettingWarnings(config), ...sourceNames.problems()],
       memory_bytes: process.memoryUsage.rss(),
       disk: readFileSystem(config),
       queue: {

@@ -24,7 +24,9 @@ export const ServerHealth = Type.Object({
   problems: Type.Array(Type.Object({ field: text('The part that is not ready.'), message: text('What is wrong.') }), {
     description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
   }),
-  warnings: Type.Array(Type.String(), { description: 'Problems of the settings, as sentences.' }),
+  warnings: Type.Array(Type.String(), {
+    description: 'Problems of the settings, and of the reverse DNS of our addresses, as sentences.',
+  }),
   memory_bytes: bytes('Memory of the process'),
   disk: Type.Object(
     {
@@ -217,6 +219,19 @@ export const ProviderResumeResult = Type.Object({
   resumed: count('Suspensions and lowered rates that were lifted.'),
 })
 
+export const DeliveryAlert = Type.Object({
+  provider: text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: Nullable(Type.String(), { description: 'Our outgoing address; null: it is not known.' }),
+  rule: text('Rule of the reply.'),
+  category: text('reputation or authentication, or another category of bounces.'),
+  reply: text('The last reply.'),
+  count: count('Attempts that ended with such a reply.'),
+  first_at: Timestamp({ description: 'When the first one came.' }),
+  last_at: Timestamp({ description: 'When the last one came.' }),
+  advice: text('What to do.'),
+})
+export type DeliveryAlert = Static<typeof DeliveryAlert>
+
 export const ReceivedEntry = Type.Object({
   id: text('Id of the entry.'),
   mail_from: text('Sender of the envelope; empty for the null reverse-path.'),
@@ -343,8 +358,25 @@ const ACCOUNT_FIELDS = {
 export const OperatorAccount = Type.Object(ACCOUNT_FIELDS)
 export type OperatorAccount = Static<typeof OperatorAccount>
 
+const POOL_FIELDS = {
+  pool: Nullable(Type.String(), {
+    description: 'Pool of outgoing addresses of its mail; null: that of its parent, else the addresses without a pool.',
+  }),
+  stream_pools: Type.Array(Type.Object({ stream: text('Slug of the stream.'), pool: text('Its pool.') }), {
+    description: 'The streams with a pool of their own.',
+  }),
+}
+export const AccountPools = Type.Object(POOL_FIELDS)
+export const PoolRequest = StrictObject({
+  pool: Nullable(Type.String({ maxLength: MAX_FILTER_LENGTH }), {
+    description: 'Name of a pool in TASSIS_OUTBOUND_IPS; null: none.',
+  }),
+  stream: filter('Slug of a stream: only its mail.'),
+})
+
 export const OperatorAccountDetail = Type.Object({
   ...ACCOUNT_FIELDS,
+  ...POOL_FIELDS,
   stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
   paused: Nullable(
     Type.Object({

@@ -6,8 +6,9 @@ import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { listAlerts } from './alerts.ts'
 import type { OperatorContext } from './context.ts'
-import { ProviderResumeResult, ServerProvider } from './model.ts'
+import { DeliveryAlert, ProviderResumeResult, ServerProvider } from './model.ts'
 import { listProviders, resumeProvider } from './providers.ts'
 import { toServiceActor } from './view-log.ts'
 
@@ -33,6 +34,26 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
           summary: 'List receiving providers',
           description:
             'By provider and outgoing address: limits, rates, suspensions and figures. Suspended ones first, then slowed ones, then those in use.',
+          tags,
+          ...operatorsOnly,
+        },
+      },
+    )
+    .get(
+      '/alerts',
+      async ({ actor, query }) => {
+        await recordView(actor, { name: 'providers' })
+        const page = parsePage(query)
+        const alerts = listAlerts(context.delivery())
+        return pageBody(alerts.slice(page.offset, page.offset + page.limit), { ...page, total: alerts.length })
+      },
+      {
+        query: PageQuery,
+        response: PageBody(DeliveryAlert),
+        detail: {
+          summary: 'List delivery alerts',
+          description:
+            'Replies that blame our addresses or set-up (block lists, reputation, authentication), by provider, outgoing address and rule: the last day, since the start of the service, the newest first. The mail is retried.',
           tags,
           ...operatorsOnly,
         },

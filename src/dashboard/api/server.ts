@@ -1,6 +1,7 @@
 /** @module Queries and changes of the operator's screens. */
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type {
+  DeliveryAlert,
   DomainReport,
   DomainReportDetail,
   Finding,
@@ -114,6 +115,7 @@ export interface QueueSelector {
 export type QueueAction = 'hold' | 'release' | 'retry' | 'bounce' | 'drop'
 
 export const useQueueRules = () => useOne<readonly QueueRuleRecord[]>('queue/rules')
+export const useAlerts = () => useView<PageOf<DeliveryAlert>>('alerts')
 export const useProviders = (page: number | undefined) => usePage<ServerProvider>('providers', page)
 
 /** How much mail matches; read once, when a dialog opens. */

@@ -8,6 +8,7 @@ import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
+import { DeliveryAlerts } from './server/alerts.tsx'
 import { ServerPage } from './server/frame.tsx'
 
 export function ServerScreen() {
@@ -46,6 +47,7 @@ function Health({ health }: { readonly health: ServerHealth }) {
           {warning}
         </Alert>
       ))}
+      <DeliveryAlerts />
       <Figures health={health} />
       <section aria-labelledby="server-facts">
         <Title order={2} size="h4" id="server-facts" mb="xs">

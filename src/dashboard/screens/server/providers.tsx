@@ -9,6 +9,7 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
+import { DeliveryAlerts } from './alerts.tsx'
 import { shorten } from './format.ts'
 import { Done, ServerPage, SteadyTable } from './frame.tsx'
 import { QueueActions } from './queue-actions.tsx'
@@ -51,7 +52,7 @@ const COLUMNS: readonly Column<ServerProvider>[] = [
 ]
 
 function State({ row }: { readonly row: ServerProvider }) {
-  const { suspension, rate_factor: factor, waiting_lanes: waiting } = row
+  const { suspension, rate_factor: factor, warm_up: warmUp, waiting_lanes: waiting } = row
   return (
     <Stack gap={2}>
       {suspension ? (
@@ -68,6 +69,11 @@ function State({ row }: { readonly row: ServerProvider }) {
         <StatusLabel tone="warning">Slowed down</StatusLabel>
       ) : (
         <StatusLabel tone="good">At its limits</StatusLabel>
+      )}
+      {warmUp && (
+        <Text size="sm">
+          Warm-up: {warmUp.used.toLocaleString()} of {warmUp.budget.toLocaleString()} messages of the day
+        </Text>
       )}
       {waiting > 0 && <Text size="sm">{waiting.toLocaleString()} destinations wait</Text>}
     </Stack>
@@ -86,6 +92,7 @@ export function ProvidersScreen() {
       filters={
         <Stack gap="xs">
           <Done message={message} />
+          <DeliveryAlerts />
           {provider !== undefined && (
             <Stack gap="xs" component="section" aria-label="The chosen provider">
               <Text fw={600} style={{ overflowWrap: 'anywhere' }}>

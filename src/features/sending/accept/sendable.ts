@@ -53,6 +53,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     streamId: stream.id,
     streamExpiresIn: stream.expiresIn,
     priority: toPriorityName(stream.priority),
+    hasPool: stream.pool !== null,
     tracked: isTracked(app.config, account, draft),
   }
 }

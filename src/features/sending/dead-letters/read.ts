@@ -29,6 +29,8 @@ export interface DeadLetter {
   readonly stream: string | null
   /** Code of the priority of its stream. */
   readonly priority: number
+  /** Row id of its stream if that has a pool of outgoing addresses. */
+  readonly pooledStreamId: number | null
 }
 
 interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
@@ -40,7 +42,8 @@ interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
 const SELECT_LETTER = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
   dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox,
   broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
-  streams.slug AS stream, coalesce(streams.priority, 0) AS priority
+  streams.slug AS stream, coalesce(streams.priority, 0) AS priority,
+  iif(streams.pool IS NULL, NULL, streams.id) AS pooledStreamId
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
   LEFT JOIN streams ON streams.id = stream_id WHERE dead_letters.account_id = ?`
 

@@ -47,6 +47,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
       sandbox: letter.sandbox,
       laneClass: letter.isBulk ? 'bulk' : toPriorityName(letter.priority),
       simulatorDomain: simulatorDomain(app.config),
+      streamId: letter.pooledStreamId ?? undefined,
     })
     const nextAt = app.clock.now()
     const isRequeued = requeueFinished(tx, {

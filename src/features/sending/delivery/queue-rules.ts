@@ -4,8 +4,9 @@
  * who may set a rule.
  */
 import type { Database } from 'bun:sqlite'
-import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane, streamOfLane } from '#features/sending/queue/lanes.ts'
 import type { MailSelector } from '#features/sending/queue/selection.ts'
+import { findStreamPool } from '#features/setup/streams/streams.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -112,6 +113,13 @@ export const findRedirect = (db: Database, lane: string, provider?: string): str
 
 /** The pool of outgoing addresses that an operator gave an account; undefined if it has none of its own. */
 export const findPool = (db: Database, accountId: number): string | undefined => sql(db).poolOf.get(accountId)?.pool
+
+/** The pools of a lane's stream, of its account and of the parent account, in this order, as far as there are any. */
+export const listPools = (db: Database, lane: string, parentId: number): string[] => {
+  const streamId = streamOfLane(lane)
+  const ofStream = streamId === undefined ? undefined : findStreamPool(db, streamId)
+  return [ofStream, findPool(db, accountOfLane(lane)), findPool(db, parentId)].filter((pool) => pool !== undefined)
+}
 
 /** All holds and redirects, oldest first. */
 export const listRules = (db: Database): QueueRule[] => sql(db).all.all()

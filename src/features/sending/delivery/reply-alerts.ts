@@ -1,22 +1,44 @@
 /**
  * @module Warns the operator of replies that our IP or our set-up caused: block lists, reputation, failed
- * authentication. One line an hour for each rule and provider, so that neither a block nor many strange servers flood
- * the log.
+ * authentication. Logs one line an hour for each rule and provider, so that neither a block nor many strange servers
+ * flood the log, and lists what was rejected in the last day.
  */
 import type { Clock, Millis } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
-import { hours } from '#platform/units.ts'
+import { days, hours } from '#platform/units.ts'
+import type { BounceCategory } from './bounce-category.ts'
 import type { Verdict } from './outcome.ts'
 import type { AttemptSession } from './protocol.ts'
+import type { Pair } from './providers/pair.ts'
 
 const ALERT_INTERVAL_MS = hours(1)
-const MAX_LOGGED_LENGTH = 500
+const MAX_REPLY_LENGTH = 500
+/** An alert ends this long after its last reply. */
+const ALERT_RETENTION_MS = days(1)
+/** A site without an entry is a provider of its own, and tenants decide how many sites there are. */
+const MAX_ALERTS = 200
 
 export interface Alerting {
   readonly site: string
-  /** Name in providers.toml; servers that belong to none share one line. */
-  readonly provider: string | undefined
+  readonly pair: Pick<Pair, 'key' | 'provider' | 'sourceIp'>
   readonly session: AttemptSession | undefined
+}
+
+/** What a rule found about a pair of provider and outgoing address, until a day has passed without such a reply. */
+export interface ReplyAlert {
+  readonly rule: string
+  readonly category: BounceCategory
+  readonly provider: string
+  /** Whether the provider has an entry in providers.toml. */
+  readonly isNamed: boolean
+  /** The address from which the last message left. */
+  readonly source: string | undefined
+  /** The last reply. */
+  readonly reply: string
+  readonly firstAt: Millis
+  readonly lastAt: Millis
+  /** Attempts that ended with such a reply. */
+  readonly count: number
 }
 
 export class ReplyAlerts {
@@ -24,16 +46,65 @@ export class ReplyAlerts {
   readonly #log: Log
   /** By rule and provider: as many as there are of both. */
   readonly #lines = new Map<string, { loggedAt: Millis; unlogged: number }>()
+  /** By rule and pair; the last one to be noted comes last. */
+  readonly #alerts = new Map<string, ReplyAlert>()
 
   constructor(clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
   }
 
-  /** Logs a verdict that the operator should know of; ignores all others. */
-  note(verdict: Verdict, { site, provider, session }: Alerting): void {
+  /** Alerts of the last day, the newest reply first. Those of before the start of the service are not known. */
+  list(): ReplyAlert[] {
+    this.#deleteEnded()
+    return [...this.#alerts.values()].reverse()
+  }
+
+  /** Notes a verdict that the operator should know of; ignores all others. */
+  note(verdict: Verdict, alerting: Alerting): void {
     if (verdict.kind !== 'deferred' || !verdict.alert || verdict.rule === undefined) return
-    const key = `${verdict.rule} ${provider ?? ''}`
+    const { rule, category, reason } = verdict
+    const reply = reason.slice(0, MAX_REPLY_LENGTH).toWellFormed()
+    this.#add({ rule, category, reply }, alerting)
+    this.#logLine({ rule, category, reply }, alerting)
+  }
+
+  #add(found: Pick<ReplyAlert, 'rule' | 'category' | 'reply'>, { pair, session }: Alerting): void {
+    this.#deleteEnded()
+    const key = `${found.rule} ${pair.key}`
+    const known = this.#alerts.get(key)
+    const now = this.#clock.now()
+    this.#alerts.delete(key)
+    if (this.#alerts.size >= MAX_ALERTS) {
+      // Those of listed providers concern most of the mail.
+      const [oldest] = [...this.#alerts].find(([, { isNamed }]) => !isNamed) ?? [...this.#alerts][0] ?? []
+      if (oldest !== undefined) this.#alerts.delete(oldest)
+    }
+    this.#alerts.set(key, {
+      ...found,
+      provider: pair.provider.name,
+      isNamed: pair.provider.isNamed,
+      source: session?.localAddress ?? (pair.sourceIp || undefined),
+      firstAt: known?.firstAt ?? now,
+      lastAt: now,
+      count: (known?.count ?? 0) + 1,
+    })
+  }
+
+  /** Also those that a clock noted that was ahead. */
+  #deleteEnded(): void {
+    const now = this.#clock.now()
+    for (const [key, { lastAt }] of this.#alerts)
+      if (Math.abs(now - lastAt) >= ALERT_RETENTION_MS) this.#alerts.delete(key)
+  }
+
+  #logLine(
+    { rule, category, reply }: Pick<ReplyAlert, 'rule' | 'category' | 'reply'>,
+    { site, pair, session }: Alerting,
+  ): void {
+    // Servers that belong to no listed provider share one line.
+    const provider = pair.provider.isNamed ? pair.provider.name : undefined
+    const key = `${rule} ${provider ?? ''}`
     const now = this.#clock.now()
     const line = this.#lines.get(key)
     // A clock that was set back must not silence the line.
@@ -44,13 +115,13 @@ export class ReplyAlerts {
     this.#lines.set(key, { loggedAt: now, unlogged: 0 })
     this.#log.warn(
       {
-        rule: verdict.rule,
-        category: verdict.category,
+        rule,
+        category,
         provider,
         site,
         host: session?.host,
         source: session?.localAddress,
-        reply: verdict.reason.slice(0, MAX_LOGGED_LENGTH),
+        reply,
         moreInLastHour: line?.unlogged ?? 0,
       },
       'mail is rejected because of our IP or set-up',

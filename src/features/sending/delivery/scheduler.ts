@@ -54,7 +54,7 @@ import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
 import { recordSources } from './providers/warm-up-store.ts'
-import { describeHold, findHold, findPool, findRedirect, hasProviderRules } from './queue-rules.ts'
+import { describeHold, findHold, findRedirect, hasProviderRules, listPools } from './queue-rules.ts'
 import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { TemplateError } from './render-broadcast.ts'
@@ -114,7 +114,7 @@ export class DeliveryScheduler {
   readonly #security: TransportSecurity
   /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
-  readonly #alerts: ReplyAlerts
+  readonly alerts: ReplyAlerts
   readonly #createPool: typeof createWorkerPool
   #pool: WorkerPool | undefined
   /** Attempts to be rendered, and those whose bodies no Worker has yet. */
@@ -139,7 +139,7 @@ export class DeliveryScheduler {
     this.recentDialogues = new RecentDialogues(clock)
     this.#failedAddresses = new FailedAddresses(clock)
     this.#routeTurns = new RouteTurns(clock)
-    this.#alerts = new ReplyAlerts(clock, app.log)
+    this.alerts = new ReplyAlerts(clock, app.log)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -568,16 +568,16 @@ export class DeliveryScheduler {
     this.#lanes.sleepUntil(lane, Math.min(until, overflowAt))
   }
 
-  /** The pool of an account, or of its parent. A pool that is not configured counts as none, with a warning. */
+  /** The pool of a lane's mail. One that is not configured counts as none, with a warning. */
   #poolOf({ name }: Lane): string | undefined {
     const { db, log } = this.#app
-    const accountId = accountOfLane(name)
-    const pool = findPool(db, accountId) ?? findPool(db, this.#ownerOf(accountId))
-    if (pool === undefined || this.#sources.hasPool(pool)) return pool
-    if (!this.#missingPools.has(pool))
-      log.warn({ pool }, 'no address of TASSIS_OUTBOUND_IPS is in this pool; its mail leaves from the others')
-    this.#missingPools.add(pool)
-    return undefined
+    return listPools(db, name, this.#ownerOf(accountOfLane(name))).find((pool) => {
+      if (this.#sources.hasPool(pool)) return true
+      if (!this.#missingPools.has(pool))
+        log.warn({ pool }, 'no address of TASSIS_OUTBOUND_IPS is in this pool; its mail leaves from the others')
+      this.#missingPools.add(pool)
+      return false
+    })
   }
 
   /** Waits for the backoff of a site. True when there is more to do now. */
@@ -715,7 +715,7 @@ export class DeliveryScheduler {
     if (outcome) this.#pairs.count(attempt.destination.pair, outcome)
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
-    this.#alerts.note(verdict, { site: attempt.destination.siteName, provider: providerOf(attempt), session })
+    this.alerts.note(verdict, { site: attempt.destination.siteName, pair: attempt.destination.pair, session })
     void this.#attempts.settle(attempt, verdict, session)
   }
 

@@ -13,7 +13,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
-import { laneOf, simulatorDomain } from './lanes.ts'
+import { type LaneClass, laneOf, simulatorDomain } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
@@ -88,6 +88,8 @@ export interface Placement {
   readonly streamExpiresIn?: number | null
   /** Of the stream; default: normal. */
   readonly priority?: StreamPriority
+  /** Whether the stream has a pool of outgoing addresses; default: false. */
+  readonly hasPool?: boolean
   readonly sandbox: boolean
   readonly tracked: boolean
   /** From `findSuppressions`. */
@@ -212,7 +214,7 @@ function addRecipients(
   tx: Tx,
   emailId: number,
   email: NewEmail,
-  { suppressions, sandbox, broadcastId, priority = 'normal' }: Placement,
+  { suppressions, sandbox, broadcastId, priority = 'normal', streamId, hasPool = false }: Placement,
   {
     accountId,
     waiting,
@@ -231,7 +233,8 @@ function addRecipients(
   const lanes = new Set<string>()
   const rejected: { recipientId: number; data: EventData }[] = []
   const { recipients } = email
-  const laneClass = broadcastId === undefined ? priority : 'bulk'
+  const laneClass: LaneClass = broadcastId === undefined ? priority : 'bulk'
+  const mail = { accountId, sandbox, laneClass, simulatorDomain, streamId: hasPool ? streamId : undefined }
   for (let from = 0; from < recipients.length; ) {
     const size = recipients.length - from < RECIPIENTS_PER_STATEMENT ? 1 : RECIPIENTS_PER_STATEMENT
     const values: (string | number | null)[] = []
@@ -241,7 +244,7 @@ function addRecipients(
       if (!recipient) break
       const reason = suppressions[from + at]
       const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, laneClass, simulatorDomain })
+      const lane = laneOf({ ...mail, domain: recipient.domain })
       values.push(
         emailId,
         recipientKindCode(recipient.kind),

@@ -4,8 +4,9 @@
  *
  * A lane is the mail of one account to one domain, to the sandbox or to the simulator, so that no account waits behind
  * the mail of another. Its name is the account's row id, `:`, and the domain, `sandbox` or `simulator`; mail of streams with
- * another priority than normal has the prefix `high:` or `low:`, broadcast mail the prefix `bulk:`. So the class of mail
- * is fixed at acceptance, and the queue reads it from the name.
+ * another priority than normal has the prefix `high:` or `low:`, broadcast mail the prefix `bulk:`. Mail of a stream with
+ * a pool of outgoing addresses has the stream's row id before the domain, so that it waits for its own addresses only.
+ * So the class and the stream of mail are fixed at acceptance, and the queue reads them from the name.
  */
 import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import type { Config } from '#platform/config.ts'
@@ -35,11 +36,20 @@ export interface LaneMail {
   readonly sandbox: boolean
   readonly simulatorDomain: string
   readonly laneClass: LaneClass
+  /** Row id of its stream; undefined unless the stream has a pool of outgoing addresses. */
+  readonly streamId?: number | undefined
 }
 
-/** The lane of a recipient: `7:example.com`, `7:sandbox`, `7:simulator`, `high:7:example.com`, `bulk:7:example.com`. */
-export const laneOf = ({ accountId, domain, sandbox, laneClass, simulatorDomain }: LaneMail): string =>
-  `${PREFIXES[laneClass]}${accountId}:${domain === simulatorDomain ? SIMULATOR_LANE : sandbox ? SANDBOX_LANE : domain}`
+/**
+ * The lane of a recipient: `7:example.com`, `7:sandbox`, `7:simulator`, `high:7:example.com`, `bulk:7:example.com`,
+ * `7:12:example.com` with a stream. Mail that never leaves this machine needs no address.
+ */
+export function laneOf({ accountId, domain, sandbox, laneClass, simulatorDomain, streamId }: LaneMail): string {
+  const ofAccount = `${PREFIXES[laneClass]}${accountId}:`
+  if (domain === simulatorDomain) return ofAccount + SIMULATOR_LANE
+  if (sandbox) return ofAccount + SANDBOX_LANE
+  return `${ofAccount}${streamId === undefined ? '' : `${streamId}:`}${domain}`
+}
 
 /** Whether the lane carries broadcast mail, which yields to other lanes. */
 export const isBulkLane = (lane: string): boolean => lane.startsWith(PREFIXES.bulk)
@@ -58,9 +68,18 @@ export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexO
 
 /** Row id of the lane's account. */
 export const accountOfLane = (lane: string): number => {
-  const end = lane.lastIndexOf(':')
-  return Number(lane.slice(lane.lastIndexOf(':', end - 1) + 1, end))
+  const start = startOfAccount(lane)
+  return Number(lane.slice(start, lane.indexOf(':', start)))
 }
+
+/** Row id of the lane's stream; undefined unless that had a pool of outgoing addresses when the mail was accepted. */
+export const streamOfLane = (lane: string): number | undefined => {
+  const start = lane.indexOf(':', startOfAccount(lane)) + 1
+  const end = lane.lastIndexOf(':')
+  return end > start ? Number(lane.slice(start, end)) : undefined
+}
+
+const startOfAccount = (lane: string): number => PREFIXES[classOfLane(lane)].length
 
 /** What the names of an account's lanes begin with, in the order of the names. */
 export const toLanePrefixes = (accountId: number): readonly string[] =>
@@ -68,9 +87,12 @@ export const toLanePrefixes = (accountId: number): readonly string[] =>
     .map((prefix) => `${prefix}${accountId}:`)
     .sort()
 
-/** A lane for display: `example.com (Acme)`, `example.com (high priority of Acme)`, `example.com (broadcast of Acme)`. */
+/**
+ * A lane for display: `example.com (Acme)`, `example.com (high priority of Acme)`, `example.com (broadcast of Acme)`,
+ * `example.com (Acme, stream with a pool)`.
+ */
 export const laneLabel = (lane: string, account: string | null): string =>
-  `${domainOfLane(lane)} (${LABELS[classOfLane(lane)]}${account ?? 'a deleted account'})`
+  `${domainOfLane(lane)} (${LABELS[classOfLane(lane)]}${account ?? 'a deleted account'}${streamOfLane(lane) === undefined ? '' : ', stream with a pool'})`
 
 const LABELS: Readonly<Record<LaneClass, string>> = {
   high: 'high priority of ',

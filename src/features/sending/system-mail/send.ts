@@ -114,6 +114,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       domainId: domain.id,
       streamId: stream.id,
       priority: toPriorityName(stream.priority),
+      hasPool: stream.pool !== null,
       sandbox: !domain.isVerified && !domain.lapsed,
       tracked: false,
       suppressions: findSuppressions(tx.db, actor, draft, stream.id),

@@ -27,14 +27,17 @@ export interface Stream {
 }
 
 /** What a send needs of its stream. */
-type FoundStream = Pick<Stream, 'id' | 'expiresIn' | 'priority'>
+interface FoundStream extends Pick<Stream, 'id' | 'expiresIn' | 'priority'> {
+  /** The pool of outgoing addresses that an operator gave its mail; null: none. */
+  readonly pool: string | null
+}
 
 const COLUMNS =
   'id, uuid, slug, name, expires_in AS expiresIn, priority, created_at AS createdAt, updated_at AS updatedAt'
 
 const sql = prepareStatements((db) => ({
   bySlug: db.prepare<FoundStream, [number, string]>(
-    'SELECT id, expires_in AS expiresIn, priority FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
+    'SELECT id, expires_in AS expiresIn, priority, pool FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
   ),
   byUuid: db.prepare<Stream, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM streams WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
@@ -52,6 +55,11 @@ const sql = prepareStatements((db) => ({
     'UPDATE streams SET slug = ?, name = ?, expires_in = ?, priority = ?, updated_at = ? WHERE id = ?',
   ),
   delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
+  pool: db.prepare<{ pool: string | null }, [number]>('SELECT pool FROM streams WHERE id = ?'),
+  pools: db.prepare<{ stream: string; pool: string }, [number]>(
+    'SELECT slug AS stream, pool FROM streams WHERE account_id = ? AND pool IS NOT NULL AND deleted_at IS NULL ORDER BY slug',
+  ),
+  setPool: db.prepare('UPDATE streams SET pool = ? WHERE id = ?'),
 }))
 
 export const DEFAULT_STREAM = 'transactional'
@@ -189,6 +197,19 @@ export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: Ha
       metadata: { slug: stream.slug },
     })
   })
+}
+
+/** The pool of outgoing addresses of a stream; undefined: none. Takes its row id. */
+export const findStreamPool = (db: Database, streamId: number): string | undefined =>
+  sql(db).pool.get(streamId)?.pool ?? undefined
+
+/** The streams of an account that have a pool of outgoing addresses, by slug. */
+export const listStreamPools = (db: Database, accountId: number): { stream: string; pool: string }[] =>
+  sql(db).pools.all(accountId)
+
+/** Sets the pool of outgoing addresses of a stream, for mail that is accepted from now on; null: none. */
+export function setStreamPool(tx: Tx, streamId: number, pool: string | null): void {
+  sql(tx.db).setPool.run(pool, streamId)
 }
 
 function requireUnusedSlug(db: Database, accountId: number, slug: string): void {

@@ -17,6 +17,8 @@ export const streams = sqliteTable(
     expiresIn: integer('expires_in'),
     /** Code of the priority of its mail. */
     priority: integer('priority').notNull().default(0),
+    /** The pool of outgoing addresses that an operator gave its mail; null: that of the account. */
+    pool: text('pool'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
     /** Null: not deleted. Emails still refer to a deleted stream. */

@@ -7,6 +7,7 @@ import {
   type LaneMail,
   laneLabel,
   laneOf,
+  streamOfLane,
 } from '#features/sending/queue/lanes.ts'
 import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -19,7 +20,7 @@ import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smt
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 
-test.each<[Pick<LaneMail, 'domain' | 'sandbox' | 'laneClass'>, string, string, string]>([
+test.each<[Pick<LaneMail, 'domain' | 'sandbox' | 'laneClass' | 'streamId'>, string, string, string]>([
   [{ domain: 'x.test', sandbox: false, laneClass: 'normal' }, '7:x.test', 'x.test', 'x.test (Acme)'],
   [{ domain: 'x.test', sandbox: false, laneClass: 'bulk' }, 'bulk:7:x.test', 'x.test', 'x.test (broadcast of Acme)'],
   [
@@ -29,6 +30,13 @@ test.each<[Pick<LaneMail, 'domain' | 'sandbox' | 'laneClass'>, string, string, s
     'x.test (high priority of Acme)',
   ],
   [{ domain: 'x.test', sandbox: false, laneClass: 'low' }, 'low:7:x.test', 'x.test', 'x.test (low priority of Acme)'],
+  [
+    { domain: 'x.test', sandbox: false, laneClass: 'high', streamId: 12 },
+    'high:7:12:x.test',
+    'x.test',
+    'x.test (high priority of Acme, stream with a pool)',
+  ],
+  [{ domain: 'x.test', sandbox: true, laneClass: 'normal', streamId: 12 }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
   [{ domain: 'x.test', sandbox: true, laneClass: 'normal' }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
   [{ domain: 'x.test', sandbox: true, laneClass: 'bulk' }, 'bulk:7:sandbox', 'sandbox', 'sandbox (broadcast of Acme)'],
   [{ domain: 'sim.test', sandbox: true, laneClass: 'normal' }, '7:simulator', 'simulator', 'simulator (Acme)'],
@@ -45,7 +53,15 @@ test.each<[Pick<LaneMail, 'domain' | 'sandbox' | 'laneClass'>, string, string, s
     accountId: accountOfLane(lane),
     label: laneLabel(lane, 'Acme'),
     isBulk: isBulkLane(lane),
-  }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.laneClass === 'bulk' })
+    streamId: streamOfLane(lane),
+  }).toEqual({
+    lane,
+    destination,
+    accountId: 7,
+    label,
+    isBulk: mail.laneClass === 'bulk',
+    streamId: mail.sandbox ? undefined : mail.streamId,
+  })
 })
 
 /** A lane of another account than that of the bulk lanes. */

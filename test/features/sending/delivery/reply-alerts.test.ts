@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { toVerdict } from '#features/sending/delivery/outcome.ts'
+import type { Pair } from '#features/sending/delivery/providers/pair.ts'
 import { ReplyAlerts } from '#features/sending/delivery/reply-alerts.ts'
 import { createLog } from '#platform/log.ts'
 import { hours, minutes } from '#platform/units.ts'
@@ -9,13 +10,19 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const LISTED = '554 5.7.1 Client host [192.0.2.1] blocked using zen.spamhaus.org'
 const GREYLISTED = '450 4.2.0 Greylisted'
 const refusal = (text: string) => toVerdict({ kind: 'refused', reply: parseReply(text), phase: 'mail' })
+/** The pair of a listed provider, or of a site without an entry. */
+const pairOf = (provider: string | undefined, site = 'mx.receiver.test') => {
+  const name = provider ?? site
+  const isNamed = provider !== undefined
+  return { key: name, provider: { name, isNamed } as Pair['provider'], sourceIp: '192.0.2.1' }
+}
 
 test('the operator is warned of a block once an hour for each rule and provider, with the number of the others', () => {
   const lines: Record<string, unknown>[] = []
   const clock = new ManualClock(Date.UTC(2026, 0, 1))
   const alerts = new ReplyAlerts(clock, createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) }))
   const note = (text: string, provider: string | undefined) =>
-    alerts.note(refusal(text), { site: 'mx.receiver.test', provider, session: undefined })
+    alerts.note(refusal(text), { site: 'mx.receiver.test', pair: pairOf(provider), session: undefined })
   for (let i = 0; i < 100; i++) note(LISTED, undefined)
   note(GREYLISTED, undefined)
   note(LISTED, 'gmx')
@@ -29,4 +36,35 @@ test('the operator is warned of a block once an hour for each rule and provider,
     { rule: 'block-list', provider: undefined, site: 'mx.receiver.test', moreInLastHour: 100 },
   ])
   expect(lines[0]).toMatchObject({ category: 'reputation', reply: LISTED })
+})
+
+test('alerts are listed by rule and pair for a day after the last reply, at most 200, first of all those of listed providers', () => {
+  const clock = new ManualClock(Date.UTC(2026, 0, 1))
+  const alerts = new ReplyAlerts(clock, createLog('silent'))
+  const note = (text: string, provider: string | undefined, site?: string) =>
+    alerts.note(refusal(text), { site: 'mx.receiver.test', pair: pairOf(provider, site), session: undefined })
+  note(LISTED, 'gmx')
+  note(GREYLISTED, 'gmail')
+  clock.advance(hours(23))
+  note(LISTED, undefined)
+  note(`${LISTED}: ${'x'.repeat(1000)}`, 'gmx')
+  expect(alerts.list()).toEqual([
+    {
+      rule: 'block-list',
+      category: 'reputation',
+      provider: 'gmx',
+      isNamed: true,
+      source: '192.0.2.1',
+      reply: expect.stringMatching(/^554 5\.7\.1 Client host.{479}$/),
+      firstAt: Date.UTC(2026, 0, 1),
+      lastAt: Date.UTC(2026, 0, 1, 23),
+      count: 2,
+    },
+    expect.objectContaining({ provider: 'mx.receiver.test', isNamed: false, count: 1 }),
+  ])
+  for (let n = 0; n < 1000; n++) note(LISTED, undefined, `mx${n}.test`)
+  const found = alerts.list()
+  expect([found.length, found[0]?.provider, found.at(-1)?.provider]).toEqual([200, 'mx999.test', 'gmx'])
+  clock.advance(hours(24))
+  expect(alerts.list()).toEqual([])
 })

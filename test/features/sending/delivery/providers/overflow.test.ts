@@ -5,11 +5,13 @@ import { join } from 'node:path'
 import { listProviders } from '#app/operator/providers.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
+import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { startSink } from '#test/support/sink.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 const ZONE = {
@@ -115,6 +117,52 @@ test('what is over the budget takes the smarthost, and its events say so', async
   const delivered = sent.flatMap((one) => flow.events(one).filter(({ type }) => type === 'delivered'))
   expect(delivered.filter(({ data }) => 'relay' in data).length).toBe(20)
   expectBalanced(flow.service)
+}, 60_000)
+
+test('a smarthost that wants TLS and a password takes the overflow, signed; one that refuses us keeps the mail waiting', async () => {
+  const authority = createCertificateAuthority()
+  await using server = await startScriptedSmtp({})
+  let password = 'changed'
+  const logins: string[] = []
+  await using smarthost = await startSink({
+    ...authority.issue(['localhost', '127.0.0.1']),
+    disabledCommands: [],
+    authOptional: false,
+    onAuth({ username = '', password: given }, _session, done) {
+      logins.push(username)
+      if (given === password) done(null, { user: username })
+      else done(new Error('Authentication failed'))
+    },
+  })
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-authority-'))
+  const extraCaFile = join(folder, 'ca.pem')
+  writeFileSync(extraCaFile, authority.pem)
+  const settings = {
+    TASSIS_OVERFLOW_URL: `smtp://tassis:s%40cret@127.0.0.1:${smarthost.port}`,
+    TASSIS_RELAY_TLS: 'required',
+    TASSIS_EXTRA_CA_FILE: extraCaFile,
+    TASSIS_WARM_UP: 'all',
+  }
+  await using overflow = await startFlow({ smtpPort: server.port, settings })
+  const { flow, clock } = overflow
+  const sent = await sendMany(flow, 60)
+  await eventually(() => countMessages(server) === 50 && logins.length > 0 && isIdle(flow))
+  expect(smarthost.messages).toEqual([])
+  expect(countOpen(flow)).toBe(10)
+  password = 's@cret'
+  await eventually(() => {
+    if (isIdle(flow)) clock.advance(minutes(1))
+    return countOpen(flow) === 0
+  })
+  // At most the probes went to the server itself.
+  expect(countMessages(server)).toBe(50)
+  expect(smarthost.messages).toHaveLength(10)
+  expect(smarthost.messages.every(({ secure, raw }) => secure && raw.startsWith('DKIM-Signature:'))).toBe(true)
+  expect(new Set(logins)).toEqual(new Set(['tassis']))
+  const delivered = sent.flatMap((one) => flow.events(one).filter(({ type }) => type === 'delivered'))
+  expect(delivered.filter(({ data }) => 'relay' in data)).toHaveLength(10)
+  expectBalanced(flow.service)
+  rmSync(folder, { recursive: true, force: true })
 }, 60_000)
 
 test('without a smarthost, only broadcasts are held to the budget unless the setting says all', async () => {

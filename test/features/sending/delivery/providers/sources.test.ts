@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { setAccountPool } from '#app/operator/accounts.ts'
+import { readPools, setPool } from '#app/operator/accounts.ts'
 import { OutboundSources } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { listRules, removeRules } from '#features/sending/delivery/queue-rules.ts'
+import { createStream } from '#features/setup/streams/streams.ts'
 import { listOutboundIps, parseOutboundSource } from '#platform/outbound-source.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -10,6 +11,7 @@ import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
+const OPERATOR = { accountId: null, type: 'operator', id: 'cli' } as const
 const ZONE = {
   'receiver.test': { MX: [{ preference: 1, exchange: 'mx.receiver.test' }] },
   'mx.receiver.test': { A: ['127.0.0.1'] },
@@ -136,7 +138,6 @@ test('a suspension is that of one address: mail leaves from the other meanwhile,
 })
 
 test('mail of an account leaves from its pool; a pool that is gone holds nothing up', async () => {
-  const OPERATOR = { accountId: null, type: 'operator', id: 'cli' } as const
   await using server = await startScriptedSmtp({})
   await using flow = await startMailFlow({
     zone: ZONE,
@@ -150,18 +151,76 @@ test('mail of an account leaves from its pool; a pool that is gone holds nothing
   }
   const { accountId } = flow.actor
   expect(await sendFrom()).toBe('127.0.0.2')
-  await setAccountPool(flow.app, OPERATOR, accountId, 'news')
+  await setPool(flow.app, OPERATOR, accountId, { pool: 'news' })
   expect(await sendFrom()).toBe('127.0.0.3')
-  await expect(setAccountPool(flow.app, OPERATOR, accountId, 'typo')).rejects.toThrow('there are news')
+  await expect(setPool(flow.app, OPERATOR, accountId, { pool: 'typo' })).rejects.toThrow('there are news')
   // As after a change of the setting.
   flow.app.db.run("UPDATE queue_rules SET target = 'gone' WHERE kind = 'pool'")
   expect(await sendFrom()).toBe('127.0.0.2')
   // The commands for holds and redirects neither show nor end it.
   expect(listRules(flow.app.db)).toEqual([])
   await flow.app.commit.write((tx) => expect(removeRules(tx, { accountId }, undefined)).toEqual([]))
-  await setAccountPool(flow.app, OPERATOR, accountId, null)
+  await setPool(flow.app, OPERATOR, accountId, { pool: null })
   expect(flow.app.db.query('SELECT 1 FROM queue_rules').get()).toBeNull()
   expect(
     flow.app.db.query("SELECT count(*) AS n FROM audit_logs WHERE action = 'operator.account_pool_set'").get(),
   ).toEqual({ n: 2 })
+})
+
+test('the pool of a stream wins over that of its account, and its mail waits for its own addresses only', async () => {
+  // Refuses what leaves from the address of the pool "news", so that its pair is suspended.
+  let isNewsBlocked = false
+  await using server = await startScriptedSmtp({
+    mail: (_, { commands }) =>
+      isNewsBlocked && commands[0] === 'EHLO four.mail.test' ? '421 4.7.0 Try again later' : '250 2.1.0 ok',
+  })
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  await using flow = await startMailFlow({
+    zone: ZONE,
+    smtpPort: server.port,
+    clock,
+    settings: {
+      TASSIS_OUTBOUND_IPS: '127.0.0.2=two.mail.test, 127.0.0.3=three.mail.test@main, 127.0.0.4=four.mail.test@news',
+    },
+  })
+  const { app, actor } = flow
+  const setPools = (stream: string | undefined, pool: string | null) =>
+    setPool(app, OPERATOR, actor.accountId, { stream, pool })
+  await createStream(app, actor, { slug: 'news', name: 'News' })
+  await createStream(app, actor, { slug: 'receipts', name: 'Receipts' })
+  const sendIn = async (stream: string) => {
+    const { recipient } = await flow.outcome('r@receiver.test', { stream })
+    const ip = app.db.query<{ ip: string }, []>('SELECT sending_ip AS ip FROM recipients ORDER BY id DESC').get()?.ip
+    return [recipient.status, ip]
+  }
+  await setPools('news', 'news')
+  expect([await sendIn('receipts'), await sendIn('news')]).toEqual([
+    ['sent', '127.0.0.2'],
+    ['sent', '127.0.0.4'],
+  ])
+  await setPools(undefined, 'main')
+  expect([await sendIn('receipts'), await sendIn('news')]).toEqual([
+    ['sent', '127.0.0.3'],
+    ['sent', '127.0.0.4'],
+  ])
+  expect(readPools(app, actor.accountId)).toEqual({ pool: 'main', stream_pools: [{ stream: 'news', pool: 'news' }] })
+  isNewsBlocked = true
+  expect(await sendIn('news')).toEqual(['queued', '127.0.0.4'])
+  await flow.send({ to: 'waits@receiver.test', stream: 'news' })
+  // Accepted later, for the same domain and priority, but not behind the suspended address.
+  expect(await sendIn('receipts')).toEqual(['sent', '127.0.0.3'])
+  expect(flow.service.delivery?.scheduler.states()).toEqual([
+    expect.objectContaining({ waiting: 2, reason: expect.stringContaining('127.0.0.4 is suspended') }),
+  ])
+  // Mail that waits takes the address of its stream's next pool; without one, that of its account.
+  await setPools('news', null)
+  await eventually(() => {
+    if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(1))
+    return app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
+  })
+  expect(
+    app.db.query<{ ip: string }, []>('SELECT sending_ip AS ip FROM recipients ORDER BY id DESC LIMIT 3').all(),
+  ).toEqual(Array(3).fill({ ip: '127.0.0.3' }))
+  await expect(setPools('typo', 'news')).rejects.toThrow('has no stream "typo"')
+  expectBalanced(flow.service)
 })

@@ -1,0 +1,21 @@
+/** @module What receivers hold against our addresses or set-up: for `tassis providers` and the operator's routes. */
+import { adviseOn } from '#features/sending/delivery/advice.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import type { RunningDelivery } from '../create.ts'
+import type { DeliveryAlert } from './model.ts'
+
+/** The newest reply first; empty while nothing is delivered. */
+export const listAlerts = (delivery: RunningDelivery | undefined): DeliveryAlert[] =>
+  (delivery?.scheduler.alerts.list() ?? []).map(
+    ({ rule, category, provider, source, reply, firstAt, lastAt, count }) => ({
+      provider,
+      source: source ?? null,
+      rule,
+      category,
+      reply,
+      count,
+      first_at: isoTime(firstAt),
+      last_at: isoTime(lastAt),
+      advice: adviseOn({ outcome: 'deferred', category, isRelayed: false }).text,
+    }),
+  )

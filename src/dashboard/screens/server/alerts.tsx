@@ -1,0 +1,41 @@
+/** @module Replies that blame our addresses or set-up, and what to do; nothing while there are none. */
+import { Alert, Stack, Text } from '@mantine/core'
+import type { DeliveryAlert } from '#app/operator/model.ts'
+import { useAlerts } from '../../api/server.ts'
+import { formatCount } from '../../parts/format.ts'
+import { Time } from '../../parts/time.tsx'
+import { shorten } from './format.ts'
+
+const MAX_SHOWN = 5
+/** Replies of remote servers can be long. */
+const MAX_REPLY_LENGTH = 200
+
+export function DeliveryAlerts() {
+  const { data: alerts = [], pagination } = useAlerts().data ?? {}
+  const more = (pagination?.total ?? 0) - MAX_SHOWN
+  if (alerts.length === 0) return null
+  return (
+    <Stack gap="xs" component="section" aria-label="Delivery alerts">
+      {alerts.slice(0, MAX_SHOWN).map((alert) => (
+        <OneAlert key={`${alert.rule} ${alert.provider} ${alert.source}`} alert={alert} />
+      ))}
+      {more > 0 && <Text size="sm">And {formatCount(more, 'more alert')} (tassis providers).</Text>}
+    </Stack>
+  )
+}
+
+const OneAlert = ({ alert }: { readonly alert: DeliveryAlert }) => (
+  <Alert color="yellow" title={`Mail to ${alert.provider} is rejected because of our address or set-up`}>
+    <Stack gap={2}>
+      <Text size="sm">
+        {formatCount(alert.count, 'attempt')}
+        {alert.source !== null && ` from ${alert.source}`} since <Time iso={alert.first_at} />, the last{' '}
+        <Time iso={alert.last_at} />, by the rule {alert.rule}
+      </Text>
+      <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+        <bdi>{shorten(alert.reply, MAX_REPLY_LENGTH)}</bdi>
+      </Text>
+      <Text size="sm">{alert.advice}</Text>
+    </Stack>
+  </Alert>
+)
