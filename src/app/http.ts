@@ -85,6 +85,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
+import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
@@ -93,6 +94,7 @@ import { operatorMailRoutes } from './operator/mail-routes.ts'
 import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
+import { VERSION } from './version.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -142,6 +144,10 @@ export interface HttpOptions {
   readonly delivery?: () => RunningDelivery | undefined
   /** Settings with their sources, for operators. */
   readonly settings?: readonly SettingReport[]
+  /** What operators see as the version of this program; default: without its commit. */
+  readonly version?: string
+  /** Loads the files of the dashboard at their first request. */
+  readonly loadDashboard?: () => Promise<DashboardAssets>
 }
 
 /**
@@ -167,12 +173,14 @@ export function createRoutes(
     isStopping = () => false,
     delivery = () => undefined,
     settings = [],
+    version = VERSION,
+    loadDashboard,
     ending = new AbortController().signal,
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
   const { app, captures, senderResolver } = opened
-  const operator = createOperatorContext({ opened, delivery, isStopping, settings })
+  const operator = createOperatorContext({ opened, delivery, isStopping, settings, version })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
@@ -253,7 +261,10 @@ export function createRoutes(
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [dashboardRoutes(people), mailFrames(app, { auth: people, captures, previews, renderBodies: renderedBodies })]
+      ? [
+          dashboardRoutes(people, loadDashboard),
+          mailFrames(app, { auth: people, captures, previews, renderBodies: renderedBodies }),
+        ]
       : []),
     tlsPages(app),
     trackingPages(app),
@@ -293,6 +304,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       maxBodyBytes: app.config.maxBodyBytes,
       maxStreamBytes: app.config.importMaxBytes,
       trustedProxies: app.config.trustedProxies,
+      corsOrigins: app.config.corsOrigins,
       requestTimeoutSeconds: REQUEST_TIMEOUT_SECONDS,
       isHttps: isHttps(app.config),
     },

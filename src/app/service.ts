@@ -28,7 +28,7 @@ import { createHttp, listenHttp } from './http.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
 import { ensureBallast, startWhenPossible } from './start-when-possible.ts'
-import { VERSION } from './version.ts'
+import { formatVersion, VERSION } from './version.ts'
 
 export interface Service {
   readonly opened: OpenedApp
@@ -79,6 +79,7 @@ export async function startService(
       isStopping: () => isStopping,
       delivery: () => delivery,
       ...(options.settings && { settings: options.settings }),
+      version: formatVersion(),
     })
     const bound = listenOrExplain(http, config.httpAddr)
     stops.unshift(() => http.stop())

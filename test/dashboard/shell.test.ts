@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { Browser, Page } from 'playwright-core'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { systemClock } from '#platform/clock.ts'
+import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { isChromiumAvailable, narrowOverflowPx, startBrowser } from '#test/support/browser.ts'
@@ -282,11 +283,14 @@ describe.skipIf(!isAvailable)('live updates', () => {
     await using tab = await open()
     // The request gets no response.
     await tab.page.route(/after=latest/, () => undefined)
+    await tab.page.clock.install()
     await show(tab.page, '/app')
+    await tab.page.clock.runFor(seconds(8))
     await tab.page.getByText('Not live').waitFor()
     const reads = () => tab.requested.filter((url) => url.endsWith('/v1/account')).length
     const before = reads()
-    await eventually(() => reads() > before, 30_000)
+    await tab.page.clock.runFor(seconds(15))
+    await eventually(() => reads() > before)
   })
 })
 

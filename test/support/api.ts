@@ -1,4 +1,5 @@
 /** @module A whole service with its HTTP API on a real socket, for tests, and a client that speaks to it. */
+import { type DashboardAssets, loadDashboardAssets } from '#app/dashboard/assets.ts'
 import { createHttp, type HttpOptions } from '#app/http.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
@@ -38,6 +39,14 @@ export interface TestApiOptions extends TestAppOptions {
   readonly serves?: HttpOptions
 }
 
+let dashboard: Promise<DashboardAssets> | undefined
+
+/** Bundles the dashboard once for all services of a process. */
+function loadDashboard(): Promise<DashboardAssets> {
+  dashboard ??= loadDashboardAssets()
+  return dashboard
+}
+
 export async function createTestApi(options: TestApiOptions = {}): Promise<TestApi> {
   const service = await createTestApp(options)
   const { app } = service
@@ -45,7 +54,7 @@ export async function createTestApi(options: TestApiOptions = {}): Promise<TestA
   const newKey = async (scopes: readonly string[] = [], of: Actor = actor) =>
     (await createApiKey(app, of, { name: 'test', scopes })).key
   const key = await newKey()
-  const http = createHttp(service.opened, { delivery: () => service.delivery, ...options.serves })
+  const http = createHttp(service.opened, { delivery: () => service.delivery, loadDashboard, ...options.serves })
   const { port } = http.listen('127.0.0.1', 0)
   const url = `http://127.0.0.1:${port}`
   return {

@@ -26,10 +26,14 @@ const toContentSecurityPolicy = (nonce: string): string =>
     "frame-ancestors 'none'",
   ].join('; ')
 
-export function dashboardRoutes(auth: Pick<AuthContext, 'requireOwnHost'>) {
+/** @param loadAssets called once, at the first request */
+export function dashboardRoutes(
+  auth: Pick<AuthContext, 'requireOwnHost'>,
+  loadAssets: () => Promise<DashboardAssets> = loadDashboardAssets,
+) {
   let loading: Promise<DashboardAssets> | undefined
   const load = (): Promise<DashboardAssets> => {
-    loading ??= loadDashboardAssets()
+    loading ??= loadAssets()
     return loading
   }
   const showPage = async (request: Request): Promise<Response> => {

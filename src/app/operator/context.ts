@@ -10,6 +10,8 @@ export interface OperatorContext {
   readonly isStopping: () => boolean
   /** Settings with their sources; empty when the service does not know them. */
   readonly settings: readonly SettingReport[]
+  /** Of this program, for display. */
+  readonly version: string
   readonly recordView: RecordView
 }
 

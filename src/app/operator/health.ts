@@ -4,7 +4,6 @@ import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { findSettingWarnings } from '../cli/setting-warnings.ts'
-import { formatVersion } from '../version.ts'
 import type { OperatorContext } from './context.ts'
 import { readFileSystem } from './disk.ts'
 import type { LaneReader } from './lane-reader.ts'
@@ -18,12 +17,11 @@ const sql = prepareStatements((db) => ({
 }))
 
 export function createHealthReader(
-  { opened: { app, sourceNames }, delivery, isStopping }: OperatorContext,
+  { opened: { app, sourceNames }, delivery, isStopping, version }: OperatorContext,
   readLanes: LaneReader,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
   const startedAt = app.clock.now()
-  const version = formatVersion()
   return async () => {
     const problems = await readiness()
     const { config, db } = app
