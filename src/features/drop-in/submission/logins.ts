@@ -26,11 +26,12 @@ export function createLogins(
   const networks = createNetworkLimiter(app.clock, FAILURES_OF_NETWORK)
   const keys = createRateLimiter(app.clock)
   return async ({ password }, sourceIp): Promise<Login | SmtpReply> => {
-    const ofNetwork = networks.take(sourceIp)
-    if (!ofNetwork.ok) return createTooManyReply(ofNetwork.retryAfterSeconds)
     const name = sha256(password).toHex()
+    // The key first, so that one wrong key in a program does not use up the limit of its network.
     const ofKey = keys.take(name, 1, FAILURES_OF_KEY)
     if (!ofKey.ok) return createTooManyReply(ofKey.retryAfterSeconds)
+    const ofNetwork = networks.take(sourceIp)
+    if (!ofNetwork.ok) return createTooManyReply(ofNetwork.retryAfterSeconds)
     const actor = authenticator.authenticate(password)
     if (!actor) return INVALID_KEY
     // Only failures count.

@@ -801,6 +801,8 @@ export class InboundSession {
       this.#errors = 0
     }
     this.#reset()
+    // A message of a client of ours that is rejected is no protocol error, and the next one may be good.
+    if (this.#login && reply.code >= 500) this.#errors--
     this.#reply(reply, isAccepted)
     this.#state = 'ready'
     if (this.#host.isDraining()) this.drain()
