@@ -35,7 +35,7 @@ export const INVALID_KEY: SmtpReply = createReply(
 /** Codes of errors whose reply does not follow from the status. */
 const BY_CODE: Readonly<Record<string, readonly [code: number, enhancedCode: string]>> = {
   quota_exceeded: [452, '4.2.2'],
-  sandbox_quota_exceeded: [452, '4.2.2'],
+  sandbox_limit: [452, '4.2.2'],
   mail_loop: [554, '5.4.6'],
   attachments_too_large: [552, '5.3.4'],
   invalid_address: [553, '5.1.3'],
