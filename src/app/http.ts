@@ -291,6 +291,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       maxBodyBytes: app.config.maxBodyBytes,
       maxStreamBytes: app.config.importMaxBytes,
       trustedProxies: app.config.trustedProxies,
+      corsOrigins: app.config.corsOrigins,
       requestTimeoutSeconds: REQUEST_TIMEOUT_SECONDS,
       isHttps: isHttps(app.config),
     },

@@ -83,7 +83,19 @@ function toErrorType(status: number): ErrorType {
 export const invalid = (field: string, message: string, code = 'validation_failed'): AppError =>
   new AppError(422, code, message, { details: [{ field, message }] })
 
-export const unauthorized = (): AppError => new AppError(401, 'invalid_api_key', 'Invalid API key')
+/**
+ * The body of every 401 is the same.
+ * @param problem what is wrong with the request, for the header `WWW-Authenticate` (RFC 6750 §3); without quotes
+ */
+export const unauthorized = (problem?: string): AppError =>
+  new AppError(
+    401,
+    'invalid_api_key',
+    'Invalid API key',
+    problem === undefined
+      ? {}
+      : { headers: { 'www-authenticate': `Bearer error="invalid_request", error_description="${problem}"` } },
+  )
 
 export const notFound = (code: string, message: string): AppError => new AppError(404, code, message)
 

@@ -94,6 +94,11 @@ export const processSettings = {
     'a comma-separated list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
     isCidr,
   ),
+  corsOrigins: list(
+    'Origins whose pages may call the API with a key; a key in a page can be read by everyone who sees the page.',
+    'a comma-separated list of origins such as https://example.com',
+    (text) => URL.canParse(text) && new URL(text).origin === text,
+  ),
   logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity to log.'),
 }
 

@@ -21,10 +21,10 @@ export function readApiKey(headers: Headers): string {
   const serviceKey = headers.get('x-service-api-key')
   const bearer = authorization === null ? undefined : BEARER.exec(authorization)?.[1]
   // Clients that need Authorization for their own proxy send Basic credentials there, and the key in the other header.
-  if (authorization !== null && bearer === undefined && (serviceKey === null || /^bearer\b/i.test(authorization))) {
-    throw unauthorized()
-  }
-  if (bearer !== undefined && serviceKey !== null && bearer !== serviceKey) throw unauthorized()
+  if (authorization !== null && bearer === undefined && (serviceKey === null || /^bearer\b/i.test(authorization)))
+    throw unauthorized('Authorization must be the word Bearer, a space and the API key')
+  if (bearer !== undefined && serviceKey !== null && bearer !== serviceKey)
+    throw unauthorized('Authorization and X-Service-Api-Key have different keys; send one of them')
   const key = bearer ?? serviceKey
   if (key === undefined || key === null || key.length > MAX_KEY_LENGTH || !VISIBLE_ASCII.test(key)) throw unauthorized()
   return key

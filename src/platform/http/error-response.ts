@@ -30,10 +30,10 @@ export function toErrorResponseData(error: AppError, requestId: string): ErrorRe
   return {
     status,
     headers: {
-      ...error.headers,
-      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
       // RFC 9110 §15.5.2: a 401 names the scheme.
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+      ...error.headers,
+      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
     },
     body: {
       ...facts,
@@ -78,12 +78,16 @@ export const wrongMethod = (method: string, allowed: readonly string[]): AppErro
   })
 
 /** The response to OPTIONS: the methods of a path (RFC 9110 §9.3.7), or a 404 for a path without any. */
-export const optionsResponse = (methods: readonly string[], requestId: string): Response =>
+export const optionsResponse = (
+  methods: readonly string[],
+  requestId: string,
+  headers: Readonly<Record<string, string>>,
+): Response =>
   methods.length === 0
     ? toErrorResponse(unknownRoute(), requestId)
     : new Response(null, {
         status: 204,
-        headers: { allow: [...methods, 'OPTIONS'].sort().join(', '), 'x-request-id': requestId },
+        headers: { allow: [...methods, 'OPTIONS'].sort().join(', '), 'x-request-id': requestId, ...headers },
       })
 
 /**

@@ -1,7 +1,7 @@
 /**
  * @module The API description in OpenAPI 3.1, generated from the schemas that validate requests. @elysiajs/swagger
  * collects the operations; this module adds what they share, and turns our own keywords (`x-integer`, `x-missing`,
- * `errorMessage`) into standard ones.
+ * `x-also-called`, `errorMessage`) into standard ones.
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
@@ -283,7 +283,14 @@ function finishParameter(parameter: Json): JsonObject {
 function toStandardSchema(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(toStandardSchema)
   if (typeof schema !== 'object' || schema === null) return schema
-  const { errorMessage: _, 'x-missing': __, 'x-format': format, 'x-integer': integer, ...rest } = schema as JsonObject
+  const {
+    errorMessage: _,
+    'x-missing': __,
+    'x-also-called': ___,
+    'x-format': format,
+    'x-integer': integer,
+    ...rest
+  } = schema as JsonObject
   if (integer !== undefined) return { type: 'integer', ...toObject(integer) }
   const { anyOf, patternProperties, ...others } = rest
   const result: JsonObject = {}

@@ -8,14 +8,15 @@ export interface Rate {
   readonly burst: number
 }
 
-export type RateDecision = { readonly ok: true } | { readonly ok: false; readonly retryAfterSeconds: number }
+type Refusal = { readonly ok: false; readonly retryAfterSeconds: number }
+export type RateDecision = { readonly ok: true } | Refusal
 
 export interface RateLimiter {
   /**
    * Takes `count` tokens, all or none. A count above the burst is allowed when the bucket is full; the bucket then owes
-   * the rest. `retryAfterSeconds` is a whole number of at least 1.
+   * the rest. `retryAfterSeconds` is a whole number of at least 1; `remaining` is the number of whole tokens left.
    */
-  take(key: string, count: number, rate: Rate): RateDecision
+  take(key: string, count: number, rate: Rate): { readonly ok: true; readonly remaining: number } | Refusal
   /** Takes `count` tokens for something that has already happened; a bucket with fewer tokens owes the rest. */
   charge(key: string, count: number, rate: Rate): void
   readonly size: number
@@ -72,7 +73,7 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
       const needed = Math.min(count, rate.burst)
       if (bucket.tokens >= needed) {
         bucket.tokens -= count
-        return { ok: true }
+        return { ok: true, remaining: Math.max(0, Math.floor(bucket.tokens)) }
       }
       return { ok: false, retryAfterSeconds: Math.max(1, Math.ceil((needed - bucket.tokens) / rate.ratePerSecond)) }
     },

@@ -138,7 +138,8 @@ export function createRouteTable(
   }
 }
 
-const removeTrailingSlash = (path: string): string => (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path)
+export const removeTrailingSlash = (path: string): string =>
+  path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 
 function readRequiredScopes(
   method: string,

@@ -14,6 +14,7 @@ import { KiB } from '../units.ts'
 import { hasCredentials, readApiKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
+import { crossOriginHeaders } from './cross-origin.ts'
 import type { Dialect, DialectErrorResponse } from './dialect.ts'
 import {
   insufficientScope,
@@ -25,9 +26,10 @@ import {
   unknownRoute,
   wrongMethod,
 } from './error-response.ts'
+import { negotiate } from './negotiation.ts'
 import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
 import { chooseRequestId } from './request-id.ts'
-import { createRouteTable, type RouteRules, type RouteTable } from './route-table.ts'
+import { createRouteTable, isOwnApiPath, type RouteRules, type RouteTable, removeTrailingSlash } from './route-table.ts'
 import type { SessionGate } from './session.ts'
 import { invalidFields } from './validation.ts'
 
@@ -51,6 +53,8 @@ export interface HttpServerOptions<Actor> {
     readonly requestTimeoutSeconds: number
     /** Overrides the 15 seconds that Bun waits after `requestTimeoutSeconds`. */
     readonly handlerGraceSeconds?: number
+    /** Origins whose pages may call the API with a key, such as https://example.com. Default: none. */
+    readonly corsOrigins?: readonly string[]
     /** Whether clients use https. If so, responses tell browsers to use nothing else (RFC 6797). */
     readonly isHttps?: boolean
   }
@@ -133,7 +137,7 @@ export class BunHttpServer<Actor> implements HttpServer {
   }
 
   #handle(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
-    const response = this.#respond(request, listener)
+    const response = this.#respond(request, listener).then((answered) => negotiate(request, answered))
     return this.#options.config.isHttps ? response.then(addStrictTransport) : response
   }
 
@@ -279,9 +283,11 @@ class RequestPipeline<Actor> {
         const read = await this.#receive({ request, route, params, query })
         if (read) elysia.body = read.body
       })
-      .onAfterHandle({ as: 'global' }, ({ request, route, responseValue, set }) =>
-        this.#finish(request, route, responseValue, set.status),
-      )
+      .onAfterHandle({ as: 'global' }, ({ request, route, path, responseValue, set }) => {
+        const location = this.#locateCreated(route, path, responseValue)
+        if (location !== undefined) set.headers['location'] = location
+        return this.#finish(request, route, responseValue, set.status)
+      })
       .onError({ as: 'global' }, ({ error: thrown, request, path, set }) => {
         const { status, headers, body } = this.#fail(thrown, request, path)
         set.status = status
@@ -301,10 +307,13 @@ class RequestPipeline<Actor> {
     headers['x-request-id'] = context.requestId
     headers['x-content-type-options'] = 'nosniff'
     if (this.#table.isApiPath(path)) headers['cache-control'] = 'no-store'
-    // The methods of a path are public in the API description. The response has no CORS headers: API keys must not be
-    // used in other sites' pages.
-    if (request.method === 'OPTIONS' && this.#table.isApiPath(path))
-      return optionsResponse(this.#table.methodsAt(path), context.requestId)
+    const { corsOrigins = [] } = this.#options.config
+    // The methods of a path are public in the API description.
+    if (request.method === 'OPTIONS' && this.#table.isApiPath(path)) {
+      const methods = this.#table.methodsAt(path)
+      return optionsResponse(methods, context.requestId, crossOriginHeaders(corsOrigins, request, methods))
+    }
+    if (this.#table.isApiPath(path)) Object.assign(headers, crossOriginHeaders(corsOrigins, request, []))
     const isPublic = this.#table.isPublic(request.method, path)
     if (!isPublic) {
       const { sessions } = this.#options
@@ -401,6 +410,16 @@ class RequestPipeline<Actor> {
       return undefined
     }
     return cutters.get(typeof status === 'number' ? status : 200)?.(responseValue)
+  }
+
+  /** The path of what a route of /v1 created or started (RFC 9110 §10.2.2). */
+  #locateCreated(route: string, path: string, responseValue: unknown): string | undefined {
+    if (!(responseValue instanceof ElysiaCustomStatusResponse) || !isOwnApiPath(route)) return undefined
+    if (responseValue.code !== 201 && responseValue.code !== 202) return undefined
+    const body = responseValue.response as { data?: { id?: unknown }; operation_id?: unknown } | undefined
+    if (typeof body?.operation_id === 'string') return `/v1/operations/${body.operation_id}`
+    const hasOwnPath = this.#table.rulesOf('GET', `${removeTrailingSlash(route)}/:id`) !== undefined
+    return hasOwnPath && typeof body?.data?.id === 'string' ? `${removeTrailingSlash(path)}/${body.data.id}` : undefined
   }
 
   #fail(thrown: unknown, request: Request, path: string): DialectErrorResponse {

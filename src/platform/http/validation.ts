@@ -30,7 +30,8 @@ export function invalidFields(details: readonly ErrorDetail[]): AppError {
   const first = details[0]
   const rest = details.length - 1
   const more = rest < 1 ? '' : ` (and ${rest === 1 ? 'one more field' : `${rest} more fields`}, see details)`
-  const message = first ? `${first.field} ${first.message}${more}.` : 'The request is not valid.'
+  const problem = `${first?.field} ${first?.message}${more}`
+  const message = first ? (problem.endsWith('?') ? problem : `${problem}.`) : 'The request is not valid.'
   return new AppError(422, 'validation_failed', message, { details })
 }
 
@@ -82,11 +83,12 @@ export const shortenField = (field: string): string =>
 const pluralise = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
 
 /** `x-missing` in a property's options adds an explanation when the property is missing. */
-function describeError({ type, schema }: ValueError): string {
+function describeError({ type, schema, path }: ValueError): string {
   switch (type) {
     case ValueErrorType.ObjectRequiredProperty:
       return typeof schema['x-missing'] === 'string' ? `is required: ${schema['x-missing']}` : 'is required'
     case ValueErrorType.ObjectAdditionalProperties:
+      return describeUnknownField(path.slice(path.lastIndexOf('/') + 1), schema)
     case ValueErrorType.Never:
       return 'is not a known field'
     case ValueErrorType.StringMinLength:
@@ -115,6 +117,24 @@ function describeError({ type, schema }: ValueError): string {
       return `must be ${describeSchema(schema)}`
   }
 }
+
+/**
+ * Names the field that was probably meant: one that other providers call so (`x-also-called` in its options), or whose
+ * name is the same but for case and separators, or begins with this one.
+ */
+function describeUnknownField(name: string, schema: TSchema): string {
+  const properties: Readonly<Record<string, TSchema>> = schema['properties'] ?? {}
+  const plain = toPlainName(name)
+  const meant = Object.entries(properties).find(
+    ([known, { 'x-also-called': others = [] }]) =>
+      toPlainName(known) === plain ||
+      (plain.length >= 4 && toPlainName(known).startsWith(plain)) ||
+      others.some((other: string) => toPlainName(other) === plain),
+  )
+  return meant ? `is not a known field; did you mean ${meant[0]}?` : 'is not a known field'
+}
+
+const toPlainName = (name: string): string => name.slice(0, MAX_FIELD_LENGTH).replaceAll(/[-_]/g, '').toLowerCase()
 
 /** What a schema requires, as the text after "must be". `errorMessage` in the schema's options is used unchanged. */
 function describeSchema(schema: TSchema): string {

@@ -151,7 +151,7 @@ export class Engine {
         if (fault) faults.push(fault)
       } catch (error) {
         if (error instanceof InstanceLostError) faults.push(limitFault(part))
-        else if (error instanceof MinijinjaError) faults.push(otherFault(part, parseErrorMessage(error.message)))
+        else if (error instanceof MinijinjaError) faults.push(otherFault(part, text, parseErrorMessage(error.message)))
         else throw error
       }
     }
@@ -327,7 +327,10 @@ export class Engine {
     if (failure)
       return createFaultAt(part, parsedError.line, 'error', `the filter "${failure.name}" ${failure.problem}`)
     if (isUndefinedError(parsedError)) return missingFault(part, parsedError.line, undefined)
-    return (isUnknownName(parsedError) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, parsedError)
+    return (
+      (isUnknownName(parsedError) ? lint(part, source, this.#known) : undefined) ??
+      otherFault(part, source, parsedError)
+    )
   }
 
   #findMissingName(

@@ -1,4 +1,5 @@
 /** @module Describes template errors for the template's author, from minijinja's messages. */
+import { findForeignConstruct } from './foreign-syntax.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 
 /** Maximum lengths of a message and of a variable's name: both may come from the template, which can be long. */
@@ -99,9 +100,11 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
 /** Minijinja's error for an integer that cannot be passed to one of our filters. */
 const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
 
-/** Describes any other error. */
-export function otherFault(part: TemplatePart, { text, line }: ParsedError): TemplateFault {
+/** Describes any other error in a source. */
+export function otherFault(part: TemplatePart, source: string, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
+  const foreign = kind === 'syntax' ? findForeignConstruct(source) : undefined
+  if (foreign) return createFaultAt(part, foreign.line, kind, foreign.problem)
   const number = TOO_LARGE.exec(text)?.groups?.['number']
   if (number !== undefined)
     return createFaultAt(

@@ -149,6 +149,7 @@ export interface TestServer extends AsyncDisposable {
 }
 
 export interface TestServerOptions extends Partial<HttpServerOptions<TestActor>['config']> {
+  readonly corsOrigins?: readonly string[]
   readonly dialects?: HttpServerOptions<TestActor>['dialects']
   readonly memoryBudgetBytes?: number
   readonly clock?: Clock
@@ -166,6 +167,7 @@ export function startTestServer(options: TestServerOptions = {}): TestServer {
       maxBodyBytes: options.maxBodyBytes ?? 256 * KiB,
       trustedProxies: options.trustedProxies ?? [],
       requestTimeoutSeconds: options.requestTimeoutSeconds ?? 30,
+      ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
       ...(options.isHttps !== undefined && { isHttps: options.isHttps }),
       ...(options.handlerGraceSeconds !== undefined && { handlerGraceSeconds: options.handlerGraceSeconds }),
     },

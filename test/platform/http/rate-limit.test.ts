@@ -24,22 +24,22 @@ test('a refusal takes no tokens and says when the same request would pass', () =
   expect(limiter.take('account', 4, RATE)).toEqual({ ok: false, retryAfterSeconds: 2 })
   expect(limiter.take('account', 1, RATE)).toEqual({ ok: false, retryAfterSeconds: 1 })
   clock.advance(seconds(2))
-  expect(limiter.take('account', 4, RATE)).toEqual({ ok: true })
+  expect(limiter.take('account', 4, RATE)).toMatchObject({ ok: true })
 })
 
 test('accounts do not share tokens', () => {
   const limiter = createRateLimiter(new ManualClock())
   limiter.take('one', 4, RATE)
-  expect(limiter.take('two', 4, RATE)).toEqual({ ok: true })
+  expect(limiter.take('two', 4, RATE)).toMatchObject({ ok: true })
 })
 
 test('a count above the burst passes with a full bucket, and the excess delays the next request', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock)
-  expect(limiter.take('account', 10, RATE)).toEqual({ ok: true })
+  expect(limiter.take('account', 10, RATE)).toMatchObject({ ok: true })
   expect(limiter.take('account', 1, RATE)).toEqual({ ok: false, retryAfterSeconds: 4 })
   clock.advance(seconds(4))
-  expect(limiter.take('account', 1, RATE)).toEqual({ ok: true })
+  expect(limiter.take('account', 1, RATE)).toMatchObject({ ok: true })
 })
 
 test('a clock that runs backwards neither adds tokens nor takes any permanently', () => {

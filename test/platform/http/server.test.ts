@@ -54,6 +54,22 @@ describe('authentication', () => {
     expect((await server.request('/v1/boxes', { headers })).status).toBe(status)
   })
 
+  test.each<[string, Record<string, string>, string]>([
+    ['without the word Bearer', { authorization: WRITER }, 'the word Bearer, a space and the API key'],
+    [
+      'with another one in X-Service-Api-Key',
+      { authorization: `Bearer ${WRITER}`, 'x-service-api-key': READER },
+      'Authorization and X-Service-Api-Key have different keys',
+    ],
+  ])('a key %s: WWW-Authenticate says so, since the body of a 401 is fixed', async (_, headers, words) => {
+    await using server = startTestServer()
+    const response = await server.request('/v1/boxes', { headers })
+    expect([response.headers.get('www-authenticate'), await response.json()]).toEqual([
+      expect.stringContaining(words),
+      unauthorized,
+    ])
+  })
+
   // Proves: auth-14
   test('is checked before anything else in a request', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 })

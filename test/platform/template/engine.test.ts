@@ -88,6 +88,27 @@ test.each([
   })
 })
 
+test.each([
+  ['{{#if paid}}yes{{/if}}', '{{#if', '{% if … %}'],
+  ['a\n{{#each items}}x{{/each}}', '{{#each', '{% for item in … %}'],
+  ['{{#unless paid}}x{{/unless}}', '{{#unless', '{% if not … %}'],
+  ['{{#items}}x{{/items}}', '{{#items', '{% if items %}, or {% for item in items %} for a list'],
+  ['{{^items}}none{{/items}}', '{{^items', '{% if not items %}'],
+  ['{{{body}}}', '{{{body', '{{ body | safe }}'],
+  ['{{&body}}', '{{&body', '{{ body | safe }}'],
+  ['{{> footer}}', '{{> footer', 'not available: a template cannot use other templates'],
+  ['{{! note }}', '{{! note', '{# … #}'],
+  ['{% if a %}{{@index}}{% endif %}', '{{@index', '{{ loop.index0 }}'],
+])('check says how %j of Handlebars or Mustache is written here', (source, construct, instead) => {
+  const line = source.startsWith('a\n') ? 2 : 1
+  expect(engine.check({ html: source }).map(({ kind, message }) => [kind, message])).toEqual([
+    [
+      'syntax',
+      `html_body, line ${line}: "${construct}" is a construct of Handlebars or Mustache; here it is ${instead}.`,
+    ],
+  ])
+})
+
 test('check returns the syntax errors of all parts', () => {
   expect(engine.check({ subject: 'Hi {{ name', html: '<p>{{ name }}</p>', text: '\n{% if %}' })).toEqual([
     {

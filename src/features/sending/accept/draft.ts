@@ -4,7 +4,6 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
-import type { RecipientKind } from '#features/sending/queue/status.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -168,20 +167,21 @@ function parseSender(text: string): { mailbox: string; domain: string } {
 
 /** All recipients, To first; a repeated address keeps its first position. */
 function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
-  const lists: [RecipientKind, readonly string[]][] = [
-    ['to', typeof request.to === 'string' ? [request.to] : request.to],
-    ['cc', request.cc ?? []],
-    ['bcc', request.bcc ?? []],
-  ]
-  const count = lists.reduce((sum, [, list]) => sum + list.length, 0)
+  const lists = (['to', 'cc', 'bcc'] as const).map((kind) => {
+    const given = request[kind] ?? []
+    return typeof given === 'string'
+      ? // Some clients send an empty string for none.
+        { kind, list: given === '' && kind !== 'to' ? [] : [given], fieldAt: () => kind }
+      : { kind, list: given, fieldAt: (index: number) => `${kind}.${index}` }
+  })
+  const count = lists.reduce((sum, { list }) => sum + list.length, 0)
   // A list may be ten times as long as the limit, because it may contain duplicates. A longer list is rejected before
   // it is parsed.
   if (count > max * 10) throw createTooManyRecipientsError(count, max)
   const byKey = new Map<string, DraftRecipient>()
-  for (const [kind, list] of lists) {
+  for (const { kind, list, fieldAt } of lists) {
     for (const [index, text] of list.entries()) {
-      const field = kind === 'to' && typeof request.to === 'string' ? 'to' : `${kind}.${index}`
-      const parsed = requireMailbox(field, text)
+      const parsed = requireMailbox(fieldAt(index), text)
       const key = normaliseAddress(parsed.address)
       if (byKey.has(key)) continue
       byKey.set(key, {

@@ -3,29 +3,39 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { EXPIRES_IN_LIMITS } from '#features/setup/streams/model.ts'
 import { Timestamp, Uuid } from '#platform/http/schemas.ts'
 
-const Nullable = <T extends TSchema>(schema: T, description: string) =>
-  Type.Union([schema, Type.Null()], { description })
+/** @param alsoCalled names that other providers' clients use, for the error about an unknown field */
+const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
+  Type.Union([schema, Type.Null()], { description, ...describeOtherNames(alsoCalled) })
+const describeOtherNames = (names: readonly string[]) => (names.length > 0 ? { 'x-also-called': names } : {})
 const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Nullable(schema, description))
 
 /** Free-form maps are checked by hand, because PHP sends an empty map as `[]`; OpenAPI still describes them as maps. */
-const createMapSchema = (description: string) =>
-  Type.Unknown({ type: 'object', additionalProperties: true, description })
+const createMapSchema = (description: string, ...alsoCalled: readonly string[]) =>
+  Type.Unknown({ type: 'object', additionalProperties: true, description, ...describeOtherNames(alsoCalled) })
 
 export const Attachment = Type.Object(
   {
-    filename: Type.String({ minLength: 1, maxLength: 255, description: 'File name as the recipient sees it.' }),
-    content: Type.String({ description: 'The file in base64.' }),
+    filename: Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'File name as the recipient sees it.',
+      'x-also-called': ['name'],
+    }),
+    content: Type.String({ description: 'The file in base64.', 'x-also-called': ['data', 'base64'] }),
     content_type: Type.Optional(
       Nullable(
         Type.String({ maxLength: 255 }),
         'Media type, such as application/pdf; omitted: that of the file name extension.',
+        'type',
+        'mime_type',
       ),
     ),
     content_id: Type.Optional(
       Nullable(
         Type.String({ maxLength: 255 }),
         'For pictures in the text: the HTML shows this file where it has `cid:` and this id, such as `<img src="cid:logo">`. A file to which the HTML does not refer is an ordinary attachment.',
+        'cid',
       ),
     ),
   },
@@ -40,6 +50,7 @@ export const SendRequest = Type.Object(
     }),
     to: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })], {
       description: 'One recipient as a string, or several as an array: all are in the To header of one email.',
+      'x-also-called': ['recipient', 'recipients'],
     }),
     subject: Type.Optional(
       Nullable(
@@ -54,20 +65,34 @@ export const SendRequest = Type.Object(
       Nullable(
         Type.String(),
         "Text body, sent unchanged; overrides the template's. Derived from the HTML if omitted. At most 2 MiB in UTF-8.",
+        'body',
+        'plain',
       ),
     ),
     template_alias: Type.Optional(
       Nullable(
         Type.String(),
         'Alias of the template that renders subject, html_body and text_body where they are omitted.',
+        'template_id',
       ),
     ),
     template_data: Type.Optional(
-      createMapSchema('Values for the template: names and values of its variables; at most 1 MiB of JSON.'),
+      createMapSchema(
+        'Values for the template: names and values of its variables; at most 1 MiB of JSON.',
+        'template_model',
+        'template_variables',
+        'variables',
+      ),
     ),
-    cc: Type.Optional(Type.Array(Type.String(), { description: 'Carbon copy recipients.' })),
+    cc: Type.Optional(
+      Type.Union([Type.String(), Type.Array(Type.String())], {
+        description: 'Carbon copy recipients: one as a string, or an array.',
+      }),
+    ),
     bcc: Type.Optional(
-      Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' }),
+      Type.Union([Type.String(), Type.Array(Type.String())], {
+        description: 'Blind carbon copy recipients, which appear in no header: one as a string, or an array.',
+      }),
     ),
     reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address, or several separated by commas.')),
     headers: Type.Optional(
@@ -76,9 +101,16 @@ export const SendRequest = Type.Object(
       ),
     ),
     metadata: Type.Optional(createMapSchema('Your own data, returned unchanged; at most 16 KiB of JSON.')),
-    tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
+    tags: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'At most 20 tags of at most 128 characters.',
+        'x-also-called': ['tag', 'categories'],
+      }),
+    ),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
-    send_at: Type.Optional(Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.')),
+    send_at: Type.Optional(
+      Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.', 'scheduled_at'),
+    ),
     expires_in: Type.Optional(
       Nullable(
         Type.Integer(EXPIRES_IN_LIMITS),
@@ -91,11 +123,16 @@ export const SendRequest = Type.Object(
         'A repeated send with the same key returns the first email and creates no new one.',
       ),
     ),
-    stream: Type.Optional(Nullable(Type.String(), 'Slug of the message stream; default `transactional`.')),
+    stream: Type.Optional(
+      Nullable(Type.String(), 'Slug of the message stream; default `transactional`.', 'message_stream'),
+    ),
     tracking: Type.Optional(
       Nullable(
         Type.Boolean(),
         'Open and click tracking of the HTML of this email; omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
+        'track_opens',
+        'track_links',
+        'track_clicks',
       ),
     ),
     transactional: Type.Optional(

@@ -121,7 +121,9 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
     .post(
       '/',
       async ({ actor, body, headers, set, status }) => {
-        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => takeRate(actor))
+        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => {
+          Object.assign(set.headers, takeRate(actor))
+        })
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(202, dataBody(response))
       },
@@ -140,13 +142,11 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
     )
     .post(
       '/batch',
-      async ({ actor, body, headers, status }) => {
-        const response = await acceptBatch(
-          app,
-          actor,
-          { emails: body.emails, idempotencyKey: headers['idempotency-key'] },
-          () => takeRate(actor),
-        )
+      async ({ actor, body, headers, set, status }) => {
+        const input = { emails: body.emails, idempotencyKey: headers['idempotency-key'] }
+        const response = await acceptBatch(app, actor, input, () => {
+          Object.assign(set.headers, takeRate(actor))
+        })
         return status(202, response)
       },
       {

@@ -31,6 +31,16 @@ describe('recipients', () => {
     expect(await recipientsOf(request)).toEqual(['to bob@r.test', 'cc cc@r.test', 'bcc "bcc"@r.test'])
   })
 
+  test('of cc and bcc may be a string too, and an empty one means none', async () => {
+    expect(await recipientsOf({ to: 'a@r.test', cc: 'B <b@r.test>', bcc: 'c@r.test' })).toEqual([
+      'to a@r.test',
+      'cc b@r.test',
+      'bcc c@r.test',
+    ])
+    expect(await recipientsOf({ to: 'a@r.test', cc: '', bcc: '' })).toEqual(['to a@r.test'])
+    expectError(await emails.send({ cc: 'b' }), 422, 'invalid_address', 'cc')
+  })
+
   // Proves: send-14
   test('are accepted up to 50, not counting duplicates', async () => {
     const to = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)

@@ -124,11 +124,17 @@ describe('the send rate', () => {
   // Proves: quota-1, quota-7
   test('rejects requests over it with the time to wait, and stores nothing', async () => {
     await using account = await startAccount('pro', SLOW)
-    for (let i = 0; i < 3; i++) await account.accepted()
+    const rateOf = ({ headers }: { readonly headers: Headers }) =>
+      ['limit', 'remaining', 'reset'].map((name) => headers.get(`ratelimit-${name}`))
+    expect(rateOf(await account.send())).toEqual(['3', '2', '1'])
+    expect(rateOf(await account.send())).toEqual(['3', '1', '1'])
+    expect(rateOf(await account.batch([]))).toEqual([null, null, null])
+    await account.accepted()
     const before = account.emails.stored()
     const answer = await account.send({ text_body: 'never stored' })
     expectError(answer, 429, 'rate_limited')
     expect(answer.headers.get('retry-after')).toBe('1')
+    expect(rateOf(answer)).toEqual(['3', '0', '1'])
     expect(account.emails.stored()).toEqual(before)
     account.emails.clock.advance(1_000)
     await account.accepted()

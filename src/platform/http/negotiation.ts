@@ -1,0 +1,50 @@
+/**
+ * @module What a response to a GET owes to the headers of its request: an entity tag with 304 (RFC 9110 §8.8.3 and
+ * §13.1.2), and compression (§12.5.3). Only for JSON that is in memory as a whole, not for streams and downloads.
+ */
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+import { KiB } from '../units.ts'
+
+/** Compressing less than this saves no packet. */
+const MIN_COMPRESSED_BYTES = 1 * KiB
+/** Brotli's best ratio for its time on JSON; higher levels take several times as long for some percent. */
+const BROTLI_QUALITY = 4
+
+const compressors = {
+  br: (body: Uint8Array) =>
+    promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY } }),
+  gzip: (body: Uint8Array) => promisify(gzip)(body),
+}
+
+/** Returns the response itself where nothing applies. */
+export async function negotiate(request: Request, response: Response): Promise<Response> {
+  const { headers } = response
+  const isJson = headers.get('content-type')?.startsWith('application/json') === true
+  if (request.method !== 'GET' || response.status !== 200 || !isJson || headers.has('content-disposition'))
+    return response
+  const body = new Uint8Array(await response.arrayBuffer())
+  // Weak, because the same content may be compressed or not.
+  const tag = `W/"${Bun.hash(body).toString(36)}"`
+  headers.set('etag', tag)
+  headers.append('vary', 'Accept-Encoding')
+  if (listItems(request.headers.get('if-none-match')).some((known) => known === tag || known === '*')) {
+    headers.delete('content-type')
+    return new Response(null, { status: 304, headers })
+  }
+  const encoding = body.length > MIN_COMPRESSED_BYTES ? chooseEncoding(request.headers) : undefined
+  if (!encoding) return new Response(body, { headers })
+  headers.set('content-encoding', encoding)
+  return new Response(await compressors[encoding](body), { headers })
+}
+
+/** The best encoding that the client accepts. An encoding with `q=0` is refused. */
+function chooseEncoding(headers: Headers): keyof typeof compressors | undefined {
+  const accepted = listItems(headers.get('accept-encoding'))
+    .filter((item) => !/;\s*q=0(?:\.0*)?$/i.test(item))
+    .map((item) => item.split(';', 1)[0]?.trim().toLowerCase())
+  return (['br', 'gzip'] as const).find((encoding) => accepted.includes(encoding))
+}
+
+/** The items of a list header, at most 20. */
+const listItems = (header: string | null): string[] => header?.split(',', 20).map((item) => item.trim()) ?? []
