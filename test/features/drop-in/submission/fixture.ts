@@ -84,7 +84,7 @@ export function idOf(reply: string): string {
 export const greetTls = (port: number): Promise<string> =>
   new Promise((resolve, reject) => {
     const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
-    socket.once('data', (octets) => {
+    socket.once('data', (octets: Buffer) => {
       socket.destroy()
       resolve(octets.toString())
     })
