@@ -125,6 +125,19 @@ describe.skipIf(Bun.which('swaks') === null)('swaks', () => {
   })
 })
 
+describe.skipIf(Bun.which('curl') === null)('curl', () => {
+  test('sends as docs/submission.md shows it', async () => {
+    const document = await Bun.file(join(import.meta.dir, '../../../../docs/submission.md')).text()
+    const [, , block = ''] = document.split('```bash\n').map((text) => text.split('```')[0] ?? '')
+    const script = block
+      .replaceAll('127.0.0.1:1465', `127.0.0.1:${service.tlsPort}`)
+      .replaceAll('example.test', VERIFIED)
+      .replaceAll('$(cat data/first-key)', service.key)
+    expect(await run(['bash', '-c', script])).toEqual({ exitCode: 0, output: '' })
+    expect(await readNewest()).toMatchObject({ subject: 'Hello', tags: ['welcome'], text_body: 'By SMTP.\n' })
+  })
+})
+
 describe.skipIf(Bun.which('msmtp') === null)('msmtp', () => {
   test.each([['starttls'], ['tls']])('sends with %s, trusting our certificate', async (kind) => {
     const { exitCode, output } = await run(
@@ -172,12 +185,14 @@ $mail->Body = '<img src="cid:logo">';
 $mail->AltBody = 'Hello';
 $mail->addStringEmbeddedImage("\\x01\\x02\\x03", 'logo', 'a.png', 'base64', 'image/png');
 $mail->send();
-echo $mail->getSMTPInstance()->getLastTransactionID() ?: 'sent';
+echo $mail->getSMTPInstance()->getLastTransactionID();
 `,
     )
     const { exitCode, output } = await run(['php', script])
-    expect({ exitCode, output: exitCode === 0 ? '' : output }).toEqual({ exitCode: 0, output: '' })
+    // PHPMailer reads the id from the reply.
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: expect.stringMatching(/^[0-9a-f-]{36}$/) })
     expect(await readNewest()).toMatchObject({
+      id: output,
       subject: 'Grüße',
       tags: ['php'],
       bcc: ['dora@receiver.test'],
