@@ -26,6 +26,7 @@ import { startListener } from '#features/receiving/inbound/listener.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
+import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/send-rate.ts'
 import { startCaptureServer } from '#features/sending/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/sending/capture/store.ts'
 import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
@@ -93,6 +94,8 @@ export interface OpenedApp {
   readonly app: App
   readonly captures: CaptureStore
   readonly authenticator: Authenticator
+  /** Limits the sends of an account, whichever way they come. */
+  readonly takeRate: TakeRate
   /** Resolves names in received mail. */
   readonly senderResolver: DnsClient
   /** Parses received mail. */
@@ -157,6 +160,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       app,
       captures: stores.captures,
       authenticator: createAuthenticator(app),
+      takeRate: createSendRateLimiter(app),
       senderResolver: network.senderResolver,
       parser,
       sourceNames: new SourceNames(app),
@@ -406,7 +410,7 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
     address &&
     (await startListener(
       {
-        ...address,
+        endpoints: [{ ...address, isTlsImplicit: false, setting: 'TASSIS_INBOUND_ADDR' }],
         hostname: config.hostname,
         config,
         spoolFolder: join(config.dataDir, 'raw-mail', 'incoming'),
@@ -418,9 +422,10 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
       },
       { clock, log },
     ))
-  if (listener) app.ownPorts.add(listener.port)
+  const endpoint = listener?.endpoints[0]
+  if (endpoint) app.ownPorts.add(endpoint.port)
   return {
-    listener,
+    listener: endpoint,
     process() {
       processor ??= new InboundProcessor(app, parser)
       processor.start()

@@ -38,7 +38,6 @@ import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
-import { createSendRateLimiter } from '#features/sending/accept/send-rate.ts'
 import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
 import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
@@ -179,12 +178,11 @@ export function createRoutes(
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
-  const { app, captures, senderResolver } = opened
+  // Sends, broadcasts and newsletters share one rate limit.
+  const { app, captures, senderResolver, takeRate } = opened
   const operator = createOperatorContext({ opened, delivery, isStopping, settings, version })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
-  // Sends, broadcasts and newsletters share one rate limit.
-  const takeRate = createSendRateLimiter(app)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))

@@ -4,6 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
+import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
 import { readProviders } from '#features/sending/delivery/providers/policy.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -34,6 +35,7 @@ export interface Service {
   readonly opened: OpenedApp
   readonly delivery: RunningDelivery
   readonly inbound: RunningInbound
+  readonly submission: RunningSubmission
   /** The URL of the HTTP API from this machine. */
   readonly url: string
   /**
@@ -85,6 +87,10 @@ export async function startService(
     stops.unshift(() => http.stop())
     const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
     stops.unshift(() => inbound.stop())
+    const submission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
+      isListening: true,
+    })
+    stops.unshift(() => submission.stop())
     const admin = startAdminSocket({
       dataDir: config.dataDir,
       version: VERSION,
@@ -119,7 +125,14 @@ export async function startService(
       opened.app.renderer.drain()
       // These parts stop at the same time: no delivery or webhook attempt may start while the last requests are
       // answered.
-      await Promise.all([http.stop(), inbound.stop(), startedDelivery.stop(), webhooks.stop(), background.stop()])
+      await Promise.all([
+        http.stop(),
+        inbound.stop(),
+        submission.stop(),
+        startedDelivery.stop(),
+        webhooks.stop(),
+        background.stop(),
+      ])
       await schedules.stop()
       await ballast
       await admin.stop()
@@ -131,6 +144,7 @@ export async function startService(
       opened,
       delivery: startedDelivery,
       inbound,
+      submission,
       url: toReachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()

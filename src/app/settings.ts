@@ -11,6 +11,7 @@ import {
   workSettings,
 } from '#features/core/accounts/settings.ts'
 import { languageModelSettings } from '#features/core/app/settings.ts'
+import { submissionSettings } from '#features/drop-in/submission/settings.ts'
 import { retentionSettings } from '#features/lifecycle/retention/settings.ts'
 import { billingSettings } from '#features/people/billing/settings.ts'
 import { teamSettings } from '#features/people/team/settings.ts'
@@ -53,6 +54,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Open and click tracking', settings: trackingPlanSettings },
   { topic: 'Inbound mail', settings: inboundSettings },
   { topic: 'Inbound mail', settings: rawMailSettings },
+  { topic: 'SMTP submission', settings: submissionSettings },
   { topic: 'Language model', settings: languageModelSettings },
   { topic: 'Contact lists', settings: contactListSettings },
   { topic: 'Signup forms', settings: signupFormSettings },

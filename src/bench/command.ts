@@ -11,13 +11,14 @@ import { type BenchResults, bench } from './bench.ts'
 import { type DashboardsJob, keepDashboardsOpen } from './dashboards.ts'
 import { startHookReceiver } from './hook-receiver.ts'
 import type { ImportStats } from './imports.ts'
-import { type InboundStats, LONG_POLLS, SUBMIT_COMMAND } from './inbound.ts'
+import { type InboundStats, LONG_POLLS } from './inbound.ts'
 import { LIST_FILTERS, type ListFilter, type ListStats } from './list.ts'
 import { type GetJob, type LoadJob, runGets, runLoad } from './load.ts'
 import { HTML_BYTES, TEXT_BYTES } from './mails.ts'
 import { startBenchReceiver } from './receiver.ts'
 import { DASHBOARDS_COMMAND, LOAD_COMMAND, type MailStats, RECEIVER_COMMAND } from './run.ts'
 import { type SoakResult, soak } from './soak.ts'
+import { SUBMIT_COMMAND } from './submission.ts'
 import { runSubmit, type SubmitJob } from './submit.ts'
 import { IN_FLIGHT, TEMPLATE, type TemplateStats } from './templates.ts'
 import type { Trend } from './trend.ts'
@@ -202,6 +203,10 @@ const ROWS: readonly (readonly [string, keyof MailStats, number])[] = [
   ['  p50 ms', 'heldP50Ms', 2],
   ['  p99 ms', 'heldP99Ms', 2],
   ['  CPU ms per email', 'heldCpuMs', 3],
+  ['submitted/s over SMTP, delivery held', 'submittedPerSecond', 0],
+  ['  p50 ms', 'submittedP50Ms', 2],
+  ['  p99 ms', 'submittedP99Ms', 2],
+  ['  CPU ms per message', 'submittedCpuMs', 3],
   ['accepted/s, while delivering', 'busyPerSecond', 0],
   ['  p50 ms', 'busyP50Ms', 2],
   ['  p99 ms', 'busyP99Ms', 2],

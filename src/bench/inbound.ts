@@ -25,10 +25,8 @@ import type { LoadResult } from './load.ts'
 import { createMailPatterns, SENDER_DOMAIN } from './mails.ts'
 import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
+import { SUBMIT_COMMAND } from './submission.ts'
 import type { SubmitJob } from './submit.ts'
-
-/** Hidden command for a child process of the benchmark. */
-export const SUBMIT_COMMAND = 'bench-hand-in'
 
 /** Results of a run. CPU time is that of the service only: user and system, all threads. */
 export interface InboundStats {

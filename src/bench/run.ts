@@ -4,8 +4,10 @@ import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
 import { days } from '#platform/units.ts'
 import type { DashboardsJob } from './dashboards.ts'
+import { findFreePort } from './inbound.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
+import { submitMessages } from './submission.ts'
 
 /** Hidden commands for child processes of the benchmark. */
 export const LOAD_COMMAND = 'bench-load'
@@ -29,6 +31,11 @@ export interface MailStats {
   readonly heldP50Ms: number
   readonly heldP99Ms: number
   readonly heldCpuMs: number
+  /** The same emails over SMTP. */
+  readonly submittedPerSecond: number
+  readonly submittedP50Ms: number
+  readonly submittedP99Ms: number
+  readonly submittedCpuMs: number
   readonly busyPerSecond: number
   readonly busyP50Ms: number
   readonly busyP99Ms: number
@@ -44,6 +51,10 @@ export const MAIL_STAT_NAMES = [
   'heldP50Ms',
   'heldP99Ms',
   'heldCpuMs',
+  'submittedPerSecond',
+  'submittedP50Ms',
+  'submittedP99Ms',
+  'submittedCpuMs',
   'busyPerSecond',
   'busyP50Ms',
   'busyP99Ms',
@@ -53,6 +64,8 @@ export const MAIL_STAT_NAMES = [
 ] as const satisfies readonly (keyof MailStats)[]
 
 const WARM_UP_SECONDS = 1
+/** Messages submitted over SMTP, per second of acceptance over HTTP. */
+const SUBMISSIONS_PER_SECOND = 500
 const WARM_UP_DELIVERIES = 200
 /** Timeout for the receiver. */
 const MAX_SECONDS = 600
@@ -61,9 +74,11 @@ const UNLIMITED_EMAILS = 1_000_000_000
 export async function runMail(options: RunOptions): Promise<MailStats> {
   await using receiver = spawnSelf([RECEIVER_COMMAND])
   const ports = JSON.parse(await receiver.readLine()) as { smtpPort: number; dnsPort: number }
+  const submissionPort = await findFreePort()
   await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: options.dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
+    TASSIS_SUBMISSION_TLS_ADDR: `127.0.0.1:${submissionPort}`,
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_DNS_SERVERS: `127.0.0.1:${ports.dnsPort}`,
     TASSIS_SMTP_PORT: String(ports.smtpPort),
@@ -86,6 +101,15 @@ export async function runMail(options: RunOptions): Promise<MailStats> {
   const held = await load({ emails: UNLIMITED_EMAILS, seconds: options.acceptSeconds, sendAt: later })
   const afterHeld = readUsage(service.pid)
 
+  const submit = (count: number): Promise<LoadResult> => {
+    const { dataDir: folder, key, connections } = options
+    return submitMessages({ folder, port: submissionPort, key, connections, count, sendAt: later })
+  }
+  await submit(SUBMISSIONS_PER_SECOND * WARM_UP_SECONDS)
+  const beforeSubmitted = readUsage(service.pid)
+  const submitted = await submit(SUBMISSIONS_PER_SECOND * options.acceptSeconds)
+  const afterSubmitted = readUsage(service.pid)
+
   await using _dashboards = options.dashboards > 0 ? openDashboards(port, options) : undefined
   await load({ emails: WARM_UP_DELIVERIES, seconds: MAX_SECONDS, sendAt: null })
   await waitForReceived(receiver, WARM_UP_DELIVERIES)
@@ -100,6 +124,10 @@ export async function runMail(options: RunOptions): Promise<MailStats> {
     heldP50Ms: held.p50Ms,
     heldP99Ms: held.p99Ms,
     heldCpuMs: (afterHeld.cpuMs - beforeHeld.cpuMs) / held.accepted,
+    submittedPerSecond: submitted.accepted / submitted.seconds,
+    submittedP50Ms: submitted.p50Ms,
+    submittedP99Ms: submitted.p99Ms,
+    submittedCpuMs: (afterSubmitted.cpuMs - beforeSubmitted.cpuMs) / submitted.accepted,
     busyPerSecond: busy.accepted / busy.seconds,
     busyP50Ms: busy.p50Ms,
     busyP99Ms: busy.p99Ms,

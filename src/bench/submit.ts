@@ -4,12 +4,15 @@
  */
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import type { Clock } from '#platform/clock.ts'
 import { type LoadResult, summarise } from './load.ts'
 
 export interface SubmitJob {
   readonly port: number
   readonly connections: number
+  /** For submission: the API key, sent over TLS from the first octet. */
+  readonly key?: string
   readonly mailFrom: string
   readonly rcptTo: string
   /** File with all messages, one after another. */
@@ -36,11 +39,16 @@ export async function runSubmit(job: SubmitJob, clock: Clock): Promise<LoadResul
 
   const session = async (_: unknown, index: number): Promise<void> => {
     const localAddress = HAS_LOOPBACK_NETWORK ? `127.0.0.${2 + (index % 250)}` : '127.0.0.1'
-    const socket = connect({ host: '127.0.0.1', port: job.port, localAddress, noDelay: true })
+    const plain = connect({ host: '127.0.0.1', port: job.port, localAddress, noDelay: true })
+    const socket = job.key === undefined ? plain : connectTls({ socket: plain, rejectUnauthorized: false })
     const replies = createReplyReader(socket)
     await replies(1)
     socket.write('EHLO hander.bench.test\r\n')
     await replies(1)
+    if (job.key !== undefined) {
+      socket.write(`AUTH PLAIN ${Buffer.from(`\0bench\0${job.key}`).toString('base64')}\r\n`)
+      await replies(1)
+    }
     while (next < job.places.length - 1) {
       const number = next++
       const message = messages.subarray(job.places[number], job.places[number + 1])

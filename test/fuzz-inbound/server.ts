@@ -16,8 +16,7 @@ const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-'))
 let acceptedCount = 0
 const listener = await startListener(
   {
-    host: '127.0.0.1',
-    port: 0,
+    endpoints: [{ host: '127.0.0.1', port: 0, isTlsImplicit: false, setting: 'TASSIS_INBOUND_ADDR' }],
     hostname: 'mx.tassis.test',
     spoolFolder: join(dataDir, 'spool'),
     config: {
@@ -47,7 +46,7 @@ const listener = await startListener(
   { clock: systemClock, log: createLog('warn') },
 )
 const http = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json({ taken: acceptedCount }) })
-console.log(JSON.stringify({ smtp: listener.port, http: http.port }))
+console.log(JSON.stringify({ smtp: listener.endpoints[0]?.port, http: http.port }))
 await Bun.stdin.text()
 await listener.close(seconds(1))
 await http.stop(true)

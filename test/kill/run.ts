@@ -17,12 +17,14 @@ import {
 const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
 scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
 scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
+scripts/kill-test --submission [--rounds N] [--seed S] [--keep]
 scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
 scripts/kill-test --misbehaving [--rounds N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
   --webhooks   proves instead that a webhook misses no event and gets none again without need
   --inbound    proves instead that every message accepted with 250 is stored exactly once
+  --submission proves instead that a message submitted by SMTP is not lost after its 250, nor doubled with a key
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
   --misbehaving proves the same with a receiver that greylists, rejects, stalls and breaks connections
   --contacts   number of contacts on that list (100,000)
@@ -58,7 +60,7 @@ export function readArguments(): KillArguments {
   const contacts = Number(values?.contacts)
   const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MAX_CONTACTS
   // The program built from parts delivers no webhooks, receives no mail and enqueues no broadcast.
-  const needsAll = values?.webhooks || values?.inbound || values?.broadcast || values?.misbehaving
+  const needsAll = values?.webhooks || values?.inbound || values?.submission || values?.broadcast || values?.misbehaving
   if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
     console.error(HELP)
     process.exit(2)
@@ -72,6 +74,7 @@ function parseKillArguments() {
       options: {
         webhooks: { type: 'boolean', default: false },
         inbound: { type: 'boolean', default: false },
+        submission: { type: 'boolean', default: false },
         broadcast: { type: 'boolean', default: false },
         misbehaving: { type: 'boolean', default: false },
         contacts: { type: 'string', default: '100000' },

@@ -17,6 +17,7 @@ import { migrations } from '#app/migrations.ts'
 import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { createMasterKeyFile } from '#platform/crypto.ts'
@@ -31,6 +32,7 @@ export interface TestApp extends AsyncDisposable {
   readonly delivery: RunningDelivery | undefined
   readonly webhooks: WebhookDispatcher | undefined
   readonly inbound: RunningInbound | undefined
+  readonly submission: RunningSubmission | undefined
 }
 
 export interface TestAppOptions extends CreateOptions {
@@ -42,6 +44,8 @@ export interface TestAppOptions extends CreateOptions {
   readonly sendsWebhooks?: boolean
   /** Whether mail is received and processed; default false. */
   readonly receives?: boolean
+  /** Whether mail is taken by SMTP submission, with STARTTLS and with implicit TLS; default false. */
+  readonly submits?: boolean
   /** Whether broadcasts, imports and emails to contacts run; default false. */
   readonly runsTasks?: boolean
   /** A data directory that is not deleted, for tests that open it twice. */
@@ -61,6 +65,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     // several domains concurrently request the two that a service has.
     TASSIS_WORKERS: '1',
     ...(options.receives && { TASSIS_INBOUND_ADDR: '127.0.0.1:0' }),
+    ...(options.submits && { TASSIS_SUBMISSION_ADDR: '127.0.0.1:0', TASSIS_SUBMISSION_TLS_ADDR: '127.0.0.1:0' }),
     ...options.settings,
   })
   if (!options.dataDir && config.masterKeyFile === '') fillDataDirectory(dataDir, config.masterKey === '')
@@ -71,6 +76,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   webhooks?.start()
   const inbound = options.receives ? await startInbound(opened) : undefined
   inbound?.process()
+  const submission = options.submits ? await startSubmission(opened.app, opened) : undefined
   const delivery = options.delivers ? await startDelivery(opened) : undefined
   const background = options.runsTasks ? startBackground(opened.app) : undefined
   return {
@@ -80,9 +86,11 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     delivery,
     webhooks,
     inbound,
+    submission,
     async [Symbol.asyncDispose]() {
       await background?.stop()
       await inbound?.stop()
+      await submission?.stop()
       await delivery?.stop()
       // A test with its own clock must not wait for a grace period.
       await webhooks?.stop(0)

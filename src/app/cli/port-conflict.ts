@@ -5,16 +5,23 @@ import { parseHostPort } from '#platform/setting-kinds.ts'
 import { InUseError } from '../create.ts'
 
 /**
- * Returns an error when another program listens on the HTTP or inbound address, else undefined. Listens there briefly.
+ * Returns an error when another program listens on one of the addresses of the service, else undefined. Listens there briefly.
  * @param command the command line that starts the service
  */
 export async function findPortConflict(
-  { httpAddr, inboundAddr }: Pick<Config, 'httpAddr' | 'inboundAddr'>,
+  {
+    httpAddr,
+    inboundAddr,
+    submissionAddr,
+    submissionTlsAddr,
+  }: Pick<Config, 'httpAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr'>,
   command: string,
 ): Promise<InUseError | undefined> {
   for (const [variable, value, fallbackPort] of [
     ['TASSIS_HTTP_ADDR', httpAddr, 8081],
     ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
+    ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
+    ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],
   ] as const) {
     const address = parseHostPort(value)
     if (!address || !(await isPortInUse(address))) continue

@@ -21,9 +21,12 @@ export function addServeCommand(program: Command): void {
     .action(async () => {
       const loaded = loadConfig()
       const { config } = loaded
-      await runService(loaded, 'tassis serve', async ({ url, inbound: { listener }, opened: { app } }) => {
+      await runService(loaded, 'tassis serve', async ({ url, inbound: { listener }, submission, opened: { app } }) => {
         const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
-        print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
+        const submitted = submission.endpoints.map((endpoint) => `, submission at ${formatHostPort(endpoint)}`).join('')
+        print(
+          `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound}${submitted})`,
+        )
         const link = await findSetupLink(app)
         if (link) print(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
       })
@@ -73,18 +76,34 @@ export async function runService(
   process.on('uncaughtException', onUnexpectedError).on('unhandledRejection', onUnexpectedError)
   for (const warning of findSettingWarnings(config)) log.warn(warning)
   const { listener } = service.inbound
+  const submission = service.submission.endpoints.map(formatHostPort)
   if (!listener && config.delivery !== 'capture')
     log.warn(
       'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25',
     )
-  if (!listener && (config.tlsCertFile !== '' || config.tlsKeyFile !== ''))
-    log.warn('TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set')
+  if (!listener && submission.length === 0 && (config.tlsCertFile !== '' || config.tlsKeyFile !== ''))
+    log.warn(
+      'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor an address for submission is set',
+    )
+  if (submission.length > 0 && config.tlsCertFile === '')
+    log.warn(
+      'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
+    )
   if (config.llmUrl !== '' && config.llmModel === '')
     log.warn(
       'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
     )
   const inbound = listener && formatHostPort(listener)
-  log.info({ url: service.url, version: VERSION, delivery: config.delivery, inbound }, 'started')
+  log.info(
+    {
+      url: service.url,
+      version: VERSION,
+      delivery: config.delivery,
+      inbound,
+      ...(submission.length > 0 && { submission }),
+    },
+    'started',
+  )
   try {
     await Promise.race([onStarted(service), signalled.promise])
     const signal = await signalled.promise

@@ -70,6 +70,18 @@ export function parseRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
   return path.kind === 'ok' ? path.address : REPLIES.badRecipient
 }
 
+/** A part of a message (RFC 3030 §2). */
+export interface ChunkArguments {
+  readonly sizeBytes: number
+  readonly isLast: boolean
+}
+
+/** The arguments of BDAT, or why they are rejected. */
+export function parseBdat(line: string): ChunkArguments | Reply {
+  const match = /^BDAT +(\d{1,15})( +LAST)? *$/i.exec(line)
+  return match ? { sizeBytes: Number(match[1]), isLast: match[2] !== undefined } : REPLIES.bdatSyntax
+}
+
 function checkPath(path: PathResult, hasSmtpUtf8: boolean): Reply | undefined {
   if (path.kind === 'unknown parameter') return createUnknownParameterReply(path.name)
   // RFC 6531 §3.4.

@@ -1,6 +1,6 @@
 /**
  * @module Decodes the octets after DATA (RFC 5321 §4.5.2): finds the end of the message, removes dot-stuffing,
- * normalises line ends to CRLF. Pure.
+ * normalises line ends to CRLF, these also in the chunks of BDAT. Pure.
  *
  * Only CRLF, dot, CRLF ends a message, and a dot is removed only after CRLF. Everything else (`LF.LF`, `CR.CR`,
  * `CRLF.LF`, `LF.CRLF`) is content, so that no two servers see different messages in the same octets (SMTP smuggling).
@@ -26,7 +26,13 @@ const STEP_BYTES = 64 * KiB
 const decodedOctets = new Uint8Array(2 * STEP_BYTES + 1)
 
 export class DataDecoder {
+  readonly #isDotStuffed: boolean
   #position: LinePosition = 'line start'
+
+  /** @param options.isDotStuffed false for the chunks of BDAT, whose dots are content (RFC 3030 §2) */
+  constructor({ isDotStuffed = true } = {}) {
+    this.#isDotStuffed = isDotStuffed
+  }
 
   /**
    * Decodes the next octets and passes the content to `write` in pieces, which are valid only during the call. Returns
@@ -47,7 +53,7 @@ export class DataDecoder {
     let end = -1
     for (let i = from; i < to; i++) {
       const octet = chunk[i] as number
-      if (position === 'line start' && octet === DOT) {
+      if (position === 'line start' && octet === DOT && this.#isDotStuffed) {
         position = 'dot'
         continue
       }

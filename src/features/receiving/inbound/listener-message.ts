@@ -1,4 +1,4 @@
-/** @module Decodes a message between 354 and its final dot into a spool entry, and counts its octets. */
+/** @module Decodes a message between 354 and its final dot, or in chunks, into a spool entry, and counts its octets. */
 import { DataDecoder } from './listener-data.ts'
 import type { SpoolEntry } from './listener-spool.ts'
 
@@ -17,11 +17,13 @@ export class ArrivingMessage {
   /** Octets before decoding. */
   receivedBytes = 0
   readonly #limits: MessageLimits
-  readonly #decoder = new DataDecoder()
+  readonly #decoder: DataDecoder
   /** Decoded octets, including those not stored. */
   #contentBytes = 0
 
-  constructor(spoolEntry: SpoolEntry, limits: MessageLimits, nowMs: number) {
+  /** @param decoder for the octets of DATA or of BDAT */
+  constructor(spoolEntry: SpoolEntry, limits: MessageLimits, nowMs: number, decoder = new DataDecoder()) {
+    this.#decoder = decoder
     this.spoolEntry = spoolEntry
     this.#limits = limits
     this.startedAtMs = nowMs
@@ -41,7 +43,7 @@ export class ArrivingMessage {
     return this.#contentBytes > this.#limits.maxReadBytes
   }
 
-  /** Processes the next octets. Returns those after the final dot; undefined: it has not arrived. */
+  /** Processes the next octets. Returns those after the final dot; undefined: it has not arrived, or BDAT has none. */
   read(octets: Uint8Array, nowMs: number): Uint8Array | undefined {
     this.lastOctetsAtMs = nowMs
     this.receivedBytes += octets.length

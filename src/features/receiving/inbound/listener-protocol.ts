@@ -3,7 +3,7 @@
  * and constants only.
  */
 
-import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, Rejection } from '#features/receiving/received/message.ts'
 import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 
 /** Limits that are not settings; only tests change them. */
@@ -14,6 +14,9 @@ export interface ListenerLimits {
    * this value under stress.
    */
   readonly idleMs: number
+  /** The same for a client that has logged in: RFC 5321 asks for it, and such clients keep connections for later. */
+  readonly loggedInIdleMs: number
+  /** Maximum time of a session without login. */
   readonly sessionMs: number
   /** Maximum time from the 354 to the final dot. */
   readonly messageMs: number
@@ -32,6 +35,10 @@ export interface ListenerLimits {
    * ones.
    */
   readonly pipelinedBytes: number
+  /** The same after login, where chunks may follow each other without a reply (RFC 3030 §2). */
+  readonly pipelinedChunkBytes: number
+  /** Failed logins of a session. */
+  readonly failedLogins: number
   /** Commands since the last accepted message. */
   readonly commands: number
   /** 5xx replies, other than to RCPT, since the last accepted message. */
@@ -53,6 +60,7 @@ export interface ListenerLimits {
 
 export const LISTENER_LIMITS: ListenerLimits = {
   idleMs: minutes(1),
+  loggedInIdleMs: minutes(5),
   sessionMs: minutes(30),
   messageMs: minutes(10),
   minBytesPerSecond: KiB,
@@ -60,6 +68,8 @@ export const LISTENER_LIMITS: ListenerLimits = {
   sweepMs: seconds(1),
   commandLineBytes: 2 * KiB,
   pipelinedBytes: 32 * KiB,
+  pipelinedChunkBytes: 1 * MiB,
+  failedLogins: 3,
   commands: 1_000,
   protocolErrors: 10,
   rejectedRecipients: 50,
@@ -69,9 +79,45 @@ export const LISTENER_LIMITS: ListenerLimits = {
   spoolBytes: 2 * GiB,
 }
 
-export interface ListenerSettings {
+/** An address to listen on. */
+export interface Endpoint {
   readonly host: string
+  /** 0: any free port. */
   readonly port: number
+  /** Whether TLS begins with the first octet (RFC 8314 §3.3), without STARTTLS. */
+  readonly isTlsImplicit: boolean
+}
+
+/** What a client sends to log in. */
+export interface Credentials {
+  readonly username: string
+  readonly password: string
+}
+
+/** A client that has logged in. */
+export interface Login {
+  readonly accountId: number
+}
+
+/** A complete message of a client that has logged in. */
+export interface SubmittedMessage extends Omit<CompleteMessage, 'destinations'> {
+  /** Checked again, because the key may have been deleted since the login. */
+  readonly password: string
+  /** Of the envelope, each once. */
+  readonly recipients: readonly string[]
+}
+
+/** What a listener for mail submission (RFC 6409) needs from the main thread. */
+export interface SubmissionHandlers {
+  logIn(credentials: Credentials, sourceIp: string): Promise<Login | Rejection>
+  /** Resolves with the reply to the message: 250 only when its email is on disk. */
+  submit(message: SubmittedMessage): Promise<Rejection>
+}
+
+export interface ListenerSettings {
+  readonly endpoints: readonly Endpoint[]
+  /** Whether clients must log in and may then send to any address (RFC 6409). */
+  readonly isSubmission: boolean
   readonly hostname: string
   readonly spoolFolder: string
   /** Free disk space that the files must not use. */
@@ -100,20 +146,35 @@ export interface Certificate {
 export type ToListener =
   | { readonly type: 'start'; readonly settings: ListenerSettings }
   | { readonly type: 'certificate'; readonly certificate: Certificate }
-  | { readonly type: 'decided'; readonly id: number; readonly decision: Destination | Rejection }
-  /** `rejection` null: the message is on disk. */
-  | { readonly type: 'received'; readonly id: number; readonly rejection: Rejection | null }
+  /** To the question with this id: see `FromListener`. */
+  | { readonly type: 'answer'; readonly id: number; readonly answer: unknown }
   /** Accept no new sessions; end those without a message in progress. */
   | { readonly type: 'drain' }
   | { readonly type: 'stop' }
   /** Answered by `pong`; a Worker that sends none is dead. */
   | { readonly type: 'ping' }
 
-export type FromListener =
-  | { readonly type: 'listening'; readonly host: string; readonly port: number }
-  | { readonly type: 'failed'; readonly code: string; readonly reason: string }
+/** The main thread answers each question, by its id. */
+export type Question =
+  /** Answered with a `Destination` or `Rejection`. */
   | { readonly type: 'decide'; readonly id: number; readonly address: string; readonly sourceIp: string }
+  /** Answered with a `Rejection`; null: the message is on disk. */
   | { readonly type: 'receive'; readonly id: number; readonly message: CompleteMessage }
+  /** Answered with a `Login` or `Rejection`. */
+  | { readonly type: 'logIn'; readonly id: number; readonly credentials: Credentials; readonly sourceIp: string }
+  /** Answered with the reply. */
+  | { readonly type: 'submit'; readonly id: number; readonly message: SubmittedMessage }
+
+export type FromListener =
+  | Question
+  | { readonly type: 'listening'; readonly endpoints: readonly Endpoint[] }
+  | {
+      readonly type: 'failed'
+      /** Index of the endpoint that cannot be used. */
+      readonly endpoint: number
+      readonly code: string
+      readonly reason: string
+    }
   | { readonly type: 'log'; readonly level: 'debug' | 'warn'; readonly event: string; readonly detail: string }
   | { readonly type: 'drained' }
   | { readonly type: 'stopped' }

@@ -28,6 +28,7 @@ export const REPLIES = {
   notVerified: { code: 252, text: '2.1.5 Cannot VRFY user, but will accept message and attempt delivery' },
   bye: { code: 221, text: '2.0.0 Bye' },
   startTls: { code: 220, text: '2.0.0 Ready to start TLS' },
+  loggedIn: { code: 235, text: '2.7.0 Authentication successful' },
 
   unknownCommand: { code: 500, text: '5.5.2 Error: command not recognized' },
   lineTooLong: { code: 500, text: '5.5.2 Line too long' },
@@ -36,6 +37,11 @@ export const REPLIES = {
   badHeloName: { code: 501, text: 'Error: Bad hostname syntax' },
   vrfySyntax: { code: 501, text: '5.5.4 Error: Syntax: VRFY address' },
   startTlsSyntax: { code: 501, text: '5.5.4 Error: syntax: STARTTLS' },
+  authSyntax: { code: 501, text: '5.5.4 Error: Syntax: AUTH PLAIN or AUTH LOGIN' },
+  badBase64: { code: 501, text: '5.5.2 Cannot decode the credentials; they must be base64 as in RFC 4616' },
+  authAborted: { code: 501, text: '5.7.0 Authentication aborted' },
+  unknownMechanism: { code: 504, text: '5.5.4 Unknown authentication mechanism; use PLAIN or LOGIN' },
+  bdatSyntax: { code: 501, text: '5.5.4 Error: Syntax: BDAT size [LAST]' },
   badSender: { code: 501, text: '5.1.7 Error: Bad sender address syntax' },
   badRecipient: { code: 501, text: '5.1.3 Error: Bad recipient address syntax' },
   badSize: { code: 501, text: '5.5.4 Error: Bad message size syntax' },
@@ -48,6 +54,15 @@ export const REPLIES = {
   needsRecipient: { code: 503, text: '5.5.1 Error: need RCPT command' },
   nestedMail: { code: 503, text: '5.5.1 Error: nested MAIL command' },
   alreadyTls: { code: 503, text: '5.5.1 Error: TLS already active' },
+  needsTls: { code: 530, text: '5.7.0 Must issue a STARTTLS command first' },
+  needsTlsToLogIn: { code: 538, text: '5.7.11 Encryption required for authentication; issue STARTTLS first' },
+  needsLogin: {
+    code: 530,
+    text: '5.7.0 Authentication required; the password is an API key, the user name can be anything',
+  },
+  alreadyLoggedIn: { code: 503, text: '5.5.1 Error: already authenticated' },
+  authInTransaction: { code: 503, text: '5.5.1 Error: AUTH is not permitted during a mail transaction' },
+  chunksBegun: { code: 503, text: '5.5.1 Error: the message has begun with BDAT; continue it or send RSET' },
   noValidRecipient: { code: 554, text: '5.5.1 No valid recipients' },
   tooManyRecipients: { code: 452, text: '4.5.3 Error: too many recipients' },
   tooMuchPipelined: { code: 554, text: '5.5.0 Too much pipelined data' },
@@ -69,9 +84,14 @@ export const REPLIES = {
   tooManyOfNetwork: { code: 421, text: '4.7.0 Too many connections from your address; try again later' },
   tooManyCommands: { code: 421, text: '4.7.0 Too many commands' },
   tooManyErrors: { code: 421, text: '4.7.0 Too many errors' },
+  tooManyOfAccount: { code: 421, text: '4.7.0 Too many connections of this account; close some, or reuse them' },
+  tooManyLogins: { code: 421, text: '4.7.0 Too many failed logins in one session' },
   tooManyUnknownCommands: { code: 421, text: '4.4.2 Error: too many unrecognized commands' },
   tooManyRejectedRecipients: { code: 421, text: '4.7.0 Too many unknown recipients' },
 } as const satisfies Record<string, Reply>
+
+/** For a chunk of a message that is not its last (RFC 3030 §2). */
+export const createChunkReply = (bytes: number): Reply => ({ code: 250, text: `2.0.0 ${bytes} octets received` })
 
 /** For a message above the limit for all recipients. */
 export const createTooLargeReply = (maxBytes: number): Reply => ({

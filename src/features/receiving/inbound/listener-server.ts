@@ -8,8 +8,9 @@ import type { CompleteMessage, Destination, Rejection } from '#features/receivin
 import type { Clock } from '#platform/clock.ts'
 import { createNetworkLimiter, type NetworkLimiter } from '#platform/http/network-limit.ts'
 import type { Rate } from '#platform/http/rate-limit.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { hours, MiB, minutes, seconds } from '#platform/units.ts'
-import type { Certificate, ListenerSettings } from './listener-protocol.ts'
+import type { Certificate, Endpoint, ListenerSettings, SubmissionHandlers } from './listener-protocol.ts'
 import { formatReply, REPLIES, type Reply } from './listener-replies.ts'
 import { InboundSession, type SessionHost } from './listener-session.ts'
 import { ConnectionSlots } from './listener-slots.ts'
@@ -22,6 +23,8 @@ export interface InboundServerOptions {
   readonly decide: (address: string, sourceIp: string) => Promise<Destination | Rejection>
   /** Null: the message is on disk. */
   readonly receive: (message: CompleteMessage) => Promise<Rejection | null>
+  /** For a server whose clients must log in. */
+  readonly submission?: SubmissionHandlers | undefined
   readonly onWarning: (event: string, detail: string) => void
   readonly onDebug: (event: string, detail: string) => void
 }
@@ -37,19 +40,35 @@ const MAX_LINGERING = 200
  */
 const COLLECT_INTERVAL_BYTES = 4 * MiB
 const MIN_SESSIONS_TO_COLLECT = 100
+/** Fraction of all connections that one account may have after login. */
+const MAX_ACCOUNT_FRACTION = 0.5
 /** Networks of each size whose rates are tracked; further ones evict the oldest. */
 const MAX_NETWORKS = 50_000
 
 /** Allows a burst of `count`, and refills as many within `ms`. */
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
 
-type SharedSessionHost = Omit<SessionHost, 'network' | 'onOctets' | 'onClosed'>
+type SharedSessionHost = Omit<SessionHost, 'isTlsImplicit' | 'submission' | 'network' | 'onOctets' | 'onClosed'>
+
+/** An address cannot be used; `code` is that of the system's error. */
+export class UnusableEndpointError extends Error {
+  readonly index: number
+  readonly code: string
+
+  constructor(index: number, cause: Error) {
+    super(cause.message, { cause })
+    this.index = index
+    this.code = 'code' in cause ? String(cause.code) : ''
+  }
+}
 
 export class InboundServer {
   readonly #options: InboundServerOptions
-  readonly #server: Server
+  readonly #servers: readonly Server[]
   readonly #slots: ConnectionSlots<InboundSession>
   readonly #sessions = new Set<InboundSession>()
+  /** Sessions after login, by account. */
+  readonly #perAccount = new Counts<number>()
   readonly #shared: SharedSessionHost
   readonly #messageLimiter: NetworkLimiter
   readonly #octetLimiter: NetworkLimiter
@@ -70,19 +89,29 @@ export class InboundServer {
       (session) => this.#evict(session),
     )
     this.#shared = this.#createSharedHost()
-    this.#server = createServer((socket) => this.#onConnection(socket))
-    this.#server.on('error', (error) => this.#onError(error))
+    this.#servers = settings.endpoints.map((endpoint) => createServer((socket) => this.#onConnection(socket, endpoint)))
+    for (const server of this.#servers) server.on('error', (error) => this.#onError(error))
   }
 
-  listen(): Promise<{ readonly host: string; readonly port: number }> {
-    const { host, port } = this.#options.settings
+  /** Listens on every endpoint, and returns them with their ports. Throws UnusableEndpointError. */
+  async listen(): Promise<Endpoint[]> {
+    const listening: Endpoint[] = []
+    for (const [index, endpoint] of this.#options.settings.endpoints.entries())
+      listening.push(await this.#listenOn(index, endpoint))
+    this.#sweep()
+    return listening
+  }
+
+  #listenOn(index: number, endpoint: Endpoint): Promise<Endpoint> {
+    const server = this.#servers[index]
+    if (!server) throw new Error('an endpoint has no server')
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', reject)
-        this.#sweep()
-        const listening = this.#server.address() as AddressInfo
-        resolve({ host: listening.address, port: listening.port })
+      const onError = (error: Error): void => reject(new UnusableEndpointError(index, error))
+      server.once('error', onError)
+      server.listen(endpoint.port, endpoint.host, () => {
+        server.off('error', onError)
+        const { address, port } = server.address() as AddressInfo
+        resolve({ ...endpoint, host: address, port })
       })
     })
   }
@@ -95,7 +124,7 @@ export class InboundServer {
   /** Accepts no new sessions; resolves when the last one has ended. A message in progress still gets its reply. */
   drain(): Promise<void> {
     this.#isDraining = true
-    this.#server.close()
+    for (const server of this.#servers) server.close()
     for (const session of this.#sessions) session.drain()
     if (this.#sessions.size === 0) return Promise.resolve()
     return new Promise((resolve) => {
@@ -106,7 +135,7 @@ export class InboundServer {
   /** Ends all sessions. */
   stop(): void {
     this.#isDraining = true
-    this.#server.close()
+    for (const server of this.#servers) server.close()
     for (const session of this.#sessions) session.end(REPLIES.stopping)
   }
 
@@ -138,16 +167,19 @@ export class InboundServer {
     }
   }
 
-  #onConnection(socket: Socket): void {
+  #onConnection(socket: Socket, { isTlsImplicit }: Endpoint): void {
     const address = socket.remoteAddress
     // A socket without an address is already closed.
     const slot = address === undefined ? 'gone' : this.#slots.acquire(address)
     if (typeof slot === 'string') {
-      this.#refuseConnection(socket, slot)
+      this.#refuseConnection(socket, slot, isTlsImplicit)
       return
     }
+    const account = this.#createAccountSlot()
     const session = new InboundSession(socket, {
       ...this.#shared,
+      isTlsImplicit,
+      submission: account.handlers,
       network: slot.wideNetwork,
       onOctets: (count) => {
         this.#octetLimiter.charge(address ?? '', count)
@@ -156,11 +188,38 @@ export class InboundServer {
       onClosed: () => {
         this.#sessions.delete(session)
         slot.release()
+        account.release()
         if (this.#isDraining && this.#sessions.size === 0) this.#onDrained?.()
       },
     })
     slot.holder = session
     this.#sessions.add(session)
+  }
+
+  /** The handlers for one session: its login takes a slot of its account, until the session ends. */
+  #createAccountSlot(): { readonly handlers: SubmissionHandlers | undefined; release(): void } {
+    const { submission, settings } = this.#options
+    const max = Math.max(1, Math.floor(settings.maxConnections * MAX_ACCOUNT_FRACTION))
+    let heldAccountId: number | undefined
+    let isClosed = false
+    return {
+      handlers: submission && {
+        submit: (message) => submission.submit(message),
+        logIn: async (credentials, sourceIp) => {
+          const login = await submission.logIn(credentials, sourceIp)
+          if ('code' in login || isClosed) return login
+          if (this.#perAccount.of(login.accountId) >= max) return REPLIES.tooManyOfAccount
+          heldAccountId = login.accountId
+          this.#perAccount.add(heldAccountId, 1)
+          return login
+        },
+      },
+      release: () => {
+        isClosed = true
+        if (heldAccountId !== undefined) this.#perAccount.add(heldAccountId, -1)
+        heldAccountId = undefined
+      },
+    }
   }
 
   /** Why a client may not send another message now; counts the message. */
@@ -197,13 +256,14 @@ export class InboundServer {
     return true
   }
 
-  #refuseConnection(socket: Socket, reason: 'all' | 'network' | 'gone'): void {
+  #refuseConnection(socket: Socket, reason: 'all' | 'network' | 'gone', isTlsImplicit: boolean): void {
     const { onWarning, onDebug, clock } = this.#options
     socket.on('error', () => {})
     if (reason === 'all') onWarning('connections refused', 'connection limit reached')
     else if (reason === 'network')
       onDebug('connection refused', `${socket.remoteAddress} has reached its connection limit`)
-    if (reason === 'gone' || !this.#tryLinger(socket)) {
+    // A client that expects TLS cannot read a reply in clear.
+    if (reason === 'gone' || isTlsImplicit || !this.#tryLinger(socket)) {
       socket.destroy()
       return
     }

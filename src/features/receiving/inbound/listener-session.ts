@@ -4,6 +4,9 @@
  *
  * opening → ready ⇄ deciding → … → ready → message → storing → ready → … → closing → closed
  *
+ * A submission server (RFC 6409) is the same machine with AUTH and BDAT: it takes mail only after a login, and then to
+ * any address. With implicit TLS a session begins in `handshake`.
+ *
  * STARTTLS leads from `ready` through `handshake` back to `ready`, with a new envelope and no greeting. Replies keep
  * the order of the commands, which run one at a time; octets that arrive in between wait in `CommandInput`.
  */
@@ -12,20 +15,25 @@ import type { SecureContext, TLSSocket } from 'node:tls'
 import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { type Clock, systemClock, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
+import { AuthExchange, type AuthStep } from './listener-auth.ts'
 import {
+  type ChunkArguments,
   checkMailParameters,
   countArguments,
   isHttpRequest,
+  parseBdat,
   parseCommand,
   parseHelo,
   parseMail,
   parseRcpt,
   readAnnouncedBytes,
 } from './listener-commands.ts'
+import { DataDecoder } from './listener-data.ts'
 import { CommandInput } from './listener-input.ts'
 import { ArrivingMessage } from './listener-message.ts'
-import type { ListenerLimits } from './listener-protocol.ts'
+import type { Credentials, ListenerLimits, SubmissionHandlers } from './listener-protocol.ts'
 import {
+  createChunkReply,
   createEarlyTalkerReply,
   createTooLargeForHostReply,
   createTooLargeReply,
@@ -38,6 +46,10 @@ import type { Spool } from './listener-spool.ts'
 import { describeTls, upgradeToTls } from './listener-tls.ts'
 
 export interface SessionHost {
+  /** Whether the client begins with a TLS handshake. */
+  readonly isTlsImplicit: boolean
+  /** Set for a submission server, which then calls neither `decide` nor `receive` nor `checkRates`. */
+  readonly submission: SubmissionHandlers | undefined
   readonly hostname: string
   readonly maxMessageBytes: number
   readonly maxRecipients: number
@@ -67,11 +79,11 @@ type State =
   | 'opening'
   /** Reads commands. */
   | 'ready'
-  /** The host is deciding on a recipient. */
+  /** The host is deciding on a recipient or a login. */
   | 'deciding'
   /** The client has not read its replies: no command runs. */
   | 'unread'
-  /** Between the 354 and the final dot. */
+  /** Between the 354 and the final dot, or in a chunk. */
   | 'message'
   /** The host is storing a complete message. */
   | 'storing'
@@ -85,6 +97,19 @@ interface MailTransaction {
   readonly mailFrom: string
   readonly announcedBytes: number
   readonly hasSmtpUtf8: boolean
+}
+
+/** A recipient of a submitted message. */
+interface AnyAddress {
+  readonly kind: 'any'
+  readonly address: string
+}
+
+/** A chunk that is arriving (RFC 3030). */
+interface Chunk extends ChunkArguments {
+  remainingBytes: number
+  /** Why its octets are discarded. */
+  readonly rejection: Reply | undefined
 }
 
 /** Clients that ignore the protocol send before the greeting; most of them do so within this time. */
@@ -118,8 +143,12 @@ export class InboundSession {
   #helo: string | undefined
   #envelope: MailTransaction | undefined
   /** Accepted recipients by lower-case address. */
-  readonly #recipients = new Map<string, Destination>()
+  readonly #recipients = new Map<string, Destination | AnyAddress>()
   #message: ArrivingMessage | undefined
+  #chunk: Chunk | undefined
+  #auth: AuthExchange | undefined
+  #login: Credentials | undefined
+  #failedLogins = 0
   #progressAtMs: number
   /** When the unanswered command arrived. */
   #commandAtMs: number | undefined
@@ -137,7 +166,15 @@ export class InboundSession {
     this.#input = new CommandInput(host.limits.commandLineBytes)
     // Otherwise the reply to a pipelined command waits for the TCP acknowledgement of the previous reply.
     socket.setNoDelay(true)
+    if (host.isTlsImplicit) {
+      this.#startTls()
+      return
+    }
     this.#listenTo(socket)
+    if (host.submission) {
+      this.#greet()
+      return
+    }
     // The system clock even in a test with its own clock, because clients that send early do so in real time.
     this.#timer = systemClock.after(GREETING_DELAY_MS, () => this.#greet())
   }
@@ -151,7 +188,7 @@ export class InboundSession {
     if (this.#isEnded()) return 'ended'
     if (this.#isProcessing()) return undefined
     if (this.#state === 'message') return 'message'
-    return this.#envelope ? 'envelope' : 'idle'
+    return this.#envelope || this.#login ? 'envelope' : 'idle'
   }
 
   /** When the client last made progress towards a message; for an arriving message, when it began. */
@@ -163,14 +200,15 @@ export class InboundSession {
   sweep(nowMs: number): void {
     if (this.#isEnded() || this.#isProcessing()) return
     const { limits } = this.#host
+    const idleMs = this.#login ? limits.loggedInIdleMs : limits.idleMs
     if (this.#message) {
       const { startedAtMs, lastOctetsAtMs, receivedBytes } = this.#message
       const openMs = nowMs - startedAtMs
       const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.minBytesPerSecond * openMs) / 1000
       if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
-      else if (nowMs - lastOctetsAtMs > limits.idleMs) this.end(REPLIES.idle)
-    } else if (nowMs - this.#openedAtMs > limits.sessionMs) this.end(REPLIES.sessionTooLong)
-    else if (nowMs - this.#progressAtMs > limits.idleMs) this.end(REPLIES.idle)
+      else if (nowMs - lastOctetsAtMs > idleMs) this.end(REPLIES.idle)
+    } else if (!this.#login && nowMs - this.#openedAtMs > limits.sessionMs) this.end(REPLIES.sessionTooLong)
+    else if (nowMs - this.#progressAtMs > idleMs) this.end(REPLIES.idle)
   }
 
   /** Announces the end of the session (RFC 5321 §3.8). A message in progress still gets its reply. */
@@ -202,19 +240,23 @@ export class InboundSession {
   }
 
   #onOctets(octets: Buffer): void {
-    const { limits } = this.#host
     this.#host.onOctets(octets.length)
     if (this.#isEnded()) {
       this.#discardedBytes += octets.length
       if (this.#discardedBytes > MAX_DISCARDED_BYTES) this.#socket.destroy()
-    } else if (this.#message && this.#state === 'message') this.#readMessage(this.#message, octets)
+    } else if (this.#state === 'message') this.#readContent(octets)
     // RFC 2920 §3.1: a client that sends DATA waits for its reply, so octets outside a message are pipelined commands.
     // Without this limit each session could make us hold a whole socket read of half a megabyte.
-    else if (this.#input.size + octets.length > limits.pipelinedBytes) this.end(REPLIES.tooMuchPipelined)
+    else if (this.#input.size + octets.length > this.#maxPipelinedBytes()) this.end(REPLIES.tooMuchPipelined)
     else {
       this.#input.add(octets)
       this.#runCommands()
     }
+  }
+
+  #maxPipelinedBytes(): number {
+    const { limits } = this.#host
+    return this.#login ? limits.pipelinedChunkBytes : limits.pipelinedBytes
   }
 
   #onError(error: Error): void {
@@ -275,9 +317,9 @@ export class InboundSession {
 
   /** An incomplete message is lost with its session; one that is being stored already belongs to the main thread. */
   #dropMessage(): void {
-    if (this.#state !== 'message') return
     this.#message?.spoolEntry.drop()
     this.#message = undefined
+    this.#chunk = undefined
   }
 
   #greet(): void {
@@ -339,7 +381,8 @@ export class InboundSession {
       return
     }
     try {
-      this.#onCommand(command, line)
+      if (this.#auth) this.#onAuthStep(this.#auth.read(line))
+      else this.#onCommand(command, line)
     } catch (error) {
       this.#host.onError(error instanceof Error ? error : new Error(String(error)))
       this.#reply(REPLIES.internalError)
@@ -396,11 +439,21 @@ export class InboundSession {
       case 'QUIT':
         this.end(REPLIES.bye)
         return
+      case 'AUTH':
+      case 'BDAT':
+        if (!this.#host.submission) this.#onUnknownCommand()
+        else if (command === 'AUTH') this.#onAuth(line)
+        else this.#onBdat(line)
+        return
       default:
-        this.#unknownCommands++
-        if (this.#unknownCommands >= MAX_UNKNOWN_COMMANDS) this.end(REPLIES.tooManyUnknownCommands)
-        else this.#reply(REPLIES.unknownCommand)
+        this.#onUnknownCommand()
     }
+  }
+
+  #onUnknownCommand(): void {
+    this.#unknownCommands++
+    if (this.#unknownCommands >= MAX_UNKNOWN_COMMANDS) this.end(REPLIES.tooManyUnknownCommands)
+    else this.#reply(REPLIES.unknownCommand)
   }
 
   #onHelo(command: 'EHLO' | 'HELO', line: string): void {
@@ -418,16 +471,74 @@ export class InboundSession {
     }
     const extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
     if (this.#tls === null) extensions.push('STARTTLS')
+    if (this.#host.submission) extensions.push('CHUNKING')
+    if (this.#host.submission && this.#tls !== null) extensions.push('AUTH PLAIN LOGIN')
     this.#send(250, [hostname, ...extensions, `SIZE ${maxMessageBytes}`])
   }
 
   /** Resets the transaction. */
   #reset(): void {
+    this.#dropMessage()
     this.#envelope = undefined
     this.#recipients.clear()
   }
 
+  #onAuth(line: string): void {
+    const rejection = this.#findAuthRejection()
+    const begun = rejection ?? AuthExchange.begin(line)
+    if ('code' in begun) {
+      this.#reply(begun)
+      return
+    }
+    this.#auth = begun.exchange
+    this.#onAuthStep(begun.step)
+  }
+
+  #findAuthRejection(): Reply | undefined {
+    if (this.#tls === null) return REPLIES.needsTlsToLogIn
+    if (this.#login) return REPLIES.alreadyLoggedIn
+    return this.#envelope ? REPLIES.authInTransaction : undefined
+  }
+
+  #onAuthStep(step: AuthStep): void {
+    if (step.kind === 'challenge') {
+      this.#reply({ code: 334, text: step.text })
+      return
+    }
+    this.#auth = undefined
+    if (step.kind === 'rejected') {
+      this.#reply(step.reply)
+      return
+    }
+    const { credentials } = step
+    this.#state = 'deciding'
+    this.#host.submission?.logIn(credentials, this.#address).then(
+      (result) => this.#onLoggedIn(credentials, 'code' in result ? result : undefined),
+      (error: Error) => {
+        this.#host.onError(error)
+        this.#onLoggedIn(credentials, REPLIES.internalError)
+      },
+    )
+  }
+
+  #onLoggedIn(credentials: Credentials, rejection: Reply | undefined): void {
+    if (this.#state !== 'deciding') return
+    if (!rejection) {
+      this.#login = credentials
+      this.#reply(REPLIES.loggedIn, true)
+    } else if (rejection.code === 421) this.end(rejection)
+    else {
+      this.#reply(rejection)
+      if (++this.#failedLogins >= this.#host.limits.failedLogins) this.end(REPLIES.tooManyLogins)
+    }
+    if (!this.#isEnded()) this.#continue()
+  }
+
   #onMail(line: string): void {
+    if (this.#host.submission && !this.#login) {
+      this.#reply(this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin)
+      return
+    }
     const mail = parseMail(line)
     if ('code' in mail) {
       this.#reply(mail)
@@ -435,7 +546,8 @@ export class InboundSession {
     }
     const rejection = this.#envelope
       ? REPLIES.nestedMail
-      : (checkMailParameters(mail, this.#host.maxMessageBytes) ?? this.#host.checkRates(this.#address))
+      : (checkMailParameters(mail, this.#host.maxMessageBytes) ??
+        (this.#host.submission ? undefined : this.#host.checkRates(this.#address)))
     if (rejection) {
       this.#reply(rejection)
       return
@@ -456,9 +568,13 @@ export class InboundSession {
     }
     const key = address.toLowerCase()
     if (!this.#envelope) this.#reply(REPLIES.needsMail)
+    else if (this.#message) this.#reply(REPLIES.chunksBegun)
     else if (this.#recipients.size >= this.#host.maxRecipients && !this.#recipients.has(key))
       this.#reply(REPLIES.tooManyRecipients)
-    else {
+    else if (this.#host.submission) {
+      this.#recipients.set(key, { kind: 'any', address })
+      this.#reply(REPLIES.recipientAccepted, true)
+    } else {
       this.#state = 'deciding'
       this.#host.decide(address, this.#address).then(
         (decision) => this.#onDecided(key, decision),
@@ -499,6 +615,10 @@ export class InboundSession {
       return
     }
     this.#reply(REPLIES.startTls)
+    this.#startTls()
+  }
+
+  #startTls(): void {
     this.#state = 'handshake'
     // RFC 3207 §4.2: clear text after the command is discarded.
     this.#input = new CommandInput(this.#host.limits.commandLineBytes)
@@ -518,6 +638,9 @@ export class InboundSession {
     this.#reset()
     this.#recordProgress()
     socket.on('data', (octets: Buffer) => this.#onOctets(octets))
+    if (!this.#host.isTlsImplicit) return
+    this.#state = 'opening'
+    this.#greet()
   }
 
   // Messages
@@ -528,21 +651,83 @@ export class InboundSession {
       this.#reply(this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient)
       return
     }
-    const { spool, network, maxMessageBytes, clock } = this.#host
-    const limits = { maxBytes: this.#maxMessageBytes(), maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
-    const message = new ArrivingMessage(spool.createEntry(network), limits, clock.monotonicMs())
-    this.#message = message
+    if (this.#message) {
+      this.#reply(REPLIES.chunksBegun)
+      return
+    }
+    this.#message = this.#createMessage(new DataDecoder())
     this.#state = 'message'
     this.#reply(REPLIES.startMessage, true)
     const octets = this.#input.takeAll()
     this.#setPaused(false)
-    if (octets.length > 0) this.#readMessage(message, octets)
+    if (octets.length > 0) this.#readMessage(this.#message, octets)
+  }
+
+  #createMessage(decoder: DataDecoder): ArrivingMessage {
+    const { spool, network, maxMessageBytes, clock } = this.#host
+    const limits = { maxBytes: this.#maxMessageBytes(), maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
+    return new ArrivingMessage(spool.createEntry(network), limits, clock.monotonicMs(), decoder)
+  }
+
+  /** RFC 3030: the octets of the chunk follow immediately, even when it is rejected. */
+  #onBdat(line: string): void {
+    const chunk = parseBdat(line)
+    if ('code' in chunk) {
+      // How many octets follow is unknown.
+      this.end(chunk)
+      return
+    }
+    if (chunk.sizeBytes > this.#host.maxMessageBytes * FLOOD_FACTOR) {
+      this.end(REPLIES.farTooLarge)
+      return
+    }
+    const rejection =
+      this.#recipients.size > 0 ? undefined : this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient
+    if (!rejection) this.#message ??= this.#createMessage(new DataDecoder({ isDotStuffed: false }))
+    this.#chunk = { ...chunk, remainingBytes: chunk.sizeBytes, rejection }
+    this.#state = 'message'
+    const octets = this.#input.takeAll()
+    this.#setPaused(false)
+    this.#readChunk(this.#chunk, octets)
+  }
+
+  /** Octets of the message; ends the state `message` with the last of them. */
+  #readContent(octets: Buffer): void {
+    if (this.#chunk) {
+      this.#readChunk(this.#chunk, octets)
+      if (this.#isReady()) this.#continue()
+    } else if (this.#message) this.#readMessage(this.#message, octets)
+  }
+
+  /** A function, because the compiler takes the state for unchanged by other methods. */
+  #isReady(): boolean {
+    return this.#state === 'ready'
+  }
+
+  #readChunk(chunk: Chunk, octets: Buffer): void {
+    const content = octets.subarray(0, chunk.remainingBytes)
+    chunk.remainingBytes -= content.length
+    const message = chunk.rejection ? undefined : this.#message
+    message?.read(content, this.#host.clock.monotonicMs())
+    if (message?.isFarTooLarge) {
+      this.end(REPLIES.farTooLarge)
+      return
+    }
+    if (chunk.remainingBytes > 0) return
+    this.#chunk = undefined
+    // A copy, as in `#readMessage`.
+    if (octets.length > content.length) this.#input.add(Buffer.from(octets.subarray(content.length)))
+    if (message && chunk.isLast) this.#beginStoring(message)
+    else {
+      this.#state = 'ready'
+      this.#reply(chunk.rejection ?? createChunkReply(chunk.sizeBytes), chunk.rejection === undefined)
+    }
   }
 
   /** Maximum size for the accepted recipients: smaller when none belongs to a tenant. */
   #maxMessageBytes(): number {
     const { maxMessageBytes, limits } = this.#host
-    const isForTenant = this.#recipients.values().some(({ kind }) => kind === 'domain')
+    const isForTenant = this.#recipients.values().some(({ kind }) => kind === 'domain' || kind === 'any')
     return isForTenant ? maxMessageBytes : Math.min(maxMessageBytes, limits.hostMessageBytes)
   }
 
@@ -552,13 +737,18 @@ export class InboundSession {
       if (message.isFarTooLarge) this.end(REPLIES.farTooLarge)
       return
     }
-    if (remaining.length > this.#host.limits.pipelinedBytes) {
+    if (remaining.length > this.#maxPipelinedBytes()) {
       this.end(REPLIES.tooMuchPipelined)
       return
     }
-    this.#state = 'storing'
     // A copy: the buffer from which the octets came must not stay in memory until the reply to the message.
     if (remaining.length > 0) this.#input.add(Buffer.from(remaining))
+    this.#beginStoring(message)
+  }
+
+  #beginStoring(message: ArrivingMessage): void {
+    this.#state = 'storing'
+    this.#message = undefined
     void this.#store(message).then((reply) => this.#onStored(reply))
   }
 
@@ -569,16 +759,14 @@ export class InboundSession {
     try {
       if (message.contentBytes > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
       if (message.isTooLarge) return createTooLargeForHostReply(limits.hostMessageBytes)
-      const rejection = await this.#host.receive({
+      return await this.#passOn({
         mailFrom: this.#envelope?.mailFrom ?? '',
-        destinations: [...this.#recipients.values()],
         sourceIp: this.#address,
         helo: this.#helo ?? '',
         tls: this.#tls,
         sizeBytes: spoolEntry.sizeBytes,
         content: await spoolEntry.finish(),
       })
-      return rejection ?? REPLIES.messageAccepted
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined
       this.#host.onStoreFailed(error)
@@ -588,19 +776,34 @@ export class InboundSession {
     }
   }
 
+  async #passOn(message: Omit<CompleteMessage, 'destinations'>): Promise<Reply> {
+    const { submission } = this.#host
+    const recipients = [...this.#recipients.values()]
+    if (submission && this.#login)
+      return submission.submit({
+        ...message,
+        password: this.#login.password,
+        recipients: recipients.map(({ address }) => address),
+      })
+    const destinations = recipients.filter((recipient) => recipient.kind !== 'any')
+    return (await this.#host.receive({ ...message, destinations })) ?? REPLIES.messageAccepted
+  }
+
   #onStored(reply: Reply): void {
     // In the meantime, the client may have disconnected or been told that the service stops.
     if (this.#state !== 'storing') return
-    this.#message = undefined
     this.#recordProgress()
     this.#unknownCommands = 0
-    if (reply === REPLIES.messageAccepted) {
+    const isAccepted = reply.code === 250
+    if (isAccepted) {
       // An accepted message resets the counters, so that a client can send many messages in one session.
       this.#commands = 0
       this.#errors = 0
     }
     this.#reset()
-    this.#reply(reply, reply === REPLIES.messageAccepted)
+    // A message of a client of ours that is rejected is no protocol error, and the next one may be good.
+    if (this.#login && reply.code >= 500) this.#errors--
+    this.#reply(reply, isAccepted)
     this.#state = 'ready'
     if (this.#host.isDraining()) this.drain()
     else this.#continue()

@@ -3,11 +3,11 @@
  * main thread, which decides on recipients and stores messages. Never opens a database, and replies 250 only when the
  * main thread reports the message on disk.
  */
-import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
+import type { Destination, Rejection } from '#features/receiving/received/message.ts'
 import { systemClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
-import type { FromListener, ListenerSettings, ToListener } from './listener-protocol.ts'
-import { InboundServer } from './listener-server.ts'
+import type { FromListener, ListenerSettings, Login, Question, ToListener } from './listener-protocol.ts'
+import { InboundServer, UnusableEndpointError } from './listener-server.ts'
 
 declare const self: Worker
 
@@ -22,8 +22,7 @@ const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self
 class ListenerWorker {
   #server: InboundServer | undefined
   #lastId = 0
-  readonly #deciding = new Map<number, (decision: Destination | Rejection) => void>()
-  readonly #receiving = new Map<number, (rejection: Rejection | null) => void>()
+  readonly #asked = new Map<number, (answer: unknown) => void>()
   readonly #warnedAtMs = new Map<string, number>()
 
   onMessage(message: ToListener): void {
@@ -34,13 +33,9 @@ class ListenerWorker {
       case 'certificate':
         this.#server?.useCertificate(message.certificate)
         return
-      case 'decided':
-        this.#deciding.get(message.id)?.(message.decision)
-        this.#deciding.delete(message.id)
-        return
-      case 'received':
-        this.#receiving.get(message.id)?.(message.rejection)
-        this.#receiving.delete(message.id)
+      case 'answer':
+        this.#asked.get(message.id)?.(message.answer)
+        this.#asked.delete(message.id)
         return
       case 'drain':
         void this.#server?.drain().then(() => post({ type: 'drained' }))
@@ -60,35 +55,37 @@ class ListenerWorker {
       this.#server = new InboundServer({
         settings,
         clock: systemClock,
-        decide: (address, sourceIp) => this.#decide(address, sourceIp),
-        receive: (message) => this.#receive(message),
+        decide: (address, sourceIp) =>
+          this.#ask<Destination | Rejection>((id) => ({ type: 'decide', id, address, sourceIp })),
+        receive: (message) => this.#ask<Rejection | null>((id) => ({ type: 'receive', id, message })),
+        submission: settings.isSubmission
+          ? {
+              logIn: (credentials, sourceIp) =>
+                this.#ask<Login | Rejection>((id) => ({ type: 'logIn', id, credentials, sourceIp })),
+              submit: (message) => this.#ask<Rejection>((id) => ({ type: 'submit', id, message })),
+            }
+          : undefined,
         onWarning: (event, detail) => this.#warn(event, detail),
         onDebug(event, detail) {
           if (settings.logsDebug) post({ type: 'log', level: 'debug', event, detail })
         },
       })
-      post({ type: 'listening', ...(await this.#server.listen()) })
+      post({ type: 'listening', endpoints: await this.#server.listen() })
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-      post({ type: 'failed', code, reason: error instanceof Error ? error.message : String(error) })
+      const reason = error instanceof Error ? error.message : String(error)
+      post({ type: 'failed', endpoint: error instanceof UnusableEndpointError ? error.index : 0, code, reason })
     }
   }
 
-  #decide(address: string, sourceIp: string): Promise<Destination | Rejection> {
+  /** Asks the main thread. `T` is the type that `Question` documents. */
+  #ask<T>(createQuestion: (id: number) => Question): Promise<T> {
     return new Promise((resolve) => {
-      const id = ++this.#lastId
-      this.#deciding.set(id, resolve)
-      post({ type: 'decide', id, address, sourceIp })
-    })
-  }
-
-  #receive(message: CompleteMessage): Promise<Rejection | null> {
-    return new Promise((resolve) => {
-      const id = ++this.#lastId
-      this.#receiving.set(id, resolve)
-      const { content } = message
-      const { buffer } = content.kind === 'bytes' ? content.bytes : { buffer: undefined }
-      post({ type: 'receive', id, message }, buffer instanceof ArrayBuffer ? [buffer] : [])
+      const question = createQuestion(++this.#lastId)
+      this.#asked.set(question.id, resolve as (answer: unknown) => void)
+      const content = 'message' in question ? question.message.content : undefined
+      const buffer = content?.kind === 'bytes' ? content.bytes.buffer : undefined
+      post(question, buffer instanceof ArrayBuffer ? [buffer] : [])
     })
   }
 

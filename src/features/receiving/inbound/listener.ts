@@ -14,13 +14,23 @@ import { isStorageFailure } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import {
+  type Endpoint,
   type FromListener,
   LISTENER_LIMITS,
   type ListenerLimits,
   type ListenerSettings,
+  type Login,
+  type Question,
+  type SubmissionHandlers,
+  type SubmittedMessage,
   type ToListener,
 } from './listener-protocol.ts'
 import { type CertificateConfig, openCertificate } from './tls-certificate.ts'
+
+/** An address to listen on, and the setting that names it. */
+export interface ConfiguredEndpoint extends Endpoint {
+  readonly setting: string
+}
 
 /** The settings that the listener reads. */
 export type ListenerConfig = CertificateConfig &
@@ -36,9 +46,8 @@ export type ListenerConfig = CertificateConfig &
   >
 
 export interface ListenerOptions {
-  readonly host: string
-  /** 0: any free port. */
-  readonly port: number
+  /** At least one. */
+  readonly endpoints: readonly ConfiguredEndpoint[]
   /** Name in the greeting and in the self-signed certificate. */
   readonly hostname: string
   readonly config: ListenerConfig
@@ -56,8 +65,8 @@ export interface ListenerOptions {
 }
 
 export interface Listener {
-  readonly host: string
-  readonly port: number
+  /** In the order of the options, with the ports that they have. */
+  readonly endpoints: readonly Endpoint[]
   /**
    * Accepts no new connections, gives messages in progress at most `graceMs`, then ends all sessions. Resolves when
    * every call of `receive` has ended.
@@ -80,12 +89,12 @@ const localError: Rejection = { code: 451, text: '4.3.0 Local error in processin
 const stopping: Rejection = { code: 451, text: '4.3.2 Service shutting down; try again later' }
 
 /**
- * Starts to listen. Rejects with a `ConfigError`, one sentence for the operator, when the address or certificate is
+ * Starts to listen, for mail that comes in or for mail submission. Rejects with a `ConfigError`, one sentence for the operator, when the address or certificate is
  * unusable.
  */
 export async function startListener(
   options: ListenerOptions,
-  handlers: ListenerHandlers,
+  handlers: ListenerHandlers | SubmissionHandlers,
   deps: { readonly clock: Clock; readonly log: Log },
 ): Promise<Listener> {
   const listener = new InboundListener(options, handlers, deps)
@@ -94,10 +103,9 @@ export async function startListener(
 }
 
 class InboundListener implements Listener {
-  host: string
-  port: number
+  endpoints: readonly Endpoint[]
   readonly #options: ListenerOptions
-  readonly #handlers: ListenerHandlers
+  readonly #handlers: ListenerHandlers | SubmissionHandlers
   readonly #clock: Clock
   readonly #log: Log
   #certificate: Awaited<ReturnType<typeof openCertificate>> | undefined
@@ -113,13 +121,16 @@ class InboundListener implements Listener {
   #onStopped: (() => void) | undefined
   #warnedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(options: ListenerOptions, handlers: ListenerHandlers, { clock, log }: { clock: Clock; log: Log }) {
+  constructor(
+    options: ListenerOptions,
+    handlers: ListenerHandlers | SubmissionHandlers,
+    { clock, log }: { clock: Clock; log: Log },
+  ) {
     this.#options = options
     this.#handlers = handlers
     this.#clock = clock
     this.#log = log
-    this.host = options.host
-    this.port = options.port
+    this.endpoints = options.endpoints
   }
 
   async start(): Promise<void> {
@@ -133,9 +144,7 @@ class InboundListener implements Listener {
       onChange: (certificate) => this.#post({ type: 'certificate', certificate }),
     })
     try {
-      const { host, port } = await this.#startWorker()
-      this.host = host
-      this.port = port
+      this.endpoints = await this.#startWorker()
     } catch (error) {
       this.#certificate.close()
       throw error
@@ -181,7 +190,7 @@ class InboundListener implements Listener {
   }
 
   /** Resolves when the Worker listens; a later failure ends the Worker. */
-  #startWorker(): Promise<{ readonly host: string; readonly port: number }> {
+  #startWorker(): Promise<readonly Endpoint[]> {
     return new Promise((resolve, reject) => {
       const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
       this.#worker = worker
@@ -214,12 +223,12 @@ class InboundListener implements Listener {
       worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
         if (isDead) return
         silentChecks = 0
-        if (data.type === 'listening') resolve(data)
+        if (data.type === 'listening') resolve(data.endpoints)
         else if (data.type === 'failed') {
           isDead = true
           worker.terminate()
           this.#worker = undefined
-          reject(this.#createListenError(data.code, data.reason))
+          reject(this.#createListenError(data))
         } else this.#onMessage(worker, data)
       }
       this.#post({ type: 'start', settings: this.#settings() })
@@ -232,8 +241,8 @@ class InboundListener implements Listener {
     const { config } = this.#options
     if (!this.#certificate) throw new Error('the listener has no certificate')
     return {
-      host: this.host,
-      port: this.port,
+      endpoints: this.endpoints.map(({ host, port, isTlsImplicit }) => ({ host, port, isTlsImplicit })),
+      isSubmission: 'submit' in this.#handlers,
       hostname: this.#options.hostname,
       spoolFolder: this.#options.spoolFolder,
       minFreeBytes: config.minFreeDisk,
@@ -250,15 +259,16 @@ class InboundListener implements Listener {
     }
   }
 
-  #createListenError(code: string, reason: string): ConfigError {
-    const address = `${this.host.includes(':') ? `[${this.host}]` : this.host}:${this.port}`
+  #createListenError({ endpoint, code, reason }: Extract<FromListener, { type: 'failed' }>): ConfigError {
+    const { host = '', port = 0 } = this.endpoints[endpoint] ?? {}
+    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
     const why =
       code === 'EADDRINUSE'
         ? 'which another program already uses; stop that program or choose another address'
         : code === 'EACCES'
           ? 'which this user may not listen on; choose a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)'
           : `which cannot be used (${reason}); choose an address of this machine`
-    return new ConfigError(`TASSIS_INBOUND_ADDR is "${address}", ${why}.`)
+    return new ConfigError(`${this.#options.endpoints[endpoint]?.setting} is "${address}", ${why}.`)
   }
 
   #onWorkerDied(reason: string): void {
@@ -285,21 +295,19 @@ class InboundListener implements Listener {
   }
 
   #onMessage(worker: Worker, message: FromListener): void {
-    const sendReply = (reply: ToListener): void => {
-      // The Worker's successor uses the same ids for other messages.
-      if (worker === this.#worker) worker.postMessage(reply)
-    }
     switch (message.type) {
       case 'decide':
-        void this.#decide(message.address, message.sourceIp).then((decision) =>
-          sendReply({ type: 'decided', id: message.id, decision }),
-        )
-        return
-      case 'receive': {
-        const received = this.#receive(message.message)
-          .then((rejection) => sendReply({ type: 'received', id: message.id, rejection }))
-          .finally(() => this.#receiving.delete(received))
-        this.#receiving.add(received)
+      case 'receive':
+      case 'logIn':
+      case 'submit': {
+        const answered = this.#answer(message)
+          .then((answer) => {
+            // The Worker's successor uses the same ids for other messages.
+            if (worker === this.#worker)
+              worker.postMessage({ type: 'answer', id: message.id, answer } satisfies ToListener)
+          })
+          .finally(() => this.#receiving.delete(answered))
+        if (message.type === 'receive' || message.type === 'submit') this.#receiving.add(answered)
         return
       }
       case 'log':
@@ -316,24 +324,60 @@ class InboundListener implements Listener {
     }
   }
 
-  async #decide(address: string, sourceIp: string): Promise<Destination | Rejection> {
+  /** Never rejects. */
+  #answer(question: Question): Promise<Destination | Login | Rejection | null> {
+    const handlers = this.#handlers
+    switch (question.type) {
+      case 'decide':
+        return 'decide' in handlers ? this.#decide(handlers, question) : Promise.resolve(localError)
+      case 'receive':
+        return 'receive' in handlers
+          ? this.#take(question.message, () => handlers.receive(question.message).then(() => null))
+          : Promise.resolve(localError)
+      case 'logIn':
+        return 'logIn' in handlers ? this.#logIn(handlers, question) : Promise.resolve(localError)
+      case 'submit':
+        return 'submit' in handlers
+          ? this.#take(question.message, () => handlers.submit(question.message))
+          : Promise.resolve(localError)
+    }
+  }
+
+  async #logIn(
+    handlers: SubmissionHandlers,
+    { credentials, sourceIp }: Extract<Question, { type: 'logIn' }>,
+  ): Promise<Login | Rejection> {
+    try {
+      return await handlers.logIn(credentials, sourceIp)
+    } catch (error) {
+      this.#warn(error, 'login failed')
+      return localError
+    }
+  }
+
+  async #decide(
+    handlers: ListenerHandlers,
+    { address, sourceIp }: Extract<Question, { type: 'decide' }>,
+  ): Promise<Destination | Rejection> {
     try {
       if (await this.#options.isDiskLow?.()) return outOfSpace
-      return this.#handlers.decide(address, sourceIp)
+      return handlers.decide(address, sourceIp)
     } catch (error) {
       this.#warn(error, 'recipient decision failed')
       return localError
     }
   }
 
-  /** Null: the message is on disk. Never rejects. */
-  async #receive(message: CompleteMessage): Promise<Rejection | null> {
-    const path = message.content.kind === 'file' ? message.content.path : undefined
+  /**
+   * Has a complete message stored, and then deletes its file. Never rejects.
+   * @param store resolves with the reply; null: the message is on disk
+   */
+  async #take<T>({ content }: CompleteMessage | SubmittedMessage, store: () => Promise<T>): Promise<T | Rejection> {
+    const path = content.kind === 'file' ? content.path : undefined
     if (path !== undefined) this.#handedOverFiles.add(path)
     try {
       if (this.#state === 'stopping') return stopping
-      await this.#handlers.receive(message)
-      return null
+      return await store()
     } catch (error) {
       this.#warn(error, 'message not stored; its sender will retry')
       return isStorageFailure(error) ? outOfSpace : localError

@@ -82,8 +82,8 @@ class ParseWorker {
     try {
       const rawMail = this.#rawMail
       if (!rawMail) throw new Error('the Worker has no settings')
-      message = { chunks: () => readPieces(() => rawMail.chunks(request.rawRef)) }
-      content = await parseContent(id, message, request, () => files.createFile())
+      message = { chunks: () => readPieces(() => openContent(rawMail, request)) }
+      content = await parseContent(id, message, request, request.submitted ? undefined : () => files.createFile())
     } catch (error) {
       files.removeAll()
       if (!(error instanceof StorageFailureError)) throw error
@@ -93,7 +93,9 @@ class ParseWorker {
     if (!content.message) files.removeAll()
     content = dropFileStarts(content)
     post({ type: 'parsed', id, content }, collectBuffers(content))
-    const authentication = await authenticateMessage(id, message, request, this.#resolver)
+    const authentication = request.submitted
+      ? UNKNOWN_AUTHENTICATION
+      : await authenticateMessage(id, message, request, this.#resolver)
     post({ type: 'authenticated', id, authentication })
     if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
   }
@@ -106,6 +108,11 @@ class ParseWorker {
       post({ type: 'dns', id, kind, name })
     })
   }
+}
+
+function openContent(rawMail: ContentReader, { submitted, rawRef }: ParseRequest): Iterable<Uint8Array> {
+  if (!submitted) return rawMail.chunks(rawRef)
+  return submitted.kind === 'bytes' ? [submitted.bytes] : readFrames(submitted.path)
 }
 
 /** Reading or writing part of the message failed, through no fault of its content. */
@@ -210,11 +217,14 @@ async function parseContent(
   id: number,
   source: MessageSource,
   request: ParseRequest,
-  createFile: () => FileWriter,
+  createFile: (() => FileWriter) | undefined,
 ): Promise<ParsedContent> {
   let message: ParsedMessage
   try {
-    message = await parseMessage(source, { mailFrom: request.mailFrom, newFile: createFile })
+    message = await parseMessage(source, {
+      mailFrom: request.mailFrom,
+      ...(createFile && { newFile: createFile }),
+    })
   } catch (error) {
     if (error instanceof StorageFailureError) throw error
     if (!(error instanceof UnparseableError)) post({ type: 'warning', id, error: `parsing: ${toErrorText(error)}` })

@@ -80,9 +80,15 @@ export interface ParserDependencies extends Pick<App, 'config' | 'clock' | 'log'
   readonly resolver: Resolver
 }
 
-/** @param createWorker starts a Worker; replaced by tests that end it */
-export function createParser(app: ParserDependencies, createWorker: () => Worker = () => startWorker('parse')): Parser {
-  return new WorkerParser(app, createWorker)
+export interface ParserOptions {
+  /** Starts a Worker; replaced by tests that end it. */
+  readonly createWorker?: () => Worker
+  /** For large attachments; each parser of a process needs a folder of its own, which it empties. */
+  readonly filesFolder?: string
+}
+
+export function createParser(app: ParserDependencies, options: ParserOptions = {}): Parser {
+  return new WorkerParser(app, options)
 }
 
 class WorkerParser implements Parser {
@@ -93,9 +99,9 @@ class WorkerParser implements Parser {
   #isFolderReady = false
   #lastId = 0
 
-  constructor(app: ParserDependencies, createWorker: () => Worker) {
-    this.#filesFolder = join(app.config.dataDir, 'content', 'incoming')
-    this.#createWorker = createWorker
+  constructor(app: ParserDependencies, { createWorker, filesFolder }: ParserOptions) {
+    this.#filesFolder = filesFolder ?? join(app.config.dataDir, 'content', 'incoming')
+    this.#createWorker = createWorker ?? (() => startWorker('parse'))
     const shared: SharedByQueues = {
       filesFolder: this.#filesFolder,
       startWorker: () => this.#startWorker(),

@@ -42,6 +42,7 @@ export interface AcceptedEmail {
  * the domain.
  * @param idempotencyHeader value of the header `Idempotency-Key`
  * @param admit throws when the account sends too fast
+ * @param complete adds what no request can say, such as the client's Message-ID in submitted mail
  */
 export async function acceptRequest(
   app: App,
@@ -49,10 +50,11 @@ export async function acceptRequest(
   request: SendRequest,
   idempotencyHeader: string | undefined,
   admit: () => void,
+  complete: (draft: Draft) => Draft = (draft) => draft,
 ): Promise<AcceptedEmail> {
   const replay = resolveReplay(app, actor, readIdempotency(request, idempotencyHeader))
   if (replay) return respondWithReplay(app, actor, replay)
-  const draft = () => createDraft(app, request, idempotencyHeader)
+  const draft = () => complete(createDraft(app, request, idempotencyHeader))
   // Decoding attachments takes milliseconds, so it goes through the fair scheduler.
   const isLarge = (request.attachments?.length ?? 0) > 0
   return acceptEmail(

@@ -14,10 +14,19 @@ import type { SendResponse } from './model.ts'
 
 const sql = prepareStatements((db) => ({
   email: db.prepare<
-    { uuid: Uint8Array; from: string; status: number; sandbox: number; scheduledAt: number | null; createdAt: number },
+    {
+      uuid: Uint8Array
+      from: string
+      status: number
+      sandbox: number
+      scheduledAt: number | null
+      createdAt: number
+      messageId: string | null
+    },
     [number]
   >(
-    'SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?',
+    `SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt,
+     extra ->> '$.message_id' AS messageId FROM emails WHERE id = ?`,
   ),
   toAddresses: db.prepare<{ address: string }, [number]>(
     `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
@@ -52,6 +61,7 @@ export function insertDraft(
     from: draft.from,
     to: draft.recipients.filter(({ kind }) => kind === 'to'),
     scheduledAt: draft.scheduledAt ?? null,
+    messageId: draft.extra.message_id ?? null,
   })
 }
 
@@ -63,11 +73,22 @@ interface RespondedEmail {
   readonly sandbox: boolean
   readonly createdAt: Millis
   readonly scheduledAt: Millis | null
+  /** Set by the client; null: derived. */
+  readonly messageId: string | null
 }
 
-const toSendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: RespondedEmail): SendResponse => ({
+const toSendResponse = ({
+  uuid,
+  from,
+  status,
+  to,
+  sandbox,
+  createdAt,
+  scheduledAt,
+  messageId,
+}: RespondedEmail): SendResponse => ({
   id: formatUuid(uuid),
-  message_id: messageIdOf(uuid, from),
+  message_id: messageIdOf(uuid, from, messageId),
   status,
   to: to.map(({ address }) => address).join(', '),
   sandbox,

@@ -79,7 +79,7 @@ export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLet
     failed_at: failedAt,
     created_at: failedAt,
     payload: {
-      message_id: messageIdOf(letter.emailUuid, letter.from),
+      message_id: messageIdOf(letter.emailUuid, letter.from, letter.messageId),
       from: letter.from,
       to: letter.to,
       subject: letter.subject,

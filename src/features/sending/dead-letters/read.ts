@@ -16,6 +16,8 @@ export interface DeadLetter {
   readonly emailId: number
   readonly emailUuid: UuidBytes
   readonly from: string
+  /** Message-ID that the client set; null: derived. */
+  readonly messageId: string | null
   readonly subject: string
   readonly sandbox: boolean
   /** Whether the recipient's email belongs to a broadcast. */
@@ -41,7 +43,7 @@ interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
 
 const SELECT_LETTER = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
   dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox,
-  broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
+  extra ->> '$.message_id' AS messageId, broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
   streams.slug AS stream, coalesce(streams.priority, 0) AS priority,
   iif(streams.pool IS NULL, NULL, streams.id) AS pooledStreamId
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id

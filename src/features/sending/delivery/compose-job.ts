@@ -103,12 +103,12 @@ export function createComposeJob(
   const broadcastHeaders = email.broadcastId === null ? [] : buildBulkHeaders(db, emailId, domain.domain)
   return {
     from: email.from,
-    to: listMailboxes('to'),
-    cc: listMailboxes('cc'),
+    to: [...listMailboxes('to'), ...(extra.also_to ?? [])],
+    cc: [...listMailboxes('cc'), ...(extra.also_cc ?? [])],
     subject: email.subject,
     // The intended send time, even when sent later: the same for every recipient and attempt.
-    dateMs: email.scheduledAt ?? email.createdAt,
-    messageId: messageIdOf(email.uuid, email.from),
+    dateMs: extra.date ?? email.scheduledAt ?? email.createdAt,
+    messageId: messageIdOf(email.uuid, email.from, extra.message_id),
     headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
     htmlRef: email.htmlRef,
     textRef: email.textRef,

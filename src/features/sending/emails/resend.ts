@@ -221,6 +221,6 @@ const readContent = (
   }))
 
 function copyExtra({ extra }: StoredEmail, resendOf: string, idempotency: Idempotency | undefined): DraftExtra {
-  const { idempotency_key: _, ...copied } = JSON.parse(extra ?? '{}') as DraftExtra
+  const { idempotency_key: _key, message_id: _id, date: _date, ...copied } = JSON.parse(extra ?? '{}') as DraftExtra
   return { ...copied, resend_of: resendOf, ...(idempotency && { idempotency_key: idempotency.key }) }
 }

@@ -41,7 +41,7 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   return {
     id: formatUuid(email.uuid),
     account_id: formatUuid(email.accountUuid),
-    message_id: messageIdOf(email.uuid, email.from),
+    message_id: messageIdOf(email.uuid, email.from, extra.message_id),
     from_address: email.from,
     to_address: to[0] ?? '',
     cc: addressesOfKind(email, 'cc'),

@@ -11,8 +11,12 @@ import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { computeVerpTag, type VerpRecipient } from '#protocols/address/verp.ts'
 
-/** The Message-ID of an email, with angle brackets; derived instead of stored. RFC 5322 §3.6.4. */
-export const messageIdOf = (uuid: Uint8Array, from: string): string => `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
+/**
+ * The Message-ID of an email, with angle brackets (RFC 5322 §3.6.4): derived from its id, unless its client set one.
+ * @param ofClient `message_id` in the email's `extra`
+ */
+export const messageIdOf = (uuid: Uint8Array, from: string, ofClient?: string | null): string =>
+  ofClient ?? `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
 
 const emailSql = prepareStatements((db) => ({
   uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),

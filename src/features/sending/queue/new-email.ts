@@ -51,6 +51,14 @@ export interface DraftExtra {
   readonly template_data?: unknown
   /** Seconds after which an open recipient expires, from acceptance or `scheduled_at`. */
   readonly expires_in?: number
+  /** Message-ID that the client of submitted mail set, with angle brackets. */
+  readonly message_id?: string
+  /** Date that the client of submitted mail set, in ms since the epoch. */
+  readonly date?: number
+  /** Mailboxes of submitted mail that its To names, but that get it from somebody else. */
+  readonly also_to?: readonly string[]
+  /** The same for Cc. */
+  readonly also_cc?: readonly string[]
   /** Public id of the email that this one repeats. */
   readonly resend_of?: string
   /** In a broadcast: the contact as it was in the snapshot of the recipients. */

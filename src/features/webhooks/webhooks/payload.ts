@@ -28,6 +28,8 @@ interface EmailRow {
   readonly emailId: number
   readonly emailUuid: Uint8Array
   readonly from: string
+  /** Set by the client; null: derived. */
+  readonly messageId: string | null
   readonly subject: string
   readonly sandbox: number
   readonly recipient: string | null
@@ -38,7 +40,8 @@ const sql = prepareStatements((db) => ({
     'SELECT type, at, data, accounts.uuid AS accountUuid FROM events JOIN accounts ON accounts.id = events.account_id WHERE events.account_id = ? AND seq = ?',
   ),
   email: db.prepare<EmailRow, [number, number]>(
-    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox, address AS recipient
+    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox, address AS recipient,
+     extra ->> '$.message_id' AS messageId
      FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
      WHERE events.account_id = ? AND seq = ?`,
   ),
@@ -179,7 +182,7 @@ const toEventContext = (db: Database, row: EmailRow, data: EventData): EventCont
   emailId: formatUuid(row.emailUuid),
   from: row.from,
   subject: row.subject,
-  messageId: messageIdOf(row.emailUuid, row.from),
+  messageId: messageIdOf(row.emailUuid, row.from, row.messageId),
   recipient: row.recipient,
   data,
   to: () =>

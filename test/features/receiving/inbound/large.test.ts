@@ -113,10 +113,12 @@ describe('large attachments', () => {
   test('of a dead Worker are removed', async () => {
     const { promise: begun, resolve } = Promise.withResolvers<Worker>()
     begin(
-      createParser(service.app, () => {
-        const worker = startWorker('parse')
-        resolve(worker)
-        return worker
+      createParser(service.app, {
+        createWorker: () => {
+          const worker = startWorker('parse')
+          resolve(worker)
+          return worker
+        },
       }),
     )
     const done = process(mixed(attached(randomBytes(20_000_000))))

@@ -24,7 +24,9 @@ export interface ListenerFixture extends AsyncDisposable {
   connect(options?: RawSmtpOptions): Promise<RawSmtp>
 }
 
-export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, 'config'> {
+export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, 'config' | 'endpoints'> {
+  /** Default: any free port. */
+  readonly port?: number
   readonly config?: Partial<ListenerOptions['config']>
   readonly decide?: ListenerHandlers['decide']
   readonly receive?: ListenerHandlers['receive']
@@ -33,15 +35,14 @@ export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, '
 }
 
 export async function startTestListener(options: ListenerFixtureOptions = {}): Promise<ListenerFixture> {
-  const { config, decide, receive, clock = systemClock, ...rest } = options
+  const { config, decide, receive, clock = systemClock, port = 0, ...rest } = options
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-listener-'))
   const spoolFolder = options.spoolFolder ?? join(dataDir, 'spool')
   const received: ListenerFixture['received'] = []
   const logged: Record<string, unknown>[] = []
   const listener = await startListener(
     {
-      host: '127.0.0.1',
-      port: 0,
+      endpoints: [{ host: '127.0.0.1', port, isTlsImplicit: false, setting: 'TASSIS_INBOUND_ADDR' }],
       hostname: 'mx.tassis.test',
       spoolFolder,
       ...rest,
@@ -75,10 +76,11 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
       log: createLog('debug', { write: (line) => void logged.push(JSON.parse(line) as Record<string, unknown>) }),
     },
   )
-  const connect = (connectOptions?: RawSmtpOptions) => connectSmtp(listener.port, '127.0.0.1', connectOptions)
+  const boundPort = listener.endpoints[0]?.port ?? 0
+  const connect = (connectOptions?: RawSmtpOptions) => connectSmtp(boundPort, '127.0.0.1', connectOptions)
   return {
     listener,
-    port: listener.port,
+    port: boundPort,
     dataDir,
     received,
     logged,

@@ -30,8 +30,8 @@ test('waiting for a reply, of any kind, does not count as idle time', async () =
   })
   const server = new InboundServer({
     settings: {
-      host: '127.0.0.1',
-      port: 0,
+      endpoints: [{ host: '127.0.0.1', port: 0, isTlsImplicit: false }],
+      isSubmission: false,
       hostname: 'mx.tassis.test',
       spoolFolder,
       minFreeBytes: 0,
@@ -55,7 +55,7 @@ test('waiting for a reply, of any kind, does not count as idle time', async () =
     onWarning: () => undefined,
     onDebug: () => undefined,
   })
-  const { port } = await server.listen()
+  const [{ port } = { port: 0 }] = await server.listen()
   try {
     await using client = await connectSmtp(port, '127.0.0.1')
     const replies = [await client.reply(), await client.say('HELO client.test'), await client.say('MAIL FROM:<>')]

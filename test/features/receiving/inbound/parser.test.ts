@@ -61,11 +61,16 @@ async function createBench(texts?: Readonly<Record<string, string>>): Promise<Be
   const workers: Worker[] = []
   const resolver = createStubResolver(texts)
   const { config, log } = app
-  const parser = createParser({ config, clock, log, resolver }, () => {
-    const worker = startWorker('parse')
-    workers.push(worker)
-    return worker
-  })
+  const parser = createParser(
+    { config, clock, log, resolver },
+    {
+      createWorker: () => {
+        const worker = startWorker('parse')
+        workers.push(worker)
+        return worker
+      },
+    },
+  )
   const request: Bench['request'] = async (raw, more) => {
     const bytes = typeof raw === 'string' ? Buffer.from(raw) : raw
     const [rawRef = 0] = await app.rawMail.put([bytes], clock.now())

@@ -1,0 +1,134 @@
+/**
+ * @module The header fields by which a client says what SMTP cannot: `X-Tassis-*`, and those of Resend and Postmark.
+ * Reads them into the fields of a send request; the message that is sent has none of them. Pure; throws AppError 422
+ * with the name of the field.
+ */
+import type { SendRequest } from '#features/sending/accept/model.ts'
+import { invalid } from '#platform/errors.ts'
+
+/** Decoded header fields of a message, in its order. */
+export type Fields = readonly (readonly [name: string, value: string])[]
+
+/** What the control fields set. */
+export interface Controls
+  extends Pick<
+    SendRequest,
+    'tags' | 'stream' | 'metadata' | 'send_at' | 'tracking' | 'template_alias' | 'template_data'
+  > {
+  readonly idempotencyKey?: string
+}
+
+/** Counts the times that a message went through a service like this, because its Received fields do not survive one. */
+export const HOPS_FIELD = 'X-Tassis-Hops'
+
+const CONTROL_FIELD = /^(?:x-tassis-.*|x-pm-.*|resend-idempotency-key)$/i
+const PM_METADATA = 'x-pm-metadata-'
+const KNOWN = [
+  'Idempotency-Key',
+  'Tags',
+  'Stream',
+  'Metadata',
+  'Send-At',
+  'Tracking',
+  'Template',
+  'Template-Data',
+] as const
+
+const MAX_KEY_LENGTH = 256
+const TRUE = /^(?:true|yes|on|1)$/i
+const FALSE = /^(?:false|no|off|0)$/i
+
+export const isControlField = (name: string): boolean => CONTROL_FIELD.test(name)
+
+/** Reads the control fields. Where a field of ours and one of another provider say the same, ours counts. */
+export function readControls(fields: Fields): Controls {
+  const values = new Map<string, string>()
+  for (const [name, value] of fields) if (isControlField(name)) setOnce(values, name, value)
+  requireKnown(values)
+  const idempotencyKey = readKey(values)
+  const tags = readTags(values)
+  const metadata = readMetadata(values)
+  const stream = values.get('x-tassis-stream') ?? toOurStream(values.get('x-pm-message-stream'))
+  const sendAt = values.get('x-tassis-send-at')
+  const tracking = readTracking(values)
+  const template = values.get('x-tassis-template')
+  const templateData = values.get('x-tassis-template-data')
+  return {
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(tags.length > 0 && { tags }),
+    ...(metadata && { metadata }),
+    ...(stream && { stream }),
+    ...(sendAt && { send_at: sendAt }),
+    ...(tracking !== undefined && { tracking }),
+    ...(template && { template_alias: template }),
+    ...(templateData && { template_data: parseObject('X-Tassis-Template-Data', templateData) }),
+  }
+}
+
+function setOnce(values: Map<string, string>, name: string, value: string): void {
+  const key = name.toLowerCase()
+  if (values.has(key)) throw invalid(name, `The header ${name} must be set only once.`)
+  values.set(key, value.trim())
+}
+
+/** A misspelt field would otherwise be ignored, and its mail sent at once or twice. Hops are ours. */
+function requireKnown(values: ReadonlyMap<string, string>): void {
+  const known = new Set([...KNOWN.map((name) => `x-tassis-${name.toLowerCase()}`), HOPS_FIELD.toLowerCase()])
+  for (const name of values.keys())
+    if (name.startsWith('x-tassis-') && !known.has(name))
+      throw invalid(
+        name.slice(0, 80),
+        `The header ${name.slice(0, 80)} is not known; those that set something are X-Tassis-${KNOWN.join(', X-Tassis-')}.`,
+      )
+}
+
+function readKey(values: ReadonlyMap<string, string>): string | undefined {
+  const key = values.get('x-tassis-idempotency-key') ?? values.get('resend-idempotency-key')
+  if (key !== undefined && (key === '' || key.length > MAX_KEY_LENGTH))
+    throw invalid(
+      'X-Tassis-Idempotency-Key',
+      `X-Tassis-Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters; it has ${key.length}.`,
+    )
+  return key
+}
+
+const readTags = (values: ReadonlyMap<string, string>): string[] =>
+  [...(values.get('x-tassis-tags') ?? '').split(','), values.get('x-pm-tag') ?? '']
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '')
+
+function readMetadata(values: ReadonlyMap<string, string>): Record<string, unknown> | undefined {
+  const own = values.get('x-tassis-metadata')
+  const ofPostmark = [...values]
+    .filter(([name]) => name.startsWith(PM_METADATA))
+    .map(([name, value]) => [name.slice(PM_METADATA.length), value] as const)
+  if (!own && ofPostmark.length === 0) return undefined
+  return { ...Object.fromEntries(ofPostmark), ...(own ? parseObject('X-Tassis-Metadata', own) : {}) }
+}
+
+/** Postmark's default stream is our default stream. */
+const toOurStream = (name: string | undefined): string | undefined => (name === 'outbound' ? 'transactional' : name)
+
+function readTracking(values: ReadonlyMap<string, string>): boolean | undefined {
+  const own = values.get('x-tassis-tracking')
+  if (own !== undefined) {
+    if (TRUE.test(own)) return true
+    if (FALSE.test(own)) return false
+    throw invalid('X-Tassis-Tracking', 'X-Tassis-Tracking must be true or false.')
+  }
+  const [opens, links] = [values.get('x-pm-trackopens'), values.get('x-pm-tracklinks')]
+  if (opens === undefined && links === undefined) return undefined
+  return TRUE.test(opens ?? '') || (links !== undefined && !/^none$/i.test(links))
+}
+
+function parseObject(name: string, text: string): Record<string, unknown> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    value = undefined
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid(name, `${name} must be a JSON object, such as {"order": "42"}.`)
+  return value as Record<string, unknown>
+}

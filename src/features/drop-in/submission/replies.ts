@@ -1,0 +1,63 @@
+/** @module The SMTP replies to what acceptance decides, with the sentences of the API. Pure. */
+import type { SendResponse } from '#features/sending/accept/model.ts'
+import type { AppError } from '#platform/errors.ts'
+
+export interface SmtpReply {
+  readonly code: number
+  /** Begins with the enhanced status code (RFC 3463). */
+  readonly text: string
+}
+
+/** A reply line has at most 512 octets (RFC 5321 §4.5.3.1.5). */
+const MAX_TEXT_LENGTH = 480
+
+/** Builds a reply; the sentence may contain text of the client. */
+export const createReply = (code: number, enhancedCode: string, sentence: string): SmtpReply => ({
+  code,
+  text: `${enhancedCode} ${sentence.replaceAll(/[^\x20-\x7e]/g, '?')}`.slice(0, MAX_TEXT_LENGTH),
+})
+
+export function createAcceptedReply({ id, replayed, mismatch }: SendResponse): SmtpReply {
+  const note = mismatch
+    ? ' (of an earlier message with this idempotency key and other content; this one is not sent)'
+    : replayed
+      ? ' (of the first message with this idempotency key)'
+      : ''
+  return createReply(250, '2.0.0', `Ok: queued as ${id}${note}`)
+}
+
+export const INVALID_KEY: SmtpReply = createReply(
+  535,
+  '5.7.8',
+  'Authentication failed: the password must be a valid API key of this service; the user name can be anything',
+)
+
+/** Codes of errors whose reply does not follow from the status. */
+const BY_CODE: Readonly<Record<string, readonly [code: number, enhancedCode: string]>> = {
+  quota_exceeded: [452, '4.2.2'],
+  sandbox_limit: [452, '4.2.2'],
+  mail_loop: [554, '5.4.6'],
+  attachments_too_large: [552, '5.3.4'],
+  invalid_address: [553, '5.1.3'],
+}
+
+const BY_STATUS: Readonly<Record<number, readonly [code: number, enhancedCode: string]>> = {
+  401: [535, '5.7.8'],
+  403: [550, '5.7.1'],
+  413: [552, '5.3.4'],
+  429: [451, '4.7.1'],
+  503: [451, '4.3.0'],
+  507: [452, '4.3.1'],
+}
+
+/** A temporary reply only where the same message may succeed later. */
+export function toReply(error: AppError): SmtpReply {
+  const { status, code, message, details } = error
+  const isAboutSender = details.some(({ field }) => field === 'from')
+  const [smtpCode, enhancedCode] =
+    (isAboutSender ? ([550, '5.7.1'] as const) : undefined) ??
+    BY_CODE[code] ??
+    BY_STATUS[status] ??
+    (status >= 500 ? ([451, '4.3.0'] as const) : ([554, '5.6.0'] as const))
+  return createReply(smtpCode, enhancedCode, message)
+}

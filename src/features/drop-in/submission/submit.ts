@@ -1,0 +1,81 @@
+/**
+ * @module Accepts a submitted message: has it parsed in a Worker, translates it into a send request, and passes that to
+ * the acceptance of the API. The reply is 250 only when the email is on disk.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import type { SubmittedMessage } from '#features/receiving/inbound/listener-protocol.ts'
+import type { Parser } from '#features/receiving/inbound/parser.ts'
+import { acceptRequest } from '#features/sending/accept/accept.ts'
+import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import type { Authenticator } from '#features/setup/api-keys/keys.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { AppError } from '#platform/errors.ts'
+import { toStorageError } from '#platform/storage-errors.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { createAcceptedReply, createReply, INVALID_KEY, type SmtpReply, toReply } from './replies.ts'
+import { translateMessage } from './translate.ts'
+
+export interface SubmitOptions {
+  readonly authenticator: Pick<Authenticator, 'authenticate'>
+  readonly parser: Pick<Parser, 'parse'>
+  readonly takeRate: TakeRate
+}
+
+/** Peak memory per octet of a message: its attachments decoded, in base64, and decoded again. */
+const PEAK_FACTOR = 4
+
+const BUSY = createReply(
+  451,
+  '4.3.2',
+  'The service has too many large messages in progress; try again in a few seconds',
+)
+
+/** Creates the function that accepts messages. It never rejects. */
+export function createSubmitter(
+  app: App,
+  { authenticator, parser, takeRate }: SubmitOptions,
+): (message: SubmittedMessage) => Promise<SmtpReply> {
+  const accept = async (actor: Actor, message: SubmittedMessage): Promise<SmtpReply> => {
+    const parsed = await parse(parser, message)
+    if (typeof parsed === 'string') return createReply(554, '5.6.0', parsed)
+    const { request, idempotencyKey, complete } = translateMessage(parsed, message.recipients)
+    const { response } = await acceptRequest(app, actor, request, idempotencyKey, () => takeRate(actor), complete)
+    return createAcceptedReply(response)
+  }
+  return async (message) => {
+    // Again, because the key may have been deleted or restricted since the login.
+    const actor = authenticator.authenticate(message.password)
+    if (!actor || !hasScope(actor.scopes, 'emails:send')) return INVALID_KEY
+    const reservation = app.memory.reserve(message.sizeBytes * PEAK_FACTOR)
+    if (!reservation) return BUSY
+    try {
+      return await accept({ ...actor, ipAddress: message.sourceIp }, message)
+    } catch (error) {
+      const known = toStorageError(error)
+      if (known instanceof AppError) return toReply(known)
+      app.log.error({ err: error, account: actor.accountUuid }, 'submitted message not accepted')
+      return createReply(451, '4.3.0', 'Internal error; try again later')
+    } finally {
+      reservation.release()
+    }
+  }
+}
+
+/** The parsed message, or why it cannot be parsed. */
+async function parse(
+  parser: Pick<Parser, 'parse'>,
+  { content, sizeBytes, mailFrom, sourceIp, helo, tls }: SubmittedMessage,
+): Promise<ParsedMessage | string> {
+  const { message, problem } = await parser.parse({
+    submitted: content,
+    rawRef: 0,
+    sizeBytes,
+    mailFrom,
+    sourceIp,
+    helo,
+    tls,
+    hostname: '',
+    wantsReport: false,
+  })
+  return message ?? problem ?? 'The message cannot be parsed.'
+}

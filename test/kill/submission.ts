@@ -1,0 +1,237 @@
+/**
+ * @module The kill test of mail submission: kills a real service with `kill -9` while clients are between DATA and the
+ * reply. A message that got a 250 must be stored; one with an idempotency key, which its client repeats until it gets a
+ * 250, must be stored exactly once. See `scripts/kill-test --help`.
+ */
+import type { Database } from 'bun:sqlite'
+import { connect, type TLSSocket } from 'node:tls'
+import { findFreePort } from '#test/support/free-port.ts'
+import { seededRandom } from './random.ts'
+import {
+  createFolder,
+  endRun,
+  findViolations,
+  KilledService,
+  printViolations,
+  readArguments,
+  waitUntil,
+} from './run.ts'
+import { prepareDataDirectory, SENDER_DOMAIN } from './service.ts'
+
+const CLIENT_COUNT = 8
+/** Timeout for the moment of the kill. */
+const MOMENT_WITHIN_MS = 8000
+/** Probability of a message so large that it is spooled. */
+const LARGE_CHANCE = 0.05
+const LARGE_BYTES = 400_000
+
+const { rounds, seed, keeps, kind } = readArguments()
+const random = seededRandom(seed)
+const folder = createFolder()
+const tlsPort = await findFreePort()
+const service = await KilledService.make(folder, kind, {
+  TASSIS_DELIVERY: 'capture',
+  TASSIS_SUBMISSION_TLS_ADDR: `127.0.0.1:${tlsPort}`,
+  TASSIS_MIN_FREE_DISK: '0',
+})
+const key = await prepareDataDirectory(service.settings)
+
+/** A message that a client has begun to send. */
+interface Submitted {
+  readonly name: string
+  /** Whether it has an idempotency key, so that its client repeats it until it is accepted. */
+  readonly isRepeated: boolean
+  attempts: number
+  /** Ids in the replies with 250. */
+  readonly acceptedAs: Set<string>
+}
+
+const submitted: Submitted[] = []
+const violations: string[] = []
+const sum = { kills: 0, inData: 0, repeated: 0 }
+
+/** A session after its login. */
+class Session {
+  static #inData = 0
+  readonly #socket: TLSSocket
+  #text = ''
+  #isEnded = false
+  #wake = (): void => undefined
+
+  private constructor(socket: TLSSocket) {
+    this.#socket = socket
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => {
+      this.#text += text
+      this.#wake()
+    })
+    const end = () => {
+      this.#isEnded = true
+      this.#wake()
+    }
+    socket.on('error', end).on('close', end)
+  }
+
+  /** Sessions that have sent DATA and have no reply to the message. */
+  static get inData(): number {
+    return Session.#inData
+  }
+
+  static async open(): Promise<Session> {
+    const session = new Session(connect({ port: tlsPort, host: '127.0.0.1', rejectUnauthorized: false }))
+    await session.#reply()
+    await session.#ask('EHLO client.test')
+    await session.#ask(`AUTH PLAIN ${Buffer.from(`\0apikey\0${key}`).toString('base64')}`, '235')
+    return session
+  }
+
+  /** Resolves with the id in the 250; rejects when the connection ends before. */
+  async submit(message: string): Promise<string> {
+    await this.#ask(`MAIL FROM:<ada@${SENDER_DOMAIN}>`, '250')
+    await this.#ask('RCPT TO:<bob@receiver.test>', '250')
+    await this.#ask('DATA', '354')
+    Session.#inData++
+    try {
+      const half = random.between(1, message.length - 1)
+      this.#socket.write(message.slice(0, half))
+      if (random.chance(0.3)) await Bun.sleep(random.between(1, 30))
+      this.#socket.write(`${message.slice(half)}\r\n.\r\n`)
+      const reply = await this.#reply()
+      const id = /^250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})/.exec(reply)?.[1]
+      if (id === undefined) throw new Error(`not accepted: ${reply}`)
+      return id
+    } finally {
+      Session.#inData--
+    }
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  async #ask(line: string, code = ''): Promise<void> {
+    this.#socket.write(`${line}\r\n`)
+    const reply = await this.#reply()
+    if (!reply.startsWith(code)) throw new Error(`${line}: ${reply}`)
+  }
+
+  async #reply(): Promise<string> {
+    for (;;) {
+      const reply = /^(?:\d{3}-[^\n]*\n)*\d{3} [^\n]*\n/.exec(this.#text)?.[0]
+      if (reply) {
+        this.#text = this.#text.slice(reply.length)
+        return reply.trim()
+      }
+      if (this.#isEnded) throw new Error('the connection has ended')
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+}
+
+function createMessage({ name, isRepeated }: Submitted): string {
+  const size = random.chance(LARGE_CHANCE) ? LARGE_BYTES : 200
+  return [
+    `From: ada@${SENDER_DOMAIN}`,
+    'To: bob@receiver.test',
+    `Subject: ${name}`,
+    `Message-ID: <${name}@client.test>`,
+    ...(isRepeated ? [`X-Tassis-Idempotency-Key: ${name}`] : []),
+    '',
+    'x'
+      .repeat(70)
+      .concat('\r\n')
+      .repeat(Math.ceil(size / 72)),
+  ].join('\r\n')
+}
+
+/** Sends messages until stopped; after that it only repeats the message that it may repeat. */
+async function runClient(prefix: string, isStopping: () => boolean): Promise<void> {
+  let session: Session | undefined
+  for (let count = 0; !isStopping(); count++) {
+    const entry: Submitted = {
+      name: `${prefix}-${count}`,
+      isRepeated: count % 2 === 0,
+      attempts: 0,
+      acceptedAs: new Set(),
+    }
+    submitted.push(entry)
+    const message = createMessage(entry)
+    do {
+      try {
+        session ??= await Session.open()
+        entry.attempts++
+        entry.acceptedAs.add(await session.submit(message))
+      } catch {
+        session?.close()
+        session = undefined
+        await Bun.sleep(5)
+      }
+    } while (entry.isRepeated && entry.acceptedAs.size === 0)
+  }
+  session?.close()
+}
+
+/** Messages with a 250, of those begun from this one on. */
+const countAccepted = (from: number): number =>
+  submitted.slice(from).filter(({ acceptedAs }) => acceptedAs.size > 0).length
+
+async function runRound(number: number): Promise<void> {
+  if (!service.running) await service.start()
+  let isStopping = false
+  const begun = submitted.length
+  const clients = Array.from({ length: CLIENT_COUNT }, (_, i) => runClient(`r${number}c${i}`, () => isStopping))
+  const wanted = random.between(0, 60)
+  await waitUntil(() => countAccepted(begun) >= wanted, MOMENT_WITHIN_MS, 1)
+  await waitUntil(() => Session.inData > 2, MOMENT_WITHIN_MS, 1)
+  sum.kills++
+  if (Session.inData > 0) sum.inData++
+  await service.running?.kill()
+  await service.start()
+  await Bun.sleep(random.between(0, 200))
+  isStopping = true
+  await Promise.all(clients)
+  const ofRound = submitted.slice(begun)
+  sum.repeated += ofRound.filter(({ attempts }) => attempts > 1).length
+  using db = service.openBooks()
+  const broken = judge(db, ofRound)
+  const accepted = countAccepted(begun)
+  console.log(
+    `round ${number}: ${accepted} of ${ofRound.length} accepted${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
+  )
+  violations.push(...broken)
+}
+
+/** Compares what is stored of each message with the replies to it. */
+function judge(db: Database, entries: readonly Submitted[]): string[] {
+  const stored = Map.groupBy(
+    db.query<{ id: string; subject: string }, []>('SELECT lower(hex(uuid)) AS id, subject FROM emails').all(),
+    ({ subject }) => subject,
+  )
+  return entries.flatMap(({ name, isRepeated, acceptedAs, attempts }) => {
+    const ids = (stored.get(name) ?? []).map(({ id }) => id)
+    const broken: string[] = []
+    for (const id of acceptedAs)
+      if (!ids.includes(id.replaceAll('-', ''))) broken.push(`${name} got a 250 for ${id}, which is not stored`)
+    if (isRepeated && ids.length !== 1)
+      broken.push(`${name} was sent ${attempts} times with its key and is stored ${ids.length} times`)
+    if (ids.length > attempts) broken.push(`${name} was sent ${attempts} times and is stored ${ids.length} times`)
+    return broken
+  })
+}
+
+console.log(`seed ${seed}, ${rounds} rounds`)
+await findViolations(service, violations, async () => {
+  await service.start()
+  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
+  violations.push(...(await service.stop()))
+})
+if (sum.inData * 2 < sum.kills) violations.push('less than half of the kills were between DATA and the reply')
+if (sum.repeated === 0) violations.push('no message was repeated')
+printViolations(violations)
+console.log(
+  `${sum.kills} kills, ${sum.inData} between DATA and the reply; ${submitted.length} messages, ${sum.repeated} repeated; ` +
+    `${violations.length === 0 ? 'none with a 250 is lost, none with a key is doubled' : 'promises were broken'}`,
+)
+endRun(violations, folder, keeps)
