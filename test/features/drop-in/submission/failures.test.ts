@@ -1,19 +1,13 @@
 /** @module Submission when something is exhausted, fails, waits or ends: replies, limits of time, stopping. */
 import { describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Login, SubmittedMessage } from '#features/receiving/inbound/listener-protocol.ts'
 import { LISTENER_LIMITS } from '#features/receiving/inbound/listener-protocol.ts'
 import { InboundServer } from '#features/receiving/inbound/listener-server.ts'
-import { openCertificate } from '#features/receiving/inbound/tls-certificate.ts'
 import type { Rejection } from '#features/receiving/received/message.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
-import { systemClock } from '#platform/clock.ts'
-import { createLog } from '#platform/log.ts'
-import { MiB } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { createTestDisk } from '#test/support/disk.ts'
+import { createListenerSettings } from '#test/support/listener-settings.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
 import { createMessage, encodePlain, sendMessage, startSubmissionFixture } from './fixture.ts'
@@ -88,35 +82,15 @@ test('stopping ends idle sessions and a message that does not end with a 421', a
 
 /** The server of the Worker in this process, with a clock of its own; every login is that of account 1. */
 async function startServer(maxConnections: number, submit: (message: SubmittedMessage) => Promise<Rejection>) {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-submission-'))
-  const spoolFolder = join(dataDir, 'spool')
-  mkdirSync(spoolFolder)
-  const clock = new ManualClock()
-  const certificate = await openCertificate({
-    config: { dataDir, tlsCertFile: '', tlsKeyFile: '' },
-    hostname: 'mail.tassis.test',
-    clock: systemClock,
-    log: createLog('silent'),
-    onChange: () => undefined,
+  const { settings, remove } = await createListenerSettings({
+    isSubmission: true,
+    maxConnections,
+    maxConnectionsPerNetwork: maxConnections,
+    maxMessagesPerMinute: 1,
   })
+  const clock = new ManualClock()
   const server = new InboundServer({
-    settings: {
-      endpoints: [{ host: '127.0.0.1', port: 0, isTlsImplicit: false }],
-      isSubmission: true,
-      hostname: 'mail.tassis.test',
-      spoolFolder,
-      minFreeBytes: 0,
-      filePrefix: '1',
-      certificate: certificate.current,
-      maxMessageBytes: MiB,
-      maxRecipients: 3,
-      maxConnections,
-      maxConnectionsPerNetwork: maxConnections,
-      maxMessagesPerMinute: 1,
-      maxBytesPerHour: MiB,
-      limits: LISTENER_LIMITS,
-      logsDebug: false,
-    },
+    settings,
     clock,
     decide: () => Promise.reject(new Error('not asked')),
     receive: () => Promise.reject(new Error('not asked')),
@@ -143,8 +117,7 @@ async function startServer(maxConnections: number, submit: (message: SubmittedMe
     async [Symbol.asyncDispose]() {
       server.stop()
       await server.drain()
-      certificate.close()
-      rmSync(dataDir, { recursive: true, force: true })
+      remove()
     },
   }
 }
