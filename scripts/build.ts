@@ -66,7 +66,8 @@ try {
     target: 'bun',
     format: 'esm',
     bytecode: true,
-    minify: { syntax: true },
+    // Names stay, for the log and because Elysia reads the parameters of handlers.
+    minify: { syntax: true, whitespace: true },
     sourcemap: 'linked',
     define: { BUILD_COMMIT: JSON.stringify(args.commit || readSourceCommit(project)) },
     // platform/config.ts decides where settings come from, never a file in the working directory.

@@ -38,6 +38,7 @@ const GUIDES: Readonly<Record<string, string>> = {
   'Contact lists': 'contacts.md',
   'Signup forms': 'signup-forms.md',
   Broadcasts: 'broadcasts.md',
+  'Other clients': 'mcp.md',
   Billing: 'plans-and-billing.md',
   'Mail of the service': 'people.md',
   Users: 'people.md',

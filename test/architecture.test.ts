@@ -45,7 +45,7 @@ const AREAS = {
   reporting: ['analytics', 'validate', 'insights', 'abuse'],
   webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
   lifecycle: ['retention', 'privacy'],
-  'drop-in': ['submission'],
+  'drop-in': ['submission', 'resend', 'postmark', 'mcp', 'supabase'],
 } as const
 
 /** Every feature as `area/feature`, in rank order. */

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'bun:test'
 import { createRoutes } from '#app/http.ts'
 import { checkProofs, formatDocument, parseRules, readConformance, readDocument } from '../scripts/conformance.ts'
 import { readProofs } from '../scripts/proofs.ts'
+import { isOfDialect } from './contract/routes.ts'
 import { createTestApp } from './support/app.ts'
 
 const MAX_DOCUMENT_BYTES = 72_000
@@ -22,7 +23,9 @@ async function routesOfService(): Promise<string[]> {
     settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
   })
   const routes = createRoutes(service.opened).flatMap((plugin) => plugin.routes)
-  return routes.map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
+  return routes
+    .filter(({ path }) => !isOfDialect(path))
+    .map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
 }
 
 test('every rule has an id and a test, and every comment "Proves:" names rules and stands above a test that runs', () => {

@@ -6,10 +6,12 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createDomain } from '#features/setup/domains/domains.ts'
+import { generateSecret } from '#features/webhooks/webhooks/secret.ts'
+import { createRequestHeaders } from '#features/webhooks/webhooks/signature.ts'
 import { hours } from '#platform/units.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { createDataFolder, startServing } from './app/process.ts'
@@ -45,7 +47,29 @@ function temporaryFolder(files: Readonly<Record<string, string>>): { path: strin
 }
 
 test('docs/events.md has examples of a reader, a receiver, and a verifier in four languages', () => {
-  expect([...examples.keys()]).toEqual(['feed.ts', 'receiver.ts', 'verify.ts', 'verify.py', 'verify.php', 'verify.go'])
+  expect([...examples.keys()]).toEqual([
+    'feed.ts',
+    'receiver.ts',
+    'standard.ts',
+    'verify.ts',
+    'verify.py',
+    'verify.php',
+    'verify.go',
+  ])
+})
+
+test('the reader of Standard Webhooks in docs/events.md takes a signed request and no other', async () => {
+  using folder = temporaryFolder({ 'standard.ts': examples.get('standard.ts') ?? '' })
+  symlinkSync(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
+  const { readWebhook } = (await import(join(folder.path, 'standard.ts'))) as {
+    readWebhook(request: Request, secret: string): Promise<unknown>
+  }
+  const secrets = { current: generateSecret() }
+  const body = '{"event":"bounced","reason":"Grüße"}'
+  const headers = createRequestHeaders({ id: 'a', event: 'bounced', attempt: 1, at: Date.now(), body }, secrets, [])
+  const request = (text: string) => new Request('http://127.0.0.1/', { method: 'POST', headers, body: text })
+  expect(await readWebhook(request(body), secrets.current)).toEqual(JSON.parse(body))
+  expect(readWebhook(request(`${body} `), secrets.current)).rejects.toThrow('No matching signature')
 })
 
 describe('a signature verifier of docs/events.md:', () => {

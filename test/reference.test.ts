@@ -1,9 +1,12 @@
-/** @module Tests that docs/configuration.md and docs/commands.md match the program. */
+/** @module Tests that docs/configuration.md, docs/commands.md and the commands in all documents match the program. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { createProgram } from '#app/cli/program.ts'
+import { addBenchCommand } from '#bench/command.ts'
 import { formatCommandsPage, formatConfigurationPage } from '../scripts/reference.ts'
 
-const docs = join(import.meta.dir, '../docs')
+const ROOT = join(import.meta.dir, '..')
+const docs = join(ROOT, 'docs')
 
 // Proves: inbound-17
 test('docs/configuration.md lists every setting with its default and meaning (bun scripts/reference.ts)', async () => {
@@ -12,4 +15,46 @@ test('docs/configuration.md lists every setting with its default and meaning (bu
 
 test('docs/commands.md lists every command with its arguments and options (bun scripts/reference.ts)', async () => {
   expect(await Bun.file(join(docs, 'commands.md')).text()).toBe(formatCommandsPage())
+})
+
+/** What is wrong with a command line as the documents write it; undefined if nothing. A bare name may lack arguments. */
+function findMistake(line: string): string | undefined {
+  const [, ...words] = line.match(/"[^"]*"|\S+/g) ?? []
+  const chain = [createProgram([], addBenchCommand)]
+  const findNext = () => chain.at(-1)?.commands.find((command) => command.name() === words[0])
+  for (let next = findNext(); next; next = findNext()) {
+    chain.push(next)
+    words.shift()
+  }
+  const command = chain.at(-1)
+  if (!command || chain.length === 1) return 'no such command'
+  if (words.length === 0) return undefined
+  const options = chain.flatMap((one) => one.options)
+  let positional = 0
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] ?? ''
+    if (!word.startsWith('--')) {
+      positional++
+      continue
+    }
+    const option = options.find(({ long }) => long === word)
+    if (!option) return `no option ${word}`
+    if (option.required) i++
+  }
+  if (positional > command.registeredArguments.length) return 'too many arguments'
+  const missing = command.options.find(({ mandatory, long }) => mandatory && !words.includes(long ?? ''))
+  return missing && `${missing.long} is missing`
+}
+
+test('every command that the documents name exists, with its options and arguments', async () => {
+  const mistakes: string[] = []
+  for (const path of ['README.md', ...new Bun.Glob('docs/**/*.md').scanSync(ROOT)]) {
+    if (path === 'docs/commands.md') continue
+    const text = await Bun.file(join(ROOT, path)).text()
+    for (const [, line = ''] of text.matchAll(/`(tassis [a-z][^`|]*)`/g)) {
+      const mistake = findMistake(line)
+      if (mistake !== undefined) mistakes.push(`${path}: ${line}: ${mistake}`)
+    }
+  }
+  expect(mistakes).toEqual([])
 })

@@ -13,6 +13,13 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/routes.ts'
+import { mcpDialect, mcpRoutes } from '#features/drop-in/mcp/routes.ts'
+import { postmarkDialect } from '#features/drop-in/postmark/dialect.ts'
+import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
+import { resendDialect } from '#features/drop-in/resend/dialect.ts'
+import { resendRoutes } from '#features/drop-in/resend/routes.ts'
+import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
+import { supabaseRoutes } from '#features/drop-in/supabase/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
 import { privacyRoutes } from '#features/lifecycle/privacy/routes.ts'
@@ -31,6 +38,7 @@ import { setupPages } from '#features/people/team/setup-pages.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
+import { mailboxFileRoutes } from '#features/receiving/agent-mailboxes/file-routes.ts'
 import { LongPolls } from '#features/receiving/agent-mailboxes/long-polls.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
 import { inboundRoutes } from '#features/receiving/inbound/routes.ts'
@@ -38,6 +46,7 @@ import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
+import { createRequestKeys } from '#features/sending/accept/repeated-requests.ts'
 import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
 import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
@@ -58,6 +67,7 @@ import { emailRoutes } from '#features/sending/emails/routes.ts'
 import { newsletterPreviewRoutes } from '#features/sending/newsletters/preview-routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { hasOpenEmail } from '#features/sending/queue/queue.ts'
 import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
@@ -75,9 +85,11 @@ import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
-import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
+import { describeWebhookRequests } from '#features/webhooks/webhooks/payload-schemas.ts'
+import { webhookPayloadRoutes, webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import type { SettingReport } from '#platform/config.ts'
+import type { Dialect } from '#platform/http/dialect.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
@@ -101,6 +113,11 @@ const API_INFO = {
   version: '1.0.0',
   description:
     'Send transactional email and track its delivery. Receive replies, bounces and complaints at your URL or in agent mailboxes. Every response has an X-Request-Id header; every error has the same body. Unknown fields and query parameters return 422.',
+  more: {
+    license: { name: 'MIT', identifier: 'MIT' },
+    contact: { name: 'The operator of this service' },
+  },
+  webhooks: describeWebhookRequests(),
   tags: {
     Emails: 'Send email and track its delivery.',
     'Captured mail': 'Mail that was captured instead of being sent, as an inbox.',
@@ -133,6 +150,9 @@ const API_INFO = {
   },
 }
 
+/** Other providers' interfaces. */
+export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDialect, mcpDialect]
+
 /** How long the body of a request may take to arrive. */
 const REQUEST_TIMEOUT_SECONDS = 60
 
@@ -141,12 +161,24 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
   /** Delivery, once it has started. */
   readonly delivery?: () => RunningDelivery | undefined
+  /** Submission by SMTP, once it has started. */
+  readonly submission?: () => RunningSubmission | undefined
   /** Settings with their sources, for operators. */
   readonly settings?: readonly SettingReport[]
   /** What operators see as the version of this program; default: without its commit. */
   readonly version?: string
   /** Loads the files of the dashboard at their first request. */
   readonly loadDashboard?: () => Promise<DashboardAssets>
+}
+
+/** What routes need of the server that serves them. */
+interface RouteContext {
+  /** Aborted when the server stops, which ends open streams. */
+  readonly ending?: AbortSignal
+  /** Takes work that continues after its response and never rejects; the server waits for it at stop. */
+  readonly later?: (work: Promise<void>) => void
+  /** Serves a request of another route, for a client with this address. */
+  readonly fetch?: (request: Request, clientIp: () => string) => Promise<Response>
 }
 
 /**
@@ -163,28 +195,29 @@ function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) 
 
 /**
  * Returns every route and page, including the API description.
- * @param options.ending aborted when the server stops, which ends open streams
- * @param options.later takes work that continues after its response and never rejects; the server waits for it at stop
  */
 export function createRoutes(
   opened: OpenedApp,
   {
     isStopping = () => false,
     delivery = () => undefined,
+    submission = () => undefined,
     settings = [],
     version = VERSION,
     loadDashboard,
     ending = new AbortController().signal,
     later = () => undefined,
-  }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
+    fetch = async () => Response.error(),
+  }: HttpOptions & RouteContext = {},
 ): AnyElysia[] {
   // Sends, broadcasts and newsletters share one rate limit.
-  const { app, captures, senderResolver, takeRate } = opened
-  const operator = createOperatorContext({ opened, delivery, isStopping, settings, version })
+  const { app, authenticator, captures, senderResolver, takeRate } = opened
+  const operator = createOperatorContext({ opened, delivery, submission, isStopping, settings, version })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
+  const readSource = createSourceReader(app, renderBroadcast)
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [
@@ -193,7 +226,7 @@ export function createRoutes(
       maxAttempts,
       takeRate,
       renderedBodies,
-      readSource: createSourceReader(app, renderBroadcast),
+      readSource,
     }),
     attemptRoutes(app, {
       findDialogue: (recipientId) => delivery()?.scheduler.recentDialogues.find(recipientId),
@@ -205,6 +238,7 @@ export function createRoutes(
     eventRoutes(app, createFeedStreams(app, ending)),
     trackingRoutes(app),
     webhookRoutes(app),
+    webhookPayloadRoutes(app),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
     domainDnsRoutes(app),
@@ -222,6 +256,7 @@ export function createRoutes(
     inboundRouteRoutes(app),
     agentMailboxRoutes(app, new LongPolls(app, ending)),
     conversationRoutes(app),
+    mailboxFileRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
     newsletterPreviewRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
@@ -255,6 +290,7 @@ export function createRoutes(
   const isCapturePageShown = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
+    postmarkRoutes(app, { takeRate, renderedBodies, readSource, simulatorDomain: simulatorDomain(app.config) }),
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
@@ -275,7 +311,10 @@ export function createRoutes(
       add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
     }),
     webhookPages(app, people),
+    mcpRoutes({ version: VERSION, fetch }),
     confirmPages(app, { findFormSlug: findActiveSlug }),
+    resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),
+    supabaseRoutes(app, { authenticator, takeRate }),
     docsRoutes(routes, API_INFO),
   ]
 }
@@ -297,9 +336,10 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     pending.add(work)
     void work.finally(() => pending.delete(work))
   }
-  const server = new BunHttpServer<Actor>({
+  const server: HttpServer = new BunHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
+      strictClients: app.config.strictClients,
       maxStreamBytes: app.config.importMaxBytes,
       trustedProxies: app.config.trustedProxies,
       corsOrigins: app.config.corsOrigins,
@@ -311,7 +351,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     memory: app.memory,
     newRequestId: () => formatUuid(newUuid()),
     authenticate: (key, clientIp) => {
-      const actor = authenticator.authenticate(key)
+      const actor = authenticator.authenticate(key, clientIp)
       // A getter, because only the audit log reads the address.
       return (
         actor && {
@@ -330,7 +370,14 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       chargeWork: ({ accountId }, units) => app.workBudget.charge(accountId, units),
     },
     sessions: createSessionGate(app),
-    routes: createRoutes(opened, { ...options, ending: ending.signal, later }),
+    dialects: DIALECTS,
+    requestKeys: createRequestKeys(app),
+    routes: createRoutes(opened, {
+      ...options,
+      ending: ending.signal,
+      later,
+      fetch: (request, clientIp) => server.fetch(request, clientIp),
+    }),
   })
   return {
     fetch: (request) => server.fetch(request),

@@ -77,9 +77,11 @@ export async function startService(
     // Steps that can fail because of a wrong setting or another program come first: no mail may be in flight when the
     // start fails.
     let delivery: RunningDelivery | undefined
+    let submission: RunningSubmission | undefined
     const http = createHttp(opened, {
       isStopping: () => isStopping,
       delivery: () => delivery,
+      submission: () => submission,
       ...(options.settings && { settings: options.settings }),
       version: formatVersion(),
     })
@@ -87,10 +89,11 @@ export async function startService(
     stops.unshift(() => http.stop())
     const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
     stops.unshift(() => inbound.stop())
-    const submission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
+    const startedSubmission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
       isListening: true,
     })
-    stops.unshift(() => submission.stop())
+    submission = startedSubmission
+    stops.unshift(() => startedSubmission.stop())
     const admin = startAdminSocket({
       dataDir: config.dataDir,
       version: VERSION,
@@ -128,7 +131,7 @@ export async function startService(
       await Promise.all([
         http.stop(),
         inbound.stop(),
-        submission.stop(),
+        startedSubmission.stop(),
         startedDelivery.stop(),
         webhooks.stop(),
         background.stop(),
@@ -144,7 +147,7 @@ export async function startService(
       opened,
       delivery: startedDelivery,
       inbound,
-      submission,
+      submission: startedSubmission,
       url: toReachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()

@@ -11,6 +11,7 @@ import {
   workSettings,
 } from '#features/core/accounts/settings.ts'
 import { languageModelSettings } from '#features/core/app/settings.ts'
+import { mcpSettings } from '#features/drop-in/mcp/settings.ts'
 import { submissionSettings } from '#features/drop-in/submission/settings.ts'
 import { retentionSettings } from '#features/lifecycle/retention/settings.ts'
 import { billingSettings } from '#features/people/billing/settings.ts'
@@ -69,6 +70,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Abuse', settings: abuseRateSettings },
   { topic: 'Abuse', settings: feedbackLoopSettings },
   { topic: 'Abuse', settings: abuseWatchSettings },
+  { topic: 'Other clients', settings: mcpSettings },
 ]
 
 /**

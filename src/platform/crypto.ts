@@ -27,6 +27,7 @@ export type KeyPurpose =
   | 'csrf'
   | 'password-proof'
   | 'erased-address'
+  | 'supabase-hook'
 
 const KEY_ID_BYTES = 4
 const NONCE_BYTES = 12

@@ -37,6 +37,7 @@ export class AppError extends Error {
   readonly type: ErrorType
   readonly details: readonly ErrorDetail[]
   readonly retryAfterSeconds: number | undefined
+  /** Of the response, with `Retry-After`. */
   readonly headers: Readonly<Record<string, string>>
   readonly facts: Readonly<Record<string, number>>
 
@@ -52,7 +53,10 @@ export class AppError extends Error {
     this.type = toErrorType(status)
     this.details = options.details ?? []
     this.retryAfterSeconds = options.retryAfterSeconds
-    this.headers = options.headers ?? {}
+    this.headers = {
+      ...options.headers,
+      ...(options.retryAfterSeconds !== undefined && { 'retry-after': String(options.retryAfterSeconds) }),
+    }
     this.facts = options.facts ?? {}
   }
 }

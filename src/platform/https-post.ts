@@ -31,6 +31,11 @@ export interface PostContent {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
   readonly maxResponseBytes: number
+  /**
+   * Takes each piece of the body of the response, which `body` then lacks; the caller copies what it keeps. False ends
+   * the call.
+   */
+  readonly takeChunk?: (chunk: Uint8Array) => boolean
 }
 
 export interface PostLimits {
@@ -56,6 +61,8 @@ export type PostResult =
 export interface BodyInfo {
   /** The Content-Type field; '' without one. */
   readonly contentType: string
+  /** The Location field, unchecked; '' without one. */
+  readonly location: string
   /** Whether the body ended before its limit, and was not cut off. */
   readonly isComplete: boolean
 }
@@ -240,7 +247,7 @@ interface ResponseReader {
  */
 function readResponse(
   incoming: IncomingMessage,
-  { maxResponseBytes: maxBytes, method }: PostContent,
+  { maxResponseBytes: maxBytes, method, takeChunk }: PostContent,
   done: (result: PostResult) => void,
 ): ResponseReader {
   const isGet = method === 'GET'
@@ -253,12 +260,20 @@ function readResponse(
     kind: 'response',
     status: incoming.statusCode ?? 0,
     body,
-    ...(isGet && { bodyInfo: { contentType: incoming.headers['content-type'] ?? '', isComplete } }),
+    ...(isGet && {
+      bodyInfo: {
+        contentType: incoming.headers['content-type'] ?? '',
+        location: incoming.headers.location ?? '',
+        isComplete,
+      },
+    }),
   })
   incoming.on('data', (chunk: Buffer) => {
-    body += decoder.decode(chunk.subarray(0, leftBytes), { stream: true })
+    const read = chunk.subarray(0, leftBytes)
+    const isTaken = takeChunk?.(read) ?? true
+    if (!takeChunk) body += decoder.decode(read, { stream: true })
     leftBytes -= chunk.length
-    if (leftBytes >= 0) return
+    if (isTaken && leftBytes >= 0) return
     leftBytes = 0
     done(readSoFar())
     incoming.destroy()

@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 import type { Clock, Timer } from './clock.ts'
 import { type ProbeResult, probeOnce } from './http-probe.ts'
-import { type BodyInfo, createHttpsPoster, type PostFailure, type PostTarget } from './https-post.ts'
+import { type BodyInfo, createHttpsPoster, type PostContent, type PostFailure, type PostTarget } from './https-post.ts'
 import { shuffle } from './ids.ts'
 import { seconds } from './units.ts'
 
@@ -20,8 +20,8 @@ export interface PostRequest {
   readonly signal?: AbortSignal
 }
 
-/** A request for a short text. */
-export type GetRequest = Omit<PostRequest, 'body'>
+/** A request for a short text, or for the bytes of a file, which `takeChunk` of https-post.ts then takes. */
+export type GetRequest = Omit<PostRequest, 'body'> & Pick<PostContent, 'takeChunk'>
 
 export type FetchOutcome =
   | {
@@ -146,12 +146,12 @@ export class SafeFetch {
     return this.#call(url, request)
   }
 
-  /** GETs a short text over https, under the same rules as a POST. */
+  /** GETs a short text, or a file piece by piece, over https, under the same rules as a POST. */
   get(url: string, request: GetRequest): Promise<FetchOutcome> {
     return this.#call(url, { ...request, method: 'GET', body: '' })
   }
 
-  async #call(url: string, request: PostRequest & { readonly method?: 'GET' }): Promise<FetchOutcome> {
+  async #call(url: string, request: GetRequest & Pick<PostContent, 'method' | 'body'>): Promise<FetchOutcome> {
     const startedMs = this.#options.clock.monotonicMs()
     const durationMs = () => Math.round(this.#options.clock.monotonicMs() - startedMs)
     const failed = (cause: FetchFailureCause, reason: string): FetchOutcome => ({

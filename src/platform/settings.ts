@@ -104,6 +104,11 @@ export const processSettings = {
 
 export const requestSettings = {
   maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of an HTTP request body.'),
+  strictClients: list(
+    'Clients that refuse fields or statuses which they do not know: beginnings of their User-Agent, or `-` for requests without one. Their answers have only the fields and statuses of the interface; `uncertain` becomes `sent`, and `rejected` becomes `failed`.',
+    'beginnings of User-Agent headers, separated by commas',
+    (prefix) => prefix.length <= 200,
+  ),
 }
 
 export const diskSettings = {

@@ -3,7 +3,7 @@ import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { parseUuid } from '#platform/ids.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -67,6 +67,12 @@ test('a block and a missing PTR record are shown by tassis providers and to oper
     )
     const { stdout } = await runTassis(['providers'], settings)
     expect(stdout).toContain('mx.receiver.test')
+    const suspended = /mx\.receiver\.test from 127\.0\.0\.2 is suspended until \S+ \(block-list\): 554 5\.7\.1/
+    expect((await runTassis(['queue'], settings)).stdout).toMatch(suspended)
+    const [attempted] = app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails ORDER BY id').all()
+    const { stdout: explained } = await runTassis(['explain', formatUuid(attempted?.uuid as Uint8Array)], settings)
+    expect(explained).toMatch(suspended)
+    expect(explained).toContain('`tassis providers` shows what to do about it.')
     expect(stdout).toMatch(/Alert: mx\.receiver\.test from 127\.0\.0\.2, rule block-list: /)
     expect(stdout).toContain(LISTED)
     expect(stdout).toContain(`Warning: ${warning}`)

@@ -13,11 +13,12 @@ interface Explanation {
   readonly recipients: readonly { readonly who_must_act: string; readonly attempts: readonly object[] }[]
 }
 
-/** Serves with this receiving server, sends to these addresses, and explains each email once it was attempted. */
+/** Serves with this receiving server, sends to these addresses, and explains each email once `isReady`: attempted. */
 async function explainAll(
   script: SmtpScript,
   addresses: readonly string[],
   more: (port: number) => Settings = () => ({}),
+  isReady = ({ recipients }: Explanation) => (recipients[0]?.attempts.length ?? 0) > 0,
 ): Promise<{ texts: string[]; views: Explanation[] }> {
   await using server = await startScriptedSmtp(script)
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
@@ -47,7 +48,7 @@ async function explainAll(
     const { id } = at(await response.json(), 'data') as { id: string }
     const view = await eventually(async () => {
       const found = await runTassisJson<Explanation>(['explain', id], settings)
-      return (found.recipients[0]?.attempts.length ?? 0) > 0 ? found : undefined
+      return isReady(found) ? found : undefined
     })
     views.push(view)
     texts.push((await runTassis(['explain', id], settings)).stdout)
@@ -85,6 +86,20 @@ test('explain shows attempts with dialogue, what comes next and who must act', a
   expect(gone).toMatch(/^ {2}Why: +The address does not exist\./m)
   expect(lost).toMatch(/^lost@receiver\.test \(to\): uncertain after 1 attempt$/m)
   expect(lost).toContain('may deliver it twice')
+})
+
+test('explain names the operator for mail that waits for a suspended provider, before its first attempt', async () => {
+  const { texts, views } = await explainAll(
+    { rcpt: () => '554 5.7.1 Client host [127.0.0.1] blocked using zen.spamhaus.org' },
+    ['first@receiver.test', 'second@receiver.test'],
+    undefined,
+    ({ recipients }) => recipients[0]?.who_must_act === 'operator',
+  )
+  expect(views.map(({ recipients }) => recipients[0]?.attempts.length)).toEqual([1, 0])
+  expect(texts[1]).toMatch(/^ {2}Next: +attempt, due since \d{4}-.* \((now|.* ago)\)$/m)
+  expect(texts[1]).toMatch(
+    /^ {2}Why: +It waits: .* is suspended until .* blocked using zen\.spamhaus\.org\. `tassis p/m,
+  )
 })
 
 test('explain names the operator when the smarthost has no valid certificate, and says what was captured', async () => {

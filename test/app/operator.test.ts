@@ -9,6 +9,7 @@ import { listOperatorMail, storeOperatorMail } from '#features/receiving/postmas
 import { addFinding } from '#features/reporting/abuse/findings.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
+import { createMessage, sendMessage, startSubmissionFixture } from '#test/features/drop-in/submission/fixture.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { EMAIL } from '#test/support/email-api.ts'
@@ -294,8 +295,31 @@ test('health names the version, the disk and what waits; without delivery it say
     is_delivering: false,
     problems: [],
     received: 0,
-    queue: { lanes: expect.any(Number), in_flight: 0 },
+    queue: { lanes: expect.any(Number), in_flight: 0, stalled: 0 },
     accounts: { paused: 0 },
+  })
+})
+
+test('health counts the messages and logins of submission; without it there is none', async () => {
+  expect(at((await operator.ask('GET', '/v1/operator/health')).body, 'data', 'submission')).toBeNull()
+  await using submitting = await startSubmissionFixture()
+  const { ask } = await signInAsOperator(submitting)
+  await using client = await submitting.connectLoggedIn()
+  await sendMessage(client, createMessage())
+  await sendMessage(client, createMessage(['X-Tassis-None: x']))
+  await expect(submitting.connectLoggedIn('wrong')).rejects.toThrow('535')
+  submitting.clock.advance(10_000)
+  const counts = await eventually(async () => {
+    const submission = at((await ask('GET', '/v1/operator/health')).body, 'data', 'submission')
+    return Number(at(submission, 'sessions')) > 0 && submission
+  })
+  expect(counts).toEqual({
+    addrs: ['127.0.0.1:0', '127.0.0.1:0'],
+    sessions: expect.any(Number),
+    accepted: 1,
+    deferred: 0,
+    rejected: 1,
+    failed_logins: 1,
   })
 })
 

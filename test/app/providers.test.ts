@@ -63,7 +63,7 @@ test('operators list providers, suspended ones first, and resume one', async () 
     limits: { messages_per_connection: 20, figures_from: expect.stringContaining('https://') },
     rate_factor: 0.25,
     suspension: { rule: 'gmail-rate-4.7.28', reason: '421 4.7.28 unusual rate', failures: 1 },
-    last_hour: { tried: 0 },
+    last_hour: { attempted: 0 },
   })
   expect(at(body, 'data', 1)).toMatchObject({ provider: 'mx.site.test', is_listed: false })
   const resumed = await operator.ask('POST', '/v1/operator/providers/yahoo/resume')

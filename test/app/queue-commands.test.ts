@@ -113,11 +113,24 @@ test.each([
   [['hold', '--domain', 'one', '--yes'], '"one" is not a domain name; write it as example.com.'],
   [['bounce', '--domain', 'one.test', '--yes'], "required option '--reason <sentence>' not specified"],
   [['redirect', '--domain', 'one.test', '--yes'], 'Give either --to with a destination, or --off.'],
-  [['drop', '--email', 'x', '--yes'], 'No email has this id.'],
+  [['drop', '--email', 'x', '--yes'], '"x" matches no email or several; `tassis emails list` shows ids.'],
   [['drop', '--account', 'nobody', '--yes'], 'Account "nobody" not found; `tassis accounts list` shows all.'],
 ])('tassis queue %j fails with what to write', async (args, message) => {
   const { exitCode, stderr } = await runTassis(['queue', ...args], data.settings)
   expect([exitCode === 0, stderr]).toEqual([false, expect.stringContaining(message)])
+})
+
+test('an email is named by the beginning of its id, as the list of emails shows it', async () => {
+  await using service = await startServing(data.settings)
+  await fill(service.url, 'three.test', 2)
+  const { stdout } = await runTassis(['emails', 'list', '--to', 'r1@three.test'], data.settings)
+  const [shown = ''] = /[\da-f-]{18}/.exec(stdout) ?? []
+  expect(await runTassis(['queue', 'drop', '--email', shown, '--yes'], data.settings)).toMatchObject({
+    stdout: '1 dropped.\n',
+  })
+  expect(countWaiting('three.test')).toBe(1)
+  // The other tests count all mail of the account.
+  await runTassis(['queue', 'drop', '--domain', 'three.test', '--yes'], data.settings)
 })
 
 test('a kill in the middle leaves whole batches; the same command finishes the rest; a hold survives', async () => {

@@ -509,6 +509,13 @@ describe('input', () => {
     expect(() => parseSelector(service.app, input)).toThrow(message)
   })
 
+  test('mail to the simulator is named as the queue shows it, or by its domain', async () => {
+    await using service = await createTestApp()
+    const { app } = service
+    for (const domain of ['simulator', `sim.${app.config.hostname}`, `SIM.${app.config.hostname}`])
+      expect(parseSelector(app, { domain })).toEqual({ domain: 'simulator' })
+  })
+
   test('a reason is required for a bounce, and has a maximum', () => {
     expect(() => parseReason(' ', true)).toThrow('The reason must have 1 to 300 characters.')
     expect(() => parseReason('x'.repeat(301), false)).toThrow('The reason must have 1 to 300 characters.')

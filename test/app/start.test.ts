@@ -18,6 +18,10 @@ test('the first start sends an email to the capture server and prints a working 
     first = await eventually(() => service.output().includes(LAST_LINE) && service.output())
     expect(first).toMatch(/over the API: queued, sent, delivered; sent after \d+ ms\./)
     expect(first).toContain('\n  Inbound mail    off; to enable it, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525\n')
+    expect(first).toContain(
+      '\n  Submission      off; to enable it, start with TASSIS_SUBMISSION_TLS_ADDR=127.0.0.1:1465\n',
+    )
+    expect(first).toContain('\n  Simulator       bounce@sim.mail.tassis.test and')
     expect(first.trimEnd().split('\n').length).toBeLessThanOrEqual(20)
     expect(statSync(join(data.path, 'first-key')).mode & 0o777).toBe(0o600)
     const curl = /^curl .*\\\n.*$/m.exec(first)?.[0] ?? ''
@@ -33,7 +37,8 @@ test('the first start sends an email to the capture server and prints a working 
     await eventually(() => service.output().endsWith('\nStopped.\n'))
   }
   await runTassisJson(['domains', 'add', 'newer.test'], settings)
-  await using again = await startServing({ ...settings, TASSIS_INBOUND_ADDR: '127.0.0.1:0' }, 'start')
+  const listening = { TASSIS_INBOUND_ADDR: '127.0.0.1:0', TASSIS_SUBMISSION_TLS_ADDR: '127.0.0.1:0' }
+  await using again = await startServing({ ...settings, ...listening }, 'start')
   const second = await eventually(() => again.output().includes(LAST_LINE) && again.output())
   const keyOf = (output: string) => /Bearer (\S+)'/.exec(output)?.[1]
   expect(keyOf(second)).toBe(keyOf(first) ?? 'no key was printed')
@@ -41,6 +46,7 @@ test('the first start sends an email to the capture server and prints a working 
   expect(second).toMatch(
     /\n {2}Inbound mail {4}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains verify --without-dns` verifies one/,
   )
+  expect(second).toMatch(/\n {2}Submission {6}at 127\.0\.0\.1:\d{4,5}; the password is the key\n/)
   expect(second).not.toContain('Sent a first email')
   expect(await runTassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
 })

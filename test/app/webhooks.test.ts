@@ -254,7 +254,7 @@ describe('without a service', () => {
     const rotated = await run('secret', 'inbound', '--account', 'acme', '--rotate')
     expect([rotated.exitCode, rotated.stderr]).toEqual([
       0,
-      'This is the new secret of the inbound routes of Acme. The old one is no longer valid: give the receivers the new one.\n',
+      'This is the new secret of the inbound routes of Acme. Give it to the receiver within a day: until then webhook-signature has the signatures of both secrets, X-Service-Signature only that of the new one.\n',
     ])
     expect(rotated.stdout).not.toBe(shown.stdout)
     expect((await run('secret', 'inbound', '--account', 'acme', '--reveal')).stdout).toBe(rotated.stdout)

@@ -40,6 +40,22 @@ test('the table of routes has every route of the service and no other', () => {
   expect(listOpenedRoutes(service)).toEqual(table)
 })
 
+test("every route of another provider's interface is a 401 without a key, and stores nothing", async () => {
+  const before = dumpDatabase(service)
+  // A link to a file is its own key.
+  const routes = listOpenedRoutes(service, { ofDialects: true }).filter((route) => route !== 'GET /resend/files')
+  expect(routes).toEqual(expect.arrayContaining(['POST /mcp', 'POST /email', 'POST /resend/emails']))
+  for (const route of routes) {
+    const [method = '', path = ''] = route.split(' ')
+    const { status } = await service.api(method, path.replace(/\{\w+\}/g, '1'), method === 'GET' ? undefined : {}, {
+      key: null,
+    })
+    // The links of received attachments carry their own signature instead of a key.
+    expect([route, status]).toEqual([route, route === 'GET /resend/files' ? 404 : 401])
+  }
+  expect(dumpDatabase(service)).toBe(before)
+})
+
 // Proves: user-6
 test.each(SESSION_ROUTES)('%s is a 401 without credentials and a 403 for keys', async (route) => {
   const [method = '', path = ''] = route.split(' ')
@@ -138,12 +154,16 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /app/inbound/mailboxes/{id}/messages/{message}/html': 401,
   'GET /app/previews/{id}': 401,
   'POST /billing/stripe': 400,
+  // The hook of an API key, which it looks up itself; a request to it is signed.
+  'GET /hooks/supabase': 401,
+  'POST /hooks/supabase/{key}': 401,
   'POST /v1/auth/login': 422,
   'POST /v1/auth/join': 422,
   'POST /v1/auth/password-reset': 422,
   'POST /v1/auth/password-reset/confirm': 422,
   'POST /login': 401,
   'POST /reset-password': 422,
+  'GET /mailbox-files': 404,
   'GET /join': 410,
   'GET /setup': 410,
   'POST /join': 422,

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
+import { fetchDescription, resolveSchemas } from './api-description.ts'
+import { findProblem, type JsonSchema } from './json-schema.ts'
 import {
   type ContractApi,
   createContractApi,
@@ -23,7 +25,8 @@ interface Schema {
   readonly $ref?: string
 }
 interface Content {
-  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>
+  readonly content?: Readonly<Record<string, { readonly schema: Schema; readonly example?: unknown }>>
+  readonly headers?: Readonly<Record<string, object>>
 }
 interface Parameter {
   readonly name: string
@@ -47,6 +50,7 @@ interface Description {
   readonly info: { readonly title: string; readonly version: string }
   readonly tags: readonly { readonly name: string; readonly description?: string }[]
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly webhooks: Readonly<Record<string, { readonly post: Operation }>>
   readonly components: {
     readonly schemas: Readonly<Record<string, Schema>>
     readonly responses: Readonly<Record<string, Content>>
@@ -54,6 +58,9 @@ interface Description {
 }
 
 let service: ContractApi
+/** As it is served. */
+let served: Description
+/** With shared schemas in the place of the references to them. */
 let description: Description
 /** Routes of the table in routes.ts. */
 let operations: [string, Operation][]
@@ -61,7 +68,9 @@ let operations: [string, Operation][]
 let others: [string, Operation][]
 beforeAll(async () => {
   service = await createContractApi()
-  description = (await (await fetch(`${service.url}/openapi.json`)).json()) as Description
+  served = await fetchDescription<Description>(service.url)
+  const { paths, webhooks } = served
+  description = { ...served, ...resolveSchemas({ paths, webhooks }, served) }
   const all = Object.entries(description.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): [string, Operation] => [
       `${method.toUpperCase()} ${path}`,
@@ -169,7 +178,7 @@ test('every operation describes its success, its errors and, if there is one, it
 test('the description of inbound mail states when it is rejected, what its files are, and which values each field has', () => {
   const own = Object.fromEntries(
     operations.flatMap(([name, { responses }]) => {
-      const conflicts = ['408', '409'].filter((status) => status in responses)
+      const conflicts = ['408', '409'].filter((status) => responses[status]?.description)
       return /inbound|agent-mailboxes/.test(name) && conflicts.length > 0 ? [[name, conflicts]] : []
     }),
   )
@@ -206,6 +215,92 @@ test('the description of inbound mail states when it is rejected, what its files
   ])
 })
 
+/** Everything with a body, in operations, webhooks and errors. */
+const bodies = (): [string, Content][] => [
+  ...[...operations, ...others, ...webhooks()].flatMap(([name, { requestBody, responses }]): [string, Content][] => [
+    [`${name} body`, requestBody ?? {}],
+    ...Object.entries(responses).map(([status, response]): [string, Content] => [`${name} ${status}`, response]),
+  ]),
+  ...Object.entries(resolveSchemas(served.components.responses, served)),
+]
+
+const webhooks = () => Object.entries(description.webhooks).map(([name, { post }]): [string, Operation] => [name, post])
+
+test('every JSON body has an example that matches its schema', () => {
+  const examples = bodies().flatMap(([name, { content }]) => {
+    const json = content?.['application/json']
+    return json ? [{ name, ...json }] : []
+  })
+  expect(examples.length).toBeGreaterThan(300)
+  for (const { name, schema, example } of examples)
+    expect([name, example !== undefined, findProblem(schema as JsonSchema, example)]).toEqual([name, true, undefined])
+})
+
+test('names of operations and schemas are identifiers, and no schema is there twice', () => {
+  const ids = [...operations, ...others, ...webhooks()].map(([, { operationId }]) => operationId)
+  expect(ids.filter((id) => !/^[a-z][A-Za-z0-9]*$/.test(id))).toEqual([])
+  expect(ids.length).toBe(new Set(ids).size)
+  const names = Object.keys(served.components.schemas)
+  expect(names.filter((name) => !/^[A-Z][A-Za-z]*(?:\d+(?:Hours|Days))?$/.test(name))).toEqual([])
+  // An object that has a name is nowhere written out again.
+  const written = JSON.stringify([served.paths, served.webhooks])
+  const repeated = Object.entries(served.components.schemas).filter(([name, schema]) => {
+    const { description: _, ...shape } = schema
+    return name !== 'Error' && written.includes(JSON.stringify(shape).slice(1, -1))
+  })
+  expect(repeated.map(([name]) => name)).toEqual([])
+})
+
+test('a request matches one path only, as routers of clients and test servers need it', () => {
+  const paths = Object.keys(description.paths).map((path) => path.split('/'))
+  const isAmbiguous = (a: readonly string[], b: readonly string[]) =>
+    a.length === b.length &&
+    a.every((segment, index) => [segment, b[index]].some((part) => part?.startsWith('{')) || segment === b[index]) &&
+    a.some((segment, index) => segment.startsWith('{') && !b[index]?.startsWith('{')) &&
+    b.some((segment, index) => segment.startsWith('{') && !a[index]?.startsWith('{'))
+  expect(paths.flatMap((a) => paths.filter((b) => isAmbiguous(a, b)).map((b) => [a.join('/'), b.join('/')]))).toEqual(
+    [],
+  )
+})
+
+test('the statuses that every client handles stand by their number', () => {
+  for (const [name, { responses, requestBody }] of [...operations, ...others]) {
+    const isCreation = name.startsWith('POST') && ['201', '202'].some((status) => status in responses)
+    const isFile = requestBody?.content?.['text/csv'] !== undefined
+    const isForKeys = operations.some(([known]) => known === name)
+    const expected = [
+      '429',
+      '503',
+      ...(requestBody ? ['400'] : []),
+      ...(isCreation && isForKeys && !isFile ? ['409'] : []),
+    ]
+    expect([name, Object.keys(responses)]).toEqual([name, expect.arrayContaining(expected)])
+  }
+  const { parameters, responses } = description.paths['/v1/account']?.['delete'] ?? { parameters: [], responses: {} }
+  expect(parameters).toMatchObject([{ name: 'X-Confirm-Delete', in: 'header', required: true }])
+  expect(Object.keys(responses)).toEqual(expect.arrayContaining(['202', '400']))
+})
+
+/** Headers of every response, which say nothing about the resource. */
+const COMMON_HEADERS =
+  /^(?:cache-control|content-(?:length|type|encoding|security-policy)|date|transfer-encoding|vary|x-content-type-options)$/
+
+test('every header of a success is declared', async () => {
+  for (const route of ROUTES) {
+    const name = routeName(route)
+    const [, operation] = operations.find(([known]) => known === name) ?? []
+    const id = route.resource ? await service.make(route.resource) : ''
+    const headers = { 'idempotency-key': `headers of ${name}` }
+    const { status, headers: sent } = await service.ask(route, id, { headers })
+    const declared = Object.keys(operation?.responses[`${status}`]?.headers ?? {}).map((header) => header.toLowerCase())
+    const others = [...sent.keys()].filter((header) => !COMMON_HEADERS.test(header) && !declared.includes(header))
+    expect([name, status, others]).toEqual([name, route.status, []])
+    // What depends on no plan and no key is there, too.
+    const always = ['x-request-id', 'etag', 'location', 'content-disposition']
+    expect([name, declared.filter((header) => always.includes(header) && !sent.has(header))]).toEqual([name, []])
+  }
+})
+
 test('every tag has a description, and every path parameter is a string', () => {
   const undescribedTags = description.tags.filter((tag) => !tag.description?.trim())
   expect(undescribedTags).toEqual([])
@@ -235,9 +330,9 @@ test('the service accepts the examples of requests in the description', async ()
 })
 
 test('every reference resolves, and required fields exist', () => {
-  const references = [...JSON.stringify(description).matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)]
+  const references = [...JSON.stringify(served).matchAll(/"\$ref":"#\/components\/(\w+)\/([\w-]+)"/g)]
   expect(references.length).toBeGreaterThan(operations.length)
-  for (const [, kind = '', name = ''] of references) expect(description.components).toHaveProperty([kind, name])
+  for (const [, kind = '', name = ''] of references) expect(served.components).toHaveProperty([kind, name])
   const all = operations.flatMap(([name, { requestBody, responses }]) =>
     jsonSchemas([[`${name} body`, requestBody], ...Object.entries(responses)]),
   )
@@ -288,8 +383,7 @@ test('/docs lists every operation, and its pages load nothing from another host'
   expect(policy).not.toContain('script-src')
   const html = await index.text()
   const pages = [...html.matchAll(/href="(\/docs\/[^"]+)"/g)].map(([, url = '']) => url)
-  const { paths } = (await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: Record<string, object> }
-  expect(pages.length).toBe(Object.values(paths).flatMap((methods) => Object.keys(methods)).length)
+  expect(pages.length).toBe(operations.length + others.length + webhooks().length)
   const texts = await Promise.all(
     pages.map(async (path) => {
       const page = await fetch(`${service.url}${path}`)

@@ -4,8 +4,9 @@
  * new route here first.
  */
 import { expect } from 'bun:test'
-import { createRoutes } from '#app/http.ts'
+import { createRoutes, DIALECTS } from '#app/http.ts'
 import type { Actor } from '#features/core/app/app.ts'
+import { record } from '#features/core/events/record.ts'
 import { storeInsight } from '#features/reporting/insights/insights.ts'
 import { writeOutcome } from '#features/sending/delivery/outcome.ts'
 import { getRouteWebhook } from '#features/webhooks/inbound-routes/inbound-routes.ts'
@@ -59,6 +60,7 @@ export type Resource =
   | 'tracking-domain'
   | 'webhook'
   | 'webhook-delivery'
+  | 'webhook-event'
 
 /** Resources whose lists have rows. */
 export const LISTED: readonly Resource[] = [
@@ -318,13 +320,21 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ text_body: 'Thank you.' }),
   },
   listRoute('/v1/agent-mailboxes/{id}/threads', 'mailboxes:read', { resource: 'mailbox', paged: false }),
-  get('/v1/agent-mailboxes/{id}/threads/{tid}', 'mailboxes:read', { resource: 'mailbox-thread' }),
+  get('/v1/agent-mailboxes/{id}/threads/{tid}', 'mailboxes:read', {
+    resource: 'mailbox-thread',
+    shape: ['data', 'pagination', 'thread'],
+  }),
   listRoute('/v1/api-keys', 'account:admin', { paged: false }),
   {
     ...get('/v1/api-keys', 'account:admin'),
     method: 'POST',
     body: () => ({ name: unique('key'), scopes: ['account:admin'] }),
     status: 201,
+  },
+  {
+    ...get('/v1/api-keys/{id}', 'account:admin', { resource: 'api-key' }),
+    method: 'PATCH',
+    body: () => ({ name: unique('key') }),
   },
   deleteRoute('/v1/api-keys/{id}', 'account:admin', 'api-key'),
   listRoute('/v1/audit-logs', 'account:read'),
@@ -650,6 +660,7 @@ export const ROUTES: readonly Route[] = [
   },
   listRoute('/v1/webhooks', 'webhooks:read'),
   { ...get('/v1/webhooks', 'webhooks:write', { status: 201 }), method: 'POST', body: () => WEBHOOK },
+  get('/v1/webhook-payloads/{id}', 'webhooks:read', { resource: 'webhook-event', alsoScope: 'emails:read' }),
   get('/v1/webhooks/{id}', 'webhooks:read', { resource: 'webhook' }),
   {
     ...get('/v1/webhooks/{id}', 'webhooks:write', { resource: 'webhook' }),
@@ -742,6 +753,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /t/tls-allowed',
   'GET /v1/billing/plans',
   'POST /billing/stripe',
+  'GET /hooks/supabase',
+  'POST /hooks/supabase/{key}',
   'POST /v1/auth/login',
   'POST /v1/auth/join',
   'POST /v1/auth/password-reset',
@@ -772,6 +785,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app/mail/{id}/html',
   'GET /app/previews/{id}',
   'GET /app/newsletters/{id}/html',
+  'GET /mailbox-files',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/*',
@@ -788,10 +802,14 @@ export const PUBLIC_ROUTES: readonly string[] = [
 
 export const routeName = ({ method, path }: Route): string => `${method} ${path.replace(/\?.*/, '')}`
 
-/** Method and path of every route of the service, sorted. */
-export const listOpenedRoutes = ({ opened }: EmailApi): string[] =>
+/** Other providers' interfaces have other rules; test/features/drop-in tests them with the providers' clients. */
+export const isOfDialect = (path: string): boolean => DIALECTS.some(({ speaks }) => speaks(path))
+
+/** Method and path of every route of the service, sorted; of other providers' interfaces only with `ofDialects`. */
+export const listOpenedRoutes = ({ opened }: Pick<EmailApi, 'opened'>, { ofDialects = false } = {}): string[] =>
   createRoutes(opened)
     .flatMap((plugin) => plugin.routes)
+    .filter(({ path }) => isOfDialect(path) === ofDialects)
     .map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
     .sort()
 
@@ -843,10 +861,10 @@ export interface ContractApi extends EmailApi {
 }
 
 /** Creates a service with an account that can create every resource. */
-export async function createContractApi(): Promise<ContractApi> {
+export async function createContractApi(settings: Readonly<Record<string, string>> = {}): Promise<ContractApi> {
   const stripe = startStripeStub()
   const llm = startLlmStub(() => replyWith({ summary: 'All is well.', findings: [] }))
-  const service = await createEmailApi({ settings: { ...stripeSettings(stripe), ...llmSettings(llm) } })
+  const service = await createEmailApi({ settings: { ...stripeSettings(stripe), ...llmSettings(llm), ...settings } })
   const { api, accepted } = service
   stripe.customers.set('cus_contract', { email: 'owner@tassis.test', subscriptions: [] })
   service.app.db.run("UPDATE accounts SET stripe_customer_id = 'cus_contract' WHERE id = ?", [service.actor.accountId])
@@ -976,6 +994,16 @@ export async function createContractApi(): Promise<ContractApi> {
         return String(at((await post('/v1/templates', template())).body, 'data', 'id'))
       case 'webhook':
         return String(at((await post('/v1/webhooks', WEBHOOK)).body, 'data', 'id'))
+      case 'webhook-event':
+        return await service.app.commit.write((tx) =>
+          String(
+            record(tx, {
+              accountId: service.actor.accountId,
+              type: 'account.auto_paused',
+              at: service.app.eventTime(),
+            }),
+          ),
+        )
       case 'webhook-delivery': {
         const webhook = await make('webhook')
         expect((await api('POST', `/v1/webhooks/${webhook}/test`)).status).toBe(200)

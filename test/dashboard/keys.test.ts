@@ -85,13 +85,23 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
     await page.getByRole('checkbox', { name: 'account:admin' }).check()
     await page.getByText('This key can do everything').waitFor()
     await page.getByRole('checkbox', { name: 'account:admin' }).uncheck()
+    await page.getByLabel('Expires').fill('2099-12-31T23:30')
+    await page.getByLabel('Sends from').fill('shop.test, news.shop.test')
+    await page.getByLabel('May be used from').fill('everywhere')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByText('A network must be an address or a range').first().waitFor()
+    await page.getByLabel('May be used from').fill('127.0.0.0/8')
     await page.getByRole('button', { name: 'Create the key' }).click()
     await page.getByText('Copy it now').waitFor()
     const key = (await page.locator('[data-secret]').textContent()) ?? ''
     expect(key).toMatch(/^tassis_live_\w{32}$/)
     expect(await page.locator('pre').textContent()).toContain(`Authorization: Bearer ${key}`)
     const [created] = await listKeys()
-    expect(created).toMatchObject({ name: 'web shop' })
+    expect(created).toMatchObject({
+      name: 'web shop',
+      domains: ['shop.test', 'news.shop.test'],
+      networks: ['127.0.0.0/8'],
+    })
     expect(created?.scopes).toContain('domains:write')
     const response = await fetch(`${service.url}/v1/domains`, { headers: { authorization: `Bearer ${key}` } })
     expect(response.status).toBe(200)
@@ -111,6 +121,8 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
     await page.getByRole('link', { name: 'web shop' }).click()
     await heading(page, 'web shop')
     await page.getByText('Add, verify, change and delete domains').waitFor()
+    await page.getByText('shop.test, news.shop.test').waitFor()
+    await page.getByText('127.0.0.0/8').waitFor()
     await page.getByRole('button', { name: 'Revoke this key' }).click()
     await page.getByRole('dialog').getByText('It has never been used.').waitFor()
     await page.keyboard.press('Escape')
@@ -125,6 +137,64 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
     await page.getByText('There is no such key').waitFor()
     expect(dashboard.errors).toEqual([])
     expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('a key is changed, and only what was changed is sent', async () => {
+    const made = await service.api('POST', '/v1/api-keys', {
+      name: 'old name',
+      scopes: ['emails:send', 'emails:read'],
+      expires_at: '2099-06-01T10:20:30.456Z',
+      domains: ['shop.test'],
+    })
+    const { id, key } = at(made.body, 'data') as { readonly id: string; readonly key: string }
+    const stored = async () => (await listKeys()).find((one) => one.id === id)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    const save = page.getByRole('button', { name: 'Save' })
+    const openForm = () => page.getByRole('button', { name: 'Change this key' }).click()
+    await dashboard.goTo(`/keys/${id}`)
+    await openForm()
+    expect(await page.getByLabel('Sends from').inputValue()).toBe('shop.test')
+    expect(await page.getByLabel('Expires').inputValue()).toMatch(/^2099-06-01T\d\d:20$/)
+    await page.getByLabel('Name').fill('new name')
+    await page.getByLabel('Sends from').fill('')
+    await page.getByLabel('May be used from').fill('everywhere')
+    await page.getByRole('checkbox', { name: 'domains:read' }).check()
+    await save.click()
+    await page.getByText('A network must be an address or a range').first().waitFor()
+    expect(await stored()).toMatchObject({ name: 'old name' })
+    await page.getByLabel('May be used from').fill('127.0.0.0/8 ::1')
+    await save.click()
+    await page.getByText('The key was changed.').waitFor()
+    await heading(page, 'new name')
+    await page.getByText('See domains and their DNS records').waitFor()
+    const changed = await stored()
+    expect(changed).toMatchObject({
+      name: 'new name',
+      domains: null,
+      networks: ['127.0.0.0/8', '::1'],
+      // Its field has minutes only.
+      expires_at: '2099-06-01T10:20:30.456Z',
+    })
+    expect(changed?.scopes.toSorted()).toEqual(['domains:read', 'emails:read', 'emails:send'])
+    const used = await fetch(`${service.url}/v1/domains`, { headers: { authorization: `Bearer ${key}` } })
+    expect(used.status).toBe(200)
+    await openForm()
+    await page.getByLabel('Expires').fill('')
+    await page.getByRole('button', { name: 'Discard the changes' }).click()
+    await openForm()
+    await page.getByLabel('Name').fill(' ')
+    await save.click()
+    await page.getByText('Enter a name, such as').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect([await overflowPx(page), await narrowOverflowPx(page)]).toEqual([0, 0])
+    await page.getByLabel('Name').fill('new name')
+    await page.getByLabel('Expires').fill('')
+    await save.click()
+    await page.getByText('The key was changed.').waitFor()
+    expect(await stored()).toMatchObject({ name: 'new name', expires_at: null })
+    expect(dashboard.errors).toEqual([])
+    await service.api('DELETE', `/v1/api-keys/${id}`)
   })
 
   test('what was typed stays when the server cannot be reached, is busy or refuses', async () => {

@@ -306,6 +306,47 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
     await page.getByText('it may have been deleted').waitFor()
     await page.getByRole('link', { name: 'All captured mail' }).waitFor()
   })
+
+  test('inline pictures of a message are shown', async () => {
+    await using service = await createService()
+    const picture = Buffer.from(
+      '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"><rect width="40" height="30" fill="red"/></svg>',
+    ).toString('base64')
+    const id = await capture(service, {
+      html_body: '<p>Logo</p><img id="there" src="cid:logo@shop"><img id="missing" src="cid:none@shop" alt="">',
+      attachments: [{ filename: 'logo.svg', content: picture, content_type: 'image/svg+xml', content_id: 'logo@shop' }],
+    })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    await dashboard.goTo(`/sandbox/${id}`)
+    const frame = dashboard.page.frameLocator('iframe')
+    await frame.getByText('Logo').waitFor()
+    const size = async (selector: string) => {
+      const box = await frame.locator(selector).boundingBox()
+      return box && [box.width, box.height]
+    }
+    await eventually(async () => (await size('#there'))?.[0] === 40 || undefined)
+    expect(await size('#there')).toEqual([40, 30])
+    expect(await size('#missing')).not.toEqual([40, 30])
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+  })
+})
+
+test('pictures beyond the first MiB of a message are shown whole', async () => {
+  await using service = await createService()
+  const logo = (size: number, fill: string) => Buffer.alloc(size, fill).toString('base64')
+  const attachments = [
+    { filename: 'a.png', content: logo(1_500_000, 'a'), content_type: 'image/png', content_id: 'a' },
+    { filename: 'b.png', content: logo(1000, 'b'), content_type: 'image/png', content_id: 'b' },
+    { filename: 'c.png', content: logo(2_000_000, 'c'), content_type: 'image/png', content_id: 'c' },
+  ]
+  const html = '<img src="cid:a"><img src="cid:b"><img src="cid:c">'
+  const id = await capture(service, { html_body: html, attachments })
+  const { headers } = await signIn(service, VIEWER)
+  const text = await (await fetch(`${service.url}/app/captured/${id}/html`, { headers })).text()
+  const sources = [...text.matchAll(/src="([^"]*)"/g)].map(([, source]) => source)
+  const url = (content = '') => `data:image/png;base64,${content}`
+  // The third does not fit the page any more.
+  expect(sources).toEqual([url(attachments[0]?.content), url(attachments[1]?.content), 'cid:c'])
 })
 
 // Proves: dash-5

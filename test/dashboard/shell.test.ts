@@ -102,6 +102,8 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
     await page.keyboard.press('g')
     await page.keyboard.press('e')
     await page.waitForURL(/\/app\/emails$/)
+    // The Overview, which may still be shown, has rows too, but no search.
+    await page.waitForSelector('[data-search]')
     await page.waitForSelector('[data-row] a')
     // A list that is loaded again would take the focus away with its rows.
     await settle(page)

@@ -230,6 +230,13 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.getByText('The webhook was saved.').waitFor()
     expect(await readWebhook(service, hook.id)).toMatchObject({ events: ['sent', 'bounced'] })
     expect(await page.evaluate('window.ran')).toBeUndefined()
+    await page.getByLabel('Format').selectOption('Postmark')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The format "postmark" has no payload for sent').first().waitFor()
+    await page.getByLabel('sent', { exact: true }).uncheck()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The webhook was saved.').waitFor()
+    expect(await readWebhook(service, hook.id)).toMatchObject({ events: ['bounced'], format: 'postmark' })
     await description.fill('Mine')
     const theirs = { url: receiver.url('hooks.test', '/theirs'), events: ['opened'], description: 'Theirs' }
     expect((await api('PUT', `/v1/webhooks/${hook.id}`, { ...theirs, is_active: true })).status).toBe(200)

@@ -13,7 +13,7 @@ export interface Call {
   readonly ended: number
 }
 
-export const STRACE_ARGUMENTS = ['-f', '-y', '-xx', '-s', '8192', '--seccomp-bpf']
+export const STRACE_ARGUMENTS = ['-f', '-y', '-xx', '-s', '32768', '--seccomp-bpf']
 
 const LINE = /^(?:\[pid\s+)?(\d+)\]?\s+(.*)$/
 const UNFINISHED = / <unfinished \.\.\.>$/

@@ -135,6 +135,8 @@ test('230 refusals of our IP, at MAIL, RCPT and the final dot, pause nobody, sup
   // Long after expiry all have ended softly, which counts against nobody.
   await advanceTo(start + hours(96))
   await eventually(() => recipients(flow).every(({ bounceType }) => bounceType === 'soft'), LONG_MS)
+  const bounces = sent.flatMap((each) => flow.events(each)).filter(({ type }) => type === 'bounced')
+  expect(new Set(bounces.map(({ data }) => data.rule))).toEqual(new Set(['block-list', 'microsoft-network']))
   await startAbuseWatch(app).stop()
   expect(app.db.query('SELECT count(*) AS n FROM accounts WHERE paused_at IS NOT NULL').get()).toEqual({ n: 0 })
   expect(listSuppressions(app.db, flow.actor.accountId, {}, { limit: 100, offset: 0 }).suppressions).toEqual([])

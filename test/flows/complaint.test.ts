@@ -179,6 +179,8 @@ describe('a report that returns the message', () => {
         feedback_type: 'abuse',
         original_message_id: email.messageId,
         recipient: address,
+        tags: [],
+        metadata: {},
       },
     ])
 

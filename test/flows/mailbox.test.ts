@@ -175,7 +175,7 @@ test('a message wakes the waiting consumer, its reply is delivered in the thread
     text_body_stripped: 'Found it, thank you!',
   })
   const { body: thread } = await api('GET', `${mailbox}/threads/${message['thread_id']}`)
-  expect((at(thread, 'data', 'messages') as Json[]).map((each) => [each['direction'], each['message_id']])).toEqual([
+  expect((at(thread, 'data') as Json[]).map((each) => [each['direction'], each['message_id']])).toEqual([
     ['received', question.id],
     ['sent', replyId],
     ['received', answer.id],

@@ -81,13 +81,13 @@ async function expectNoSecondMessage(
 describe('a receiver that', () => {
   test.each(['banner', 'ehlo', 'mail', 'rcpt', 'data'] as const)('ends the session with 421 at %s', (step) =>
     expectOutcome(
-      { react: reactAt(step, { say: '421 4.3.2 Service shutting down', end: 'close' }) },
+      { react: reactAt(step, { reply: '421 4.3.2 Service shutting down', end: 'close' }) },
       { status: 'queued', category: 'unknown', dots: 0 },
     ),
   )
   test('ends the session with 421 at the final dot', () =>
     expectOutcome(
-      { react: reactAt('dot', { say: '421 4.3.2 Service shutting down', end: 'close' }) },
+      { react: reactAt('dot', { reply: '421 4.3.2 Service shutting down', end: 'close' }) },
       { status: 'queued', category: 'unknown', dots: 1 },
     ))
   test('answers each step after a delay', () =>
@@ -116,11 +116,11 @@ describe('a receiver that', () => {
   )
   test('closes inside its reply to the final dot', () =>
     expectOutcome(
-      { react: reactAt('dot', { say: Buffer.from('250-2.0.0 Que'), end: 'close' }) },
+      { react: reactAt('dot', { reply: Buffer.from('250-2.0.0 Que'), end: 'close' }) },
       { status: 'uncertain', dots: 1 },
     ))
   test.each(['close', 'reset'] as const)('ends the connection right after the 250 (%s)', (end) =>
-    expectOutcome({ react: reactAt('dot', { say: '250 2.0.0 Queued as 1', end }) }, { status: 'sent', dots: 1 }),
+    expectOutcome({ react: reactAt('dot', { reply: '250 2.0.0 Queued as 1', end }) }, { status: 'sent', dots: 1 }),
   )
 
   test.each([
@@ -145,7 +145,7 @@ describe('a receiver that', () => {
     ['dot', 'uncertain', 1],
   ] as const)('sends garbage at %s', (step, status, dots) =>
     expectOutcome(
-      { react: reactAt(step, { say: Buffer.from('\x00\xff\xfeHTTP/1.1 200 OK\r\n\r\n', 'latin1') }) },
+      { react: reactAt(step, { reply: Buffer.from('\x00\xff\xfeHTTP/1.1 200 OK\r\n\r\n', 'latin1') }) },
       { status, ...(status === 'queued' && { category: 'connection_failure' }), dots },
     ),
   )
@@ -164,9 +164,9 @@ describe('a receiver that', () => {
     ['ehlo', '250-SIZE', 'queued', 0],
     ['rcpt', '250-more', 'queued', 0],
     ['dot', '250-more', 'uncertain', 1],
-  ] as const)('never ends its reply at %s', (step, say, status, dots) =>
+  ] as const)('never ends its reply at %s', (step, reply, status, dots) =>
     expectOutcome(
-      { react: reactAt(step, { say, end: 'endless' }) },
+      { react: reactAt(step, { reply, end: 'endless' }) },
       { status, ...(status === 'queued' && { category: 'connection_failure' }), dots },
     ),
   )
@@ -197,7 +197,7 @@ describe('a receiver with TLS that', () => {
       { tls: bad, react: reactAt('starttls', '220 Go ahead\r\n250 Injected') },
       { status: 'queued', category: 'connection_failure', dots: 0 },
     ))
-  test.each([{ end: 'close' }, { end: 'reset' }, { say: Buffer.from('not TLS\r\n') }] as const)(
+  test.each([{ end: 'close' }, { end: 'reset' }, { reply: Buffer.from('not TLS\r\n') }] as const)(
     'breaks the handshake (%j) gets the mail in clear over a second connection',
     (reaction) =>
       expectOutcome(
@@ -251,7 +251,7 @@ describe('the first MX of two', () => {
 
   test.each([
     ['is down', undefined, 0],
-    ['rejects all connections', reactAt('banner', { say: '554 5.3.2 No SMTP service here', end: 'close' }), 1],
+    ['rejects all connections', reactAt('banner', { reply: '554 5.3.2 No SMTP service here', end: 'close' }), 1],
     ['resets all connections', reactAt('banner', { end: 'reset' }), 1],
     ['breaks down at EHLO', reactAt('ehlo', { end: 'close' }), 1],
     ['breaks down at RCPT', reactAt('rcpt', '451 4.3.0 Internal error'), 1],

@@ -82,7 +82,7 @@ test('a block of two hours: 20 messages wait, few connections are made, and all 
   const until = START + hours(2)
   await using receiver = await startMisbehaving({
     react: ({ step }) =>
-      step === 'banner' && clock.now() < until ? { say: PROVIDER_REPLIES.gmxBlock, end: 'close' } : undefined,
+      step === 'banner' && clock.now() < until ? { reply: PROVIDER_REPLIES.gmxBlock, end: 'close' } : undefined,
   })
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
   const addresses = Array.from({ length: 20 }, (_, i) => `r${i}@receiver.test`)

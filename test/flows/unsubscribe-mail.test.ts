@@ -84,6 +84,8 @@ test('a mail to the address stops mail of its kind, with one event and one webho
       stream: 'news',
       list_id: null,
       scope: 'stream',
+      tags: [],
+      metadata: {},
     },
   ])
   await office.submit(requestOf(copy))

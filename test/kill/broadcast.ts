@@ -10,16 +10,7 @@ import { insertContact } from '#features/setup/contact-store/status.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { RECEIVER_DOMAIN } from './load.ts'
-import { seededRandom } from './random.ts'
-import {
-  createFolder,
-  endRun,
-  findViolations,
-  KilledService,
-  printViolations,
-  readArguments,
-  waitUntil,
-} from './run.ts'
+import { KillRun, waitUntil } from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 import { startKillSink } from './sink.ts'
 import { findImbalances, readStoredMail } from './stored-mail.ts'
@@ -29,7 +20,8 @@ const ORDINARY_BEHAVIOUR = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }
 /** Contacts per transaction. */
 const BATCH_SIZE = 1000
 
-const { rounds, seed, keeps, kind: serviceKind, contacts } = readArguments()
+const run = new KillRun()
+const { rounds, seed, random, violations, contacts } = run
 
 /** Returns why a contact gets no message, for one in a hundred each; undefined if it gets one. */
 type Fate = 'pending' | 'suppressed' | 'unsubscribed' | undefined
@@ -38,8 +30,6 @@ const computeFate = (n: number): Fate =>
 
 const formatContactName = (n: number): string => `c${String(n).padStart(7, '0')}`
 
-const random = seededRandom(seed)
-const folder = createFolder()
 const sink = await startKillSink(random)
 const dns = await startDnsServer({
   [RECEIVER_DOMAIN]: {
@@ -51,14 +41,13 @@ const dns = await startDnsServer({
   'mx1.test': { A: ['127.0.0.1'] },
   'mx2.test': { A: ['127.0.0.1'] },
 })
-const service = await KilledService.make(folder, serviceKind, {
+const service = await run.createService({
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_SMTP_PORT: String(sink.port),
   TASSIS_MIN_FREE_DISK: '0',
 })
 
 const excused = new Set<string>()
-const violations: string[] = []
 const sum = { kills: 0, inData: 0, fixing: 0, sending: 0 }
 let key = ''
 let listId = ''
@@ -255,11 +244,11 @@ function judge(db: Database): string[] {
 }
 
 console.log(`seed ${seed}, ${rounds} kills while sending, ${contacts} contacts`)
-await findViolations(service, violations, async () => {
+await run.collect(service, async () => {
   await prepareList()
   await killDuringSnapshot()
   await beginBroadcast()
-  for (let round = 1; round <= rounds && violations.length === 0; round++) await killWhileSending(round)
+  await run.runRounds(killWhileSending)
   using db = service.openBooks()
   const isDone = await waitUntil(
     () => !service.running || (readStates(db)[0]?.state === DONE_STATE && countOpen(db) === 0),
@@ -275,10 +264,10 @@ await findViolations(service, violations, async () => {
   violations.push(...(await service.stop()))
 })
 if (sum.sending === 0) violations.push('no kill hit while the broadcast was being enqueued')
-printViolations(violations)
+run.printViolations()
 console.log(
   `${sum.kills} kills: ${sum.fixing} during the snapshot of the recipients, ${sum.sending} while sending, ${sum.inData} inside DATA`,
 )
 await sink[Symbol.asyncDispose]()
 await dns.close()
-endRun(violations, folder, keeps)
+run.end()

@@ -9,23 +9,15 @@ import { inboundStatusCode } from '#features/receiving/inbound/status.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { type InboundClients, type SubmittedMessage, startInboundClients } from './inbound-clients.ts'
-import { seededRandom } from './random.ts'
-import {
-  createFolder,
-  endRun,
-  findViolations,
-  KilledService,
-  printViolations,
-  readArguments,
-  waitUntil,
-} from './run.ts'
+import { KillRun, waitUntil } from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 
 const PROCESSED_WITHIN_MS = 60_000
 /** Timeout for a moment. */
 const MOMENT_WITHIN_MS = 8000
 
-const { rounds, seed, keeps, kind: serviceKind } = readArguments()
+const run = new KillRun()
+const { rounds, seed, random, violations } = run
 
 /**
  * Moments of the kill. `data`: messages are arriving or wait for their reply. `processing`: messages have their 250 but
@@ -34,11 +26,9 @@ const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 const MOMENTS = ['data', 'processing', 'random', 'recovery'] as const
 type Moment = (typeof MOMENTS)[number]
 
-const random = seededRandom(seed)
-const folder = createFolder()
 const dns = await startDnsServer({})
 const smtpPort = await findFreePort()
-const service = await KilledService.make(folder, serviceKind, {
+const service = await run.createService({
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
   TASSIS_INBOUND_CONNECTIONS_PER_IP: '100',
@@ -48,7 +38,6 @@ const service = await KilledService.make(folder, serviceKind, {
 })
 
 const submitted = new Map<string, SubmittedMessage>()
-const violations: string[] = []
 const sum = { kills: 0, inData: 0, waiting: 0 }
 let mailbox = ''
 
@@ -205,15 +194,15 @@ async function prepareInbound(): Promise<void> {
 }
 
 console.log(`seed ${seed}, ${rounds} rounds`)
-await findViolations(service, violations, async () => {
+await run.collect(service, async () => {
   await service.start()
   await prepareInbound()
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
+  await run.runRounds(runRound)
   violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
 if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message waiting to be processed')
-printViolations(violations)
+run.printViolations()
 const all = [...submitted.values()]
 const accepted = all.filter(({ outcome: told }) => told === 'accepted')
 console.log(
@@ -222,4 +211,4 @@ console.log(
     `${violations.length === 0 ? 'each message with a 250 is stored exactly once' : 'promises were broken'}`,
 )
 await dns.close()
-endRun(violations, folder, keeps)
+run.end()

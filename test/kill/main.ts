@@ -11,16 +11,7 @@ import type { Database } from 'bun:sqlite'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type Judgement, judgeRound } from './judge.ts'
 import { RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
-import { seededRandom } from './random.ts'
-import {
-  createFolder,
-  endRun,
-  findViolations,
-  KilledService,
-  printViolations,
-  readArguments,
-  waitUntil,
-} from './run.ts'
+import { KillRun, waitUntil } from './run.ts'
 import { prepareDataDirectory, type ServiceProcess } from './service.ts'
 import { type KillSink, type KillSnapshot, startKillSink } from './sink.ts'
 import { countOpen, findImbalances, readStoredMail } from './stored-mail.ts'
@@ -29,7 +20,8 @@ const FINAL_WITHIN_MS = 60_000
 /** Timeout for a moment inside DATA. */
 const IN_DATA_WITHIN_MS = 10_000
 
-const { rounds, seed, keeps, kind: serviceKind } = readArguments()
+const run = new KillRun()
+const { rounds, seed, random, violations } = run
 
 /**
  * Moments of the kill. `frozen`: every session is held inside DATA, so only their emails may be uncertain. `held`: some
@@ -46,8 +38,6 @@ interface Kill {
   readonly atKill: KillSnapshot
 }
 
-const random = seededRandom(seed)
-const folder = createFolder()
 const sink = await startKillSink(random)
 const dns = await startDnsServer({
   // Two hosts, so that a connection dropped before its 354 is followed by an attempt at the other.
@@ -60,7 +50,7 @@ const dns = await startDnsServer({
   'mx1.test': { A: ['127.0.0.1'] },
   'mx2.test': { A: ['127.0.0.1'] },
 })
-const service = await KilledService.make(folder, serviceKind, {
+const service = await run.createService({
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_SMTP_PORT: String(sink.port),
 })
@@ -94,7 +84,6 @@ const sent = new Map<string, Sent>()
 const excused = new Set<string>()
 const knownUncertain = new Set<string>()
 const sum = { kills: 0, inData: 0 }
-const violations: string[] = []
 let last: Judgement | undefined
 
 async function runRound(number: number): Promise<void> {
@@ -188,12 +177,12 @@ async function waitUntilFinal(db: Database): Promise<boolean> {
 
 const key = await prepareDataDirectory(service.settings)
 console.log(`seed ${seed}, ${rounds} rounds`)
-await findViolations(service, violations, async () => {
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
+await run.collect(service, async () => {
+  await run.runRounds(runRound)
   violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
-printViolations(violations)
+run.printViolations()
 const { totals } = last ?? {}
 console.log(
   `${sum.kills} kills, ${sum.inData} inside DATA; ${totals?.accepted ?? 0} accepted and ${totals?.unansweredButStored ?? 0} stored without an answer: ` +
@@ -202,4 +191,4 @@ console.log(
 )
 await sink[Symbol.asyncDispose]()
 await dns.close()
-endRun(violations, folder, keeps)
+run.end()

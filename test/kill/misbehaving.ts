@@ -9,16 +9,7 @@ import type { React, Reaction, Step } from '#features/sending/simulator/reaction
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startMisbehaving } from '#test/support/misbehaving.ts'
 import { RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
-import { seededRandom } from './random.ts'
-import {
-  createFolder,
-  endRun,
-  findViolations,
-  KilledService,
-  printViolations,
-  readArguments,
-  waitUntil,
-} from './run.ts'
+import { KillRun, waitUntil } from './run.ts'
 import { prepareDataDirectory } from './service.ts'
 import { findImbalances, readStoredMail } from './stored-mail.ts'
 
@@ -31,7 +22,7 @@ const MISBEHAVED_FRACTION = 0.12
 const MISDEEDS: Partial<Record<Step, readonly Reaction[]>> = {
   // A lost greeting would make the site back off.
   ehlo: [{ delayMs: 300 }],
-  mail: ['451 4.3.0 Try again later', { end: 'reset' }, { say: 'garbage\r\n' }],
+  mail: ['451 4.3.0 Try again later', { end: 'reset' }, { reply: 'garbage\r\n' }],
   rcpt: [
     '451 4.7.1 Greylisted, please try again later',
     '452 4.2.2 Mailbox full',
@@ -49,9 +40,8 @@ const MISDEEDS: Partial<Record<Step, readonly Reaction[]>> = {
   ],
 }
 
-const { rounds, seed, keeps } = readArguments()
-const random = seededRandom(seed)
-const folder = createFolder()
+const run = new KillRun()
+const { rounds, seed, random, violations } = run
 let isPolite = false
 const misdeeds = new Map<string, number>()
 /** Recipients whose connection was lost after the message began. */
@@ -74,7 +64,7 @@ const dns = await startDnsServer({
   [RECEIVER_DOMAIN]: { MX: [{ preference: 10, exchange: 'mx1.test' }] },
   'mx1.test': { A: ['127.0.0.1'] },
 })
-const service = await KilledService.make(folder, 'serve', {
+const service = await run.createService({
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_SMTP_PORT: String(receiver.port),
 })
@@ -82,7 +72,6 @@ const service = await KilledService.make(folder, 'serve', {
 const sent = new Map<string, Sent>()
 /** Recipients that a kill may have made uncertain. */
 const excused = new Set<string>()
-const violations: string[] = []
 const counts = new Map<string, number>()
 
 async function runRound(number: number): Promise<void> {
@@ -145,14 +134,14 @@ function judge(db: Database): string[] {
 
 const key = await prepareDataDirectory(service.settings)
 console.log(`seed ${seed}, ${rounds} rounds`)
-await findViolations(service, violations, async () => {
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
+await run.collect(service, async () => {
+  await run.runRounds(runRound)
   isPolite = true
   violations.push(...(await service.stop()))
 })
-printViolations(violations)
+run.printViolations()
 console.log([...misdeeds].map(([what, count]) => `${what} ${count}`).join('; '))
 console.log(`${rounds} kills, ${sent.size} emails, ${cut.size} cut by the receiver inside or after the message`)
 await receiver.close()
 await dns.close()
-endRun(violations, folder, keeps)
+run.end()

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { findFreePort } from '#test/support/free-port.ts'
+import { type Random, seededRandom } from './random.ts'
 import {
   getCommand,
   type ServiceKind,
@@ -20,6 +21,7 @@ scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
 scripts/kill-test --submission [--rounds N] [--seed S] [--keep]
 scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
 scripts/kill-test --misbehaving [--rounds N] [--seed S] [--keep]
+scripts/kill-test --creations [--rounds N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
   --webhooks   proves instead that a webhook misses no event and gets none again without need
@@ -27,17 +29,20 @@ Kills a real service under load, N times (30), and proves that no accepted email
   --submission proves instead that a message submitted by SMTP is not lost after its 250, nor doubled with a key
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
   --misbehaving proves the same with a receiver that greylists, rejects, stalls and breaks connections
+  --creations  proves instead that a creation that is repeated with its idempotency key creates one thing
   --contacts   number of contacts on that list (100,000)
   --seed S     repeats the random choices of another run, which prints its seed
   --keep       keeps the data directory, which is otherwise kept only after a failure
   --service    serve: the command \`serve\` (default); parts: a program built from its parts
 Exit code 1 when a promise was broken.`
 
+/** Kinds of test besides the ordinary one; all but that need the whole service. */
+const KINDS = ['webhooks', 'inbound', 'submission', 'broadcast', 'misbehaving', 'creations'] as const
 const MAX_ROUNDS = 1000
 const MAX_CONTACTS = 1_000_000
 const MAX_VIOLATIONS_SHOWN = 30
 
-export interface KillArguments {
+interface KillArguments {
   readonly rounds: number
   readonly seed: number
   readonly keeps: boolean
@@ -46,8 +51,68 @@ export interface KillArguments {
   readonly contacts: number
 }
 
-/** Reads the arguments. Prints the help and exits for --help or invalid arguments. */
-export function readArguments(): KillArguments {
+/** What every kill test begins and ends with. */
+export class KillRun {
+  readonly rounds: number
+  readonly seed: number
+  readonly contacts: number
+  readonly random: Random
+  readonly folder = createFolder()
+  /** Broken promises, one sentence each. */
+  readonly violations: string[] = []
+  readonly #keeps: boolean
+  readonly #kind: ServiceKind
+
+  /** Reads the arguments. Prints the help and exits for --help or invalid arguments. */
+  constructor() {
+    const { rounds, seed, keeps, kind, contacts } = readArguments()
+    this.rounds = rounds
+    this.seed = seed
+    this.contacts = contacts
+    this.random = seededRandom(seed)
+    this.#keeps = keeps
+    this.#kind = kind
+  }
+
+  /** The service that is killed, with additional settings; not started yet. */
+  createService(settings: Settings): Promise<KilledService> {
+    return KilledService.make(this.folder, this.#kind, settings)
+  }
+
+  /** Runs `work`, which collects violations; an error it throws is also one. Afterwards no service is running. */
+  async collect(service: KilledService, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      this.violations.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
+    } finally {
+      await service.running?.kill()
+    }
+  }
+
+  /** Runs rounds until one breaks a promise. */
+  async runRounds(round: (number: number) => Promise<void>): Promise<void> {
+    for (let number = 1; number <= this.rounds && this.violations.length === 0; number++) await round(number)
+  }
+
+  /** Prints the broken promises. */
+  printViolations(): void {
+    for (const violation of this.violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
+  }
+
+  end(): never {
+    endRun(this.violations, this.folder, this.#keeps)
+  }
+}
+
+/** Ends the program and removes the folder unless it must be kept. */
+export function endRun(violations: readonly string[], folder: string, keeps: boolean): never {
+  if (violations.length > 0 || keeps) console.log(`Data and log are kept in ${folder}`)
+  else if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
+  process.exit(violations.length > 0 ? 1 : 0)
+}
+
+function readArguments(): KillArguments {
   const values = parseKillArguments()
   if (values?.help) {
     console.log(HELP)
@@ -60,7 +125,7 @@ export function readArguments(): KillArguments {
   const contacts = Number(values?.contacts)
   const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MAX_CONTACTS
   // The program built from parts delivers no webhooks, receives no mail and enqueues no broadcast.
-  const needsAll = values?.webhooks || values?.inbound || values?.submission || values?.broadcast || values?.misbehaving
+  const needsAll = KINDS.some((kind) => values?.[kind])
   if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
     console.error(HELP)
     process.exit(2)
@@ -77,6 +142,7 @@ function parseKillArguments() {
         submission: { type: 'boolean', default: false },
         broadcast: { type: 'boolean', default: false },
         misbehaving: { type: 'boolean', default: false },
+        creations: { type: 'boolean', default: false },
         contacts: { type: 'string', default: '100000' },
         rounds: { type: 'string', default: '30' },
         seed: { type: 'string' },
@@ -171,33 +237,6 @@ export class KilledService {
 
 /** Creates a folder for the data and the log of a run. */
 export const createFolder = (): string => mkdtempSync(join(tmpdir(), 'tassis-kill-'))
-
-/** Runs `work`, which collects violations; an error it throws is also one. Afterwards no service is running. */
-export async function findViolations(
-  service: KilledService,
-  violations: string[],
-  work: () => Promise<void>,
-): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    violations.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
-  } finally {
-    await service.running?.kill()
-  }
-}
-
-/** Prints the broken promises. */
-export function printViolations(violations: readonly string[]): void {
-  for (const violation of violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
-}
-
-/** Ends the program and removes the folder unless it must be kept. */
-export function endRun(violations: readonly string[], folder: string, keeps: boolean): never {
-  if (violations.length > 0 || keeps) console.log(`Data and log are kept in ${folder}`)
-  else if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
-  process.exit(violations.length > 0 ? 1 : 0)
-}
 
 /** Resolves with whether the condition became true in time; polls often, because the moment may be short. */
 export async function waitUntil(condition: () => boolean, withinMs: number, pollIntervalMs = 2): Promise<boolean> {

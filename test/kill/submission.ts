@@ -6,16 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { connect, type TLSSocket } from 'node:tls'
 import { findFreePort } from '#test/support/free-port.ts'
-import { seededRandom } from './random.ts'
-import {
-  createFolder,
-  endRun,
-  findViolations,
-  KilledService,
-  printViolations,
-  readArguments,
-  waitUntil,
-} from './run.ts'
+import { KillRun, waitUntil } from './run.ts'
 import { prepareDataDirectory, SENDER_DOMAIN } from './service.ts'
 
 const CLIENT_COUNT = 8
@@ -25,11 +16,10 @@ const MOMENT_WITHIN_MS = 8000
 const LARGE_CHANCE = 0.05
 const LARGE_BYTES = 400_000
 
-const { rounds, seed, keeps, kind } = readArguments()
-const random = seededRandom(seed)
-const folder = createFolder()
+const run = new KillRun()
+const { rounds, seed, random, violations } = run
 const tlsPort = await findFreePort()
-const service = await KilledService.make(folder, kind, {
+const service = await run.createService({
   TASSIS_DELIVERY: 'capture',
   TASSIS_SUBMISSION_TLS_ADDR: `127.0.0.1:${tlsPort}`,
   TASSIS_MIN_FREE_DISK: '0',
@@ -47,7 +37,6 @@ interface Submitted {
 }
 
 const submitted: Submitted[] = []
-const violations: string[] = []
 const sum = { kills: 0, inData: 0, repeated: 0 }
 
 /** A session after its login. */
@@ -222,16 +211,16 @@ function judge(db: Database, entries: readonly Submitted[]): string[] {
 }
 
 console.log(`seed ${seed}, ${rounds} rounds`)
-await findViolations(service, violations, async () => {
+await run.collect(service, async () => {
   await service.start()
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
+  await run.runRounds(runRound)
   violations.push(...(await service.stop()))
 })
 if (sum.inData * 2 < sum.kills) violations.push('less than half of the kills were between DATA and the reply')
 if (sum.repeated === 0) violations.push('no message was repeated')
-printViolations(violations)
+run.printViolations()
 console.log(
   `${sum.kills} kills, ${sum.inData} between DATA and the reply; ${submitted.length} messages, ${sum.repeated} repeated; ` +
     `${violations.length === 0 ? 'none with a 250 is lost, none with a key is doubled' : 'promises were broken'}`,
 )
-endRun(violations, folder, keeps)
+run.end()

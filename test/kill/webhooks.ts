@@ -11,16 +11,7 @@ import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type KillEndpoint, PROMPT_RESPONSES, type ResponseMix, startEndpoint } from './endpoint.ts'
 import { type Mix, RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
-import { seededRandom } from './random.ts'
-import {
-  createFolder,
-  endRun,
-  findViolations,
-  KilledService,
-  printViolations,
-  readArguments,
-  waitUntil,
-} from './run.ts'
+import { KillRun, waitUntil } from './run.ts'
 import { prepareAccount, type ServiceProcess, waitUntilReady } from './service.ts'
 import { startKillSink } from './sink.ts'
 import { countOpen, findImbalances } from './stored-mail.ts'
@@ -41,7 +32,8 @@ const BROKEN_SETTLED_WITHIN_MS = 15_000
 /** Timeout for a moment: below the 10 s after which a held attempt counts as failed. */
 const MOMENT_WITHIN_MS = 8000
 
-const { rounds, seed, keeps, kind: serviceKind } = readArguments()
+const run = new KillRun()
+const { rounds, seed, random, violations } = run
 
 /**
  * Moments of the kill. `held`: attempts have arrived and are held without a response. `answered`: a response was just
@@ -63,8 +55,6 @@ const FAULTY_RESPONSES: ResponseMix = {
   reset: 0.04,
 }
 
-const random = seededRandom(seed)
-const folder = createFolder()
 const sink = await startKillSink(random)
 const good = await startEndpoint('good.test', random)
 const bad = await startEndpoint('bad.test', random, good.ca)
@@ -79,7 +69,7 @@ const dns = await startDnsServer({
   'good.test': { A: ['127.0.0.1'] },
   'bad.test': { A: ['127.0.0.1'] },
 })
-const service = await KilledService.make(folder, serviceKind, {
+const service = await run.createService({
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_SMTP_PORT: String(sink.port),
   TASSIS_EXTRA_CA_FILE: good.caFile,
@@ -92,7 +82,6 @@ const sent = new Map<string, Sent>()
 /** Attempts in flight at the end of each run, by endpoint and run. */
 const inFlight = new Map(endpoints.map(({ endpoint }) => [endpoint, new Map<number, ReadonlySet<string>>()]))
 const sum = { kills: 0, flowing: 0, attemptsInFlight: 0 }
-const violations: string[] = []
 
 /** Starts the next run without waiting until it serves. */
 function beginLife(): ServiceProcess {
@@ -236,10 +225,10 @@ async function createWebhooks(): Promise<void> {
 const { key, accountUuid, eventId } = await prepareAccount(service.settings)
 console.log(`seed ${seed}, ${rounds} rounds`)
 let evidence = new Map<KillEndpoint, Evidence>()
-await findViolations(service, violations, async () => {
+await run.collect(service, async () => {
   await startLife()
   await createWebhooks()
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
+  await run.runRounds(runRound)
   const killedAt = performance.now()
   await settle()
   console.log(`settled ${((performance.now() - killedAt) / 1000).toFixed(1)} s after the last kill`)
@@ -265,7 +254,7 @@ if (wellKnown) violations.push(...findOrderViolations(wellKnown))
 for (const known of evidence.values()) violations.push(...findOverlapViolations(known))
 for (const endpoint of [good, bad]) violations.push(...endpoint.violations)
 if (sum.flowing * 3 < sum.kills) violations.push('less than a third of the kills had attempts in flight')
-printViolations(violations)
+run.printViolations()
 const verifierViolations = good.violations.length + bad.violations.length
 console.log(
   `${sum.kills} kills, ${sum.flowing} with attempts in flight, ${sum.attemptsInFlight} of them; ${countArrivals()} attempts arrived, ` +
@@ -275,4 +264,4 @@ console.log(
 for (const { endpoint } of endpoints) await endpoint[Symbol.asyncDispose]()
 await sink[Symbol.asyncDispose]()
 await dns.close()
-endRun(violations, folder, keeps)
+run.end()

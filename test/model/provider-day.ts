@@ -49,7 +49,7 @@ const TOO_FAST = '451 4.7.1 Rate limit exceeded, try again later'
 const MESSAGE_MS = 200
 const BATCH_SIZE = 500
 /** The clock moves by at least so much at once. */
-const STEP_MS = 3000
+const STEP_MS = 1000
 
 /** What a provider saw. */
 class Observer {

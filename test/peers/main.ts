@@ -12,7 +12,7 @@ import { copyData, describeCpu, type Peer, startPostfixPeer, startTassis } from 
 import { createData, fillQueue } from './queue.ts'
 import type { ReceiverCounts, ReceiverPorts } from './receiver.ts'
 
-const HELP = `scripts/bench-peers [--runs N] [--messages N] [--queued LIST] [--quick]
+const HELP = `scripts/bench-peers [--runs N] [--messages N] [--warm-up N] [--queued LIST] [--quick]
 
 Sends the same messages (10 KiB of text and HTML, RSA-2048 signatures) through Tassis and through Postfix with
 OpenDKIM, in turn, each with its defaults and durable acceptance, over 20 connections to the same sink, without and
@@ -20,11 +20,11 @@ with TLS. Then sends with Tassis while a queue waits. Prints tables with the med
 of CPU time per email: user and system time of all processes of the service, not of sink and generator.
   --runs N       runs of each (5)
   --messages N   messages a run (2000)
+  --warm-up N    messages before them, which are not measured (200); Bun compiles code for the first 20,000
   --queued LIST  emails that wait and are due, to one and to 10,000 domains (0,100000,1000000); none: skip
   --quick        2 runs of 500 messages, queues of 0 and 10,000
 It takes some 12 minutes. TMPDIR is the folder of the temporary data. On a busy machine only CPU time means something.`
 
-const WARM_UP_MESSAGES = 200
 const MANY_DOMAINS = 10_000
 
 interface Figures {
@@ -35,6 +35,7 @@ interface Figures {
 interface Arguments {
   readonly runs: number
   readonly messages: number
+  readonly warmUp: number
   readonly queued: readonly number[]
 }
 
@@ -72,7 +73,9 @@ async function comparePeers(): Promise<void> {
     rows.push(compare(`emails/s, ${tls}`, postfix, tassis, 'perSecond', 0))
     rows.push(compare(`CPU ms per email, ${tls}`, postfix, tassis, 'cpuMs', 2))
   }
-  console.log(`\n${options.runs} alternating runs of ${options.messages} messages: median (range).\n`)
+  console.log(
+    `\n${options.runs} alternating runs of ${options.messages} messages after ${options.warmUp}: median (range).\n`,
+  )
   console.log('| Figure | Postfix with OpenDKIM | Tassis | Tassis is better by |\n|---|---|---|---|')
   for (const row of rows) console.log(row)
 }
@@ -81,12 +84,12 @@ async function comparePeers(): Promise<void> {
 async function measurePeer(hasTls: boolean, start: (ports: ReceiverPorts) => Promise<Peer>): Promise<Figures> {
   await using receiver = startReceiver(hasTls)
   await using peer = await start(JSON.parse(await receiver.readLine()) as ReceiverPorts)
-  await peer.submit(WARM_UP_MESSAGES)
-  await waitForReceived(receiver, WARM_UP_MESSAGES)
+  await peer.submit(options.warmUp)
+  await waitForReceived(receiver, options.warmUp)
   const beforeMs = readCpuMs(peer.pids)
   const startedMs = performance.now()
   await peer.submit(options.messages)
-  const { taken, signed, encrypted } = await waitForReceived(receiver, WARM_UP_MESSAGES + options.messages)
+  const { taken, signed, encrypted } = await waitForReceived(receiver, options.warmUp + options.messages)
   const seconds = (performance.now() - startedMs) / 1000
   const cpuMs = readCpuMs(peer.pids) - beforeMs
   if (signed !== taken || encrypted !== (hasTls ? taken : 0))
@@ -108,8 +111,8 @@ async function measureQueues(): Promise<void> {
       await using receiver = startReceiver(false)
       const ports = JSON.parse(await receiver.readLine()) as ReceiverPorts
       await using tassis = await startTassis(dataDir, ports, { key: queueKey, domains })
-      await tassis.submit(WARM_UP_MESSAGES)
-      const { taken } = await waitForReceived(receiver, WARM_UP_MESSAGES)
+      await tassis.submit(options.warmUp)
+      const { taken } = await waitForReceived(receiver, options.warmUp)
       const beforeMs = readCpuMs(tassis.pids)
       const startedMs = performance.now()
       await tassis.submit(options.messages)
@@ -180,6 +183,7 @@ function readArguments(): Arguments {
     options: {
       runs: { type: 'string', default: '5' },
       messages: { type: 'string', default: '2000' },
+      'warm-up': { type: 'string', default: '200' },
       queued: { type: 'string', default: '0,100000,1000000' },
       quick: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -189,11 +193,11 @@ function readArguments(): Arguments {
     console.log(HELP)
     process.exit(0)
   }
-  if (values.quick) return { runs: 2, messages: 500, queued: [0, 10_000] }
+  if (values.quick) return { runs: 2, messages: 500, warmUp: 200, queued: [0, 10_000] }
   const queued = values.queued === 'none' ? [] : values.queued.split(',').map(Number)
-  const chosen = { runs: Number(values.runs), messages: Number(values.messages), queued }
-  if ([chosen.runs, chosen.messages, ...queued].every((value) => Number.isSafeInteger(value) && value >= 0))
-    return chosen
-  console.error('--runs, --messages and --queued must be whole numbers. See --help.')
+  const [runs, messages, warmUp] = [Number(values.runs), Number(values.messages), Number(values['warm-up'])]
+  const chosen = { runs, messages, warmUp, queued }
+  if ([runs, messages, warmUp, ...queued].every((value) => Number.isSafeInteger(value) && value >= 0)) return chosen
+  console.error('--runs, --messages, --warm-up and --queued must be whole numbers. See --help.')
   process.exit(1)
 }

@@ -54,7 +54,12 @@ export async function createTestApi(options: TestApiOptions = {}): Promise<TestA
   const newKey = async (scopes: readonly string[] = [], of: Actor = actor) =>
     (await createApiKey(app, of, { name: 'test', scopes })).key
   const key = await newKey()
-  const http = createHttp(service.opened, { delivery: () => service.delivery, loadDashboard, ...options.serves })
+  const http = createHttp(service.opened, {
+    delivery: () => service.delivery,
+    submission: () => service.submission,
+    loadDashboard,
+    ...options.serves,
+  })
   const { port } = http.listen('127.0.0.1', 0)
   const url = `http://127.0.0.1:${port}`
   return {

@@ -15,6 +15,7 @@ export interface TestInbound {
   readonly attachments?: readonly {
     readonly filename: string | null
     readonly contentType: string
+    readonly contentId?: string
     readonly content: Uint8Array
   }[]
   readonly authentication?: ReceivedMail['authentication']
@@ -75,8 +76,8 @@ export async function createTestReceived(
       strippedText: null,
       strippedRef: null,
       attachments: attachments.map(({ content, ...rest }, index) => ({
-        ...rest,
         contentId: null,
+        ...rest,
         disposition: 'attachment' as const,
         sizeBytes: content.length,
         ref: refs[index] ?? 0,

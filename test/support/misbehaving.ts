@@ -81,7 +81,7 @@ export function limitRate({
       start = now
       count = 0
     }
-    if (count >= max) return { say: reply, ...(reply.startsWith('421') && { end: 'close' as const }) }
+    if (count >= max) return { reply, ...(reply.startsWith('421') && { end: 'close' as const }) }
     count++
     highest = Math.max(highest, count)
     return undefined

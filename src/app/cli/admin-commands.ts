@@ -21,6 +21,7 @@ import { reportAdminCommands } from './reports.ts'
 import { retentionAdminCommands } from './retention.ts'
 import { sendAdminCommands } from './send.ts'
 import { suppressionAdminCommands } from './suppressions.ts'
+import { templateAdminCommands } from './templates.ts'
 import { userAdminCommands } from './users.ts'
 import { webhookAdminCommands } from './webhooks.ts'
 
@@ -44,6 +45,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...queueAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,
+  ...templateAdminCommands,
   ...webhookAdminCommands,
   ...complaintAdminCommands,
   ...bulkAdminCommands,

@@ -209,7 +209,7 @@ function formatList({
 }
 
 /** Explains each status to the operator. */
-export const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
+const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
   queued: 'waiting for its first attempt or a retry',
   scheduled: 'waiting for its scheduled time',
   processing: 'being sent, or only some recipients are final',
@@ -220,6 +220,10 @@ export const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
   cancelled: 'cancelled before it was sent',
   uncertain: 'the connection broke before the final reply, so the receiver may have it; see the dead letters',
 }
+
+/** @param isSandbox whether it was captured or simulated; then no receiving server accepted it */
+export const describeStatus = (status: Status, isSandbox: boolean): string =>
+  `${status}: ${isSandbox && status === 'sent' ? 'captured or simulated on this machine, not sent' : STATUS_MEANINGS[status]}`
 
 function formatEmail(email: EmailView): string {
   const lines: [name: string, value: string][] = [
@@ -234,8 +238,10 @@ function formatEmail(email: EmailView): string {
     ['Message-ID', email.message_id],
     ['Accepted', formatUtc(email.created_at)],
     ...(email.scheduled_at ? [['Scheduled', formatUtc(email.scheduled_at)] as [string, string]] : []),
-    ['Status', `${email.status}: ${STATUS_MEANINGS[email.status as Status]}`],
-    ...(email.sandbox ? [['Captured', 'not sent, because its domain was never verified'] as [string, string]] : []),
+    ['Status', describeStatus(email.status as Status, email.sandbox)],
+    ...(email.sandbox
+      ? [['Sandbox', 'its domain was never verified, or its recipients are at the simulator'] as [string, string]]
+      : []),
   ]
   return [
     ...lines.map(([name, value]) => `${`${name}:`.padEnd(12)}${toPrintable(value)}`),

@@ -5,6 +5,7 @@
 import type { Command } from 'commander'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
+import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
@@ -18,7 +19,7 @@ import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { requireEmail, STATUS_MEANINGS } from './emails.ts'
+import { describeStatus, requireEmail } from './emails.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
 
@@ -43,6 +44,8 @@ interface Explanation {
   readonly subject: string
   readonly accepted_at: string
   readonly status: Status
+  /** Whether it was captured or simulated. */
+  readonly sandbox: boolean
   /** When the explanation was made; times are shown relative to it. */
   readonly now: string
   /** Whether a running service delivers mail. */
@@ -78,6 +81,7 @@ const explain = defineAdminCommand('explain', (context, { id, limit }: Input): E
     subject: email.subject,
     accepted_at: isoTime(email.createdAt),
     status: email.status,
+    sandbox: email.sandbox,
     now: isoTime(app.clock.now()),
     delivering: context.delivery !== undefined,
     recipient_count: email.recipients.length,
@@ -128,15 +132,18 @@ function toRecipientView(
   }
 }
 
-/** Why a recipient that is due still waits; undefined if it is not due. */
+/** Why a recipient that is due still waits, or will wait when it is due; undefined if it waits for its time only. */
 function findWaitReason(
   { opened: { app }, delivery }: AdminCommandContext,
   { id, status, nextAt }: StoredRecipient,
 ): string | undefined {
-  if (status !== 'queued' || nextAt === null || nextAt > app.clock.now()) return undefined
+  if (status !== 'queued' || nextAt === null) return undefined
   const lane = sql(app.db).lane.get(id)?.lane
-  if (!delivery || typeof lane !== 'string') return 'no service is running'
-  return delivery.scheduler.describeWait(lane, nextAt)
+  const isDue = nextAt <= app.clock.now()
+  if (!delivery || typeof lane !== 'string') return isDue ? 'no service is running' : undefined
+  if (isDue) return delivery.scheduler.describeWait(lane, nextAt)
+  const reason = delivery.scheduler.describeDelay(lane, nextAt)
+  return reason === NOT_DUE_REASON ? undefined : reason
 }
 
 interface ExplainOptions extends JsonOption {
@@ -166,14 +173,14 @@ const RESPONSIBLE_WORDS: Readonly<Record<Responsible, string>> = {
 }
 
 function formatExplanation(explanation: Explanation, isAll: boolean): string {
-  const { recipients, recipient_count: count, status } = explanation
+  const { recipients, recipient_count: count, status, sandbox } = explanation
   const lines: [name: string, value: string][] = [
     ['Email', explanation.id],
     ['Account', explanation.account],
     ['From', explanation.from_address],
     ['Subject', explanation.subject],
     ['Accepted', formatUtc(explanation.accepted_at)],
-    ['Status', `${status}: ${STATUS_MEANINGS[status]}`],
+    ['Status', describeStatus(status, sandbox)],
   ]
   return [
     ...lines.map(([name, value]) => formatField(name, value, 0)),
@@ -210,7 +217,8 @@ function formatNext(
 ) {
   if (status === 'processing') return 'the attempt in progress ends'
   if (nextAt === null) return 'nothing'
-  const what = nextAt === expiresAt ? 'ends as expired' : 'attempt'
+  const isDue = Date.parse(nextAt) <= now
+  const what = nextAt === expiresAt ? 'ends as expired' : isDue ? 'attempt, due since' : 'attempt'
   return `${what} ${formatTime(nextAt, now)}${delivering ? '' : ', once the service runs'}`
 }
 

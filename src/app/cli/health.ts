@@ -1,8 +1,8 @@
 /** @module `tassis health`: checks whether the running service is ready, for container engines and monitors. */
 import type { Command } from 'commander'
-import { parseHostPort } from '#platform/setting-kinds.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError } from './admin-command.ts'
+import { localServiceUrl } from './local-service.ts'
 import { print } from './output.ts'
 
 const TIMEOUT_MS = 5000
@@ -12,10 +12,7 @@ export function addHealthCommand(program: Command): void {
     .command('health')
     .description('check whether the running service is ready; exit code 1 if not')
     .action(async () => {
-      const { host, port } = parseHostPort(loadConfig().config.httpAddr) ?? { host: '127.0.0.1', port: 8080 }
-      const reachable =
-        host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
-      const problem = await findReadinessProblem(`http://${reachable}:${port}/readyz`)
+      const problem = await findReadinessProblem(`${localServiceUrl(loadConfig().config)}/readyz`)
       if (problem !== undefined) throw new CommandError(problem)
       print('ready')
     })

@@ -25,8 +25,10 @@ import { addExplainCommand } from './explain.ts'
 import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
+import { addListenCommand } from './listen.ts'
 import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
+import { addMcpCommand } from './mcp.ts'
 import { print, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
@@ -37,6 +39,7 @@ import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
 import { addStartCommand } from './start.ts'
 import { addSuppressionCommands } from './suppressions.ts'
+import { addTemplateCommands } from './templates.ts'
 import { addUserCommands } from './users.ts'
 import { addWebhookCommands } from './webhooks.ts'
 
@@ -80,7 +83,9 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addBulkCommands(program)
   addListsCommand(program)
   addSuppressionCommands(program)
+  addTemplateCommands(program)
   addWebhookCommands(program)
+  addListenCommand(program)
   addComplaintsCommand(program)
   addInboundCommands(program)
   addMailCommands(program)
@@ -91,6 +96,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)
+  addMcpCommand(program)
   addBenchCommand(program)
   addStartCommand(program)
   program

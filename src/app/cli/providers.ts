@@ -112,7 +112,7 @@ function formatTraffic({ total, providers }: ProviderList, now: number): string 
       ['PROVIDER', 'FROM', 'CONNECTIONS', 'PER MINUTE', 'IN DELIVERY', 'LAST HOUR', 'STATE'],
       providers.map((row) => [
         truncate(toPrintable(row.provider), MAX_NAME_LENGTH),
-        row.source ?? '',
+        row.source ?? '-',
         String(row.limits.connections),
         row.rate_per_minute === null ? 'no limit' : String(row.rate_per_minute),
         String(row.in_delivery),

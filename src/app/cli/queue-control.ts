@@ -8,6 +8,7 @@ import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import type { MailSelector } from '#features/sending/queue/selection.ts'
+import { formatUuid } from '#platform/ids.ts'
 import {
   changeMail,
   holdMail,
@@ -24,6 +25,7 @@ import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
+import { requireEmail } from './emails.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, print, printResult, toPrintable } from './output.ts'
 
@@ -35,12 +37,14 @@ interface Selected {
   readonly provider?: string
   /** ID or name. */
   readonly account?: string
+  /** ID, its beginning, or Message-ID. */
   readonly email?: string
 }
 
 function resolveSelector(app: App, { domain, provider, account, email }: Selected): MailSelector {
   const account_id = account === undefined ? undefined : resolveOperator(app, account).accountUuid
-  return parseSelector(app, { domain, provider, account_id, email_id: email })
+  const email_id = email === undefined ? undefined : formatUuid(requireEmail(app, email).email.uuid)
+  return parseSelector(app, { domain, provider, account_id, email_id })
 }
 
 const select = defineAdminCommand('queue.select', ({ opened: { app } }, selected: Selected) =>
@@ -97,7 +101,7 @@ const withSelector = (command: Command): Command =>
     .option('--domain <domain>', 'mail to this domain')
     .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
     .option('--account <id|name>', 'mail of this account')
-    .option('--email <id>', 'this email')
+    .option('--email <id>', 'this email: its ID, or the beginning as shown by `tassis emails list`')
     .option('--yes', 'do not ask')
 
 /** The parent command has `--json` too and parses it first. */
@@ -127,7 +131,7 @@ const formatInDelivery = (count: number): string => (count === 0 ? '' : `, ${cou
 async function confirmSelected(call: Call, options: ControlOptions, question: string): Promise<SelectionView> {
   const found = await call(select, toSelected(options))
   if (options.yes) return found
-  const matches = `${formatCount(found.waiting, 'waiting message')} match, and ${found.in_delivery} in delivery`
+  const matches = `${formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}, and ${found.in_delivery} in delivery`
   if (!process.stdin.isTTY) throw new CommandError(`${matches}; nothing was changed. Add --yes to ${question}.`)
   if (!globalThis.confirm(`${matches}. Do you want to ${question}?`)) throw new CommandError('Nothing was changed.')
   return found
@@ -162,7 +166,7 @@ const addHold = (queue: Command): Command =>
         options,
         done,
         ({ waiting, in_delivery }) =>
-          `${waiting} held${formatInDelivery(in_delivery)}. Mail that comes later is held too, until \`tassis queue release ${describeSelected(selected)}\`.`,
+          `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. Mail that comes later is held too, until \`tassis queue release ${describeSelected(selected)}\`.`,
       )
     })
 

@@ -9,10 +9,13 @@ import type { Command } from 'commander'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain, type Domain, findDomainByName, listDomains } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
+import { AppError } from '#platform/errors.ts'
 import { seconds } from '#platform/units.ts'
+import type { OpenedApp } from '../create.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
@@ -53,6 +56,8 @@ ${summary}
 
   Dashboard       ${setupLink ? `${setupLink}\n                  (creates the first user, within one hour)` : `${service.url}/app`}
   Captured mail   ${service.url}/dev/captured
+  Simulator       bounce@${simulatorDomain(config)} and others, which docs/simulator.md lists
+  Submission      ${formatSubmission(service)}
   Inbound mail    ${formatInbound(service)}
   The API         ${service.url}/docs
   Commands        ${formatCommandLine(config.dataDir)} --help
@@ -63,6 +68,12 @@ curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type
   -d '{"from": "Ada <ada@${domain}>", "to": "bob@${FIRST_DOMAIN}", "subject": "Hello", "text_body": "It works."}'
 
 Ctrl-C stops the service.`
+}
+
+/** Describes where the service takes mail by SMTP from programs, or how to enable it. */
+function formatSubmission({ submission: { endpoints } }: Service): string {
+  if (endpoints.length === 0) return 'off; to enable it, start with TASSIS_SUBMISSION_TLS_ADDR=127.0.0.1:1465'
+  return `at ${endpoints.map(formatHostPort).join(' and ')}; the password is the key`
 }
 
 /** Describes where the service receives mail, or how to enable it. */
@@ -94,10 +105,21 @@ function findFirstDomain({ db }: App, { accountId }: Actor): Domain | undefined 
   return listDomains(db, accountId, { limit: 1, offset: Math.max(0, total - 1) }).domains[0]
 }
 
+/** The account of a key that can be used on this machine. */
+function findKeyAccount({ authenticator }: OpenedApp, key: string): number | undefined {
+  try {
+    return authenticator.authenticate(key, () => '127.0.0.1')?.accountId
+  } catch (error) {
+    // It has expired, or may not be used from here.
+    if (error instanceof AppError) return undefined
+    throw error
+  }
+}
+
 /** Returns the key that an earlier start stored if it is still valid, else a new one. */
 async function ensureKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
   const stored = readIfExists(path)
-  if (stored !== undefined && opened.authenticator.authenticate(stored)?.accountId === actor.accountId) return stored
+  if (stored !== undefined && findKeyAccount(opened, stored) === actor.accountId) return stored
   const { key } = await createApiKey(opened.app, actor, { name: 'scripts/start' })
   writeFileSync(path, `${key}\n`, { mode: 0o600 })
   return key

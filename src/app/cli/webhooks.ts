@@ -70,6 +70,10 @@ function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account): Web
 /** Used in place of a webhook id; means the secret that all inbound routes of an account share. */
 const INBOUND_SECRET_ID = 'inbound'
 
+/** What a rotation means for receivers. */
+const ROTATED =
+  'Give it to the receiver within a day: until then webhook-signature has the signatures of both secrets, X-Service-Signature only that of the new one.'
+
 /** Finds a webhook with its account. Ids are unique over all accounts, so no `--account` is needed. */
 function resolveWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
   if (id === INBOUND_SECRET_ID)
@@ -195,7 +199,10 @@ export function addWebhookCommands(program: Command): void {
       'webhook ID, as shown by `tassis webhooks list`, or `inbound` for the shared secret of all inbound routes of an account',
     )
     .addOption(new Option('--reveal', 'show the secret').conflicts('rotate'))
-    .option('--rotate', 'replace the secret; later attempts are signed with the new one')
+    .option(
+      '--rotate',
+      'replace the secret; later attempts are signed with the new one, and for a day with the old one too',
+    )
     .action(async (id: string, options: JsonOption & AccountOption & { reveal?: boolean; rotate?: boolean }) => {
       const rotate = options.rotate === true
       if (!rotate && !options.reveal)
@@ -210,7 +217,7 @@ export function addWebhookCommands(program: Command): void {
           found,
           found.secret,
           rotate
-            ? `This is the new secret of the inbound routes of ${owner}. The old one is no longer valid: give the receivers the new one.`
+            ? `This is the new secret of the inbound routes of ${owner}. ${ROTATED}`
             : `This is the secret of the inbound routes of ${owner}. The audit log records that it was shown.`,
         )
       }
@@ -225,7 +232,7 @@ export function addWebhookCommands(program: Command): void {
         found,
         found.secret,
         rotate
-          ? `This is the new secret of the webhook to ${url}. The old one is no longer valid: give the receiver the new one.`
+          ? `This is the new secret of the webhook to ${url}. ${ROTATED}`
           : `This is the secret of the webhook to ${url}. The audit log records that it was shown.`,
       )
     })

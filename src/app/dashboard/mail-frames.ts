@@ -10,16 +10,15 @@ import type { AuthContext } from '#features/people/team/auth-context.ts'
 import { getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { getMessage } from '#features/receiving/agent-mailboxes/messages.ts'
 import { getInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { readCapturedMessage } from '#features/sending/capture/captured.ts'
+import { readCapturedHtml } from '#features/sending/capture/captured.ts'
 import type { CaptureStore } from '#features/sending/capture/store.ts'
-import { findEmail } from '#features/sending/emails/read.ts'
+import { getEmail } from '#features/sending/emails/read.ts'
 import { type RenderBodies, readEmailBodies } from '#features/sending/emails/read-bodies.ts'
 import { previewNewsletter } from '#features/sending/newsletters/preview.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import type { PreviewStore } from '#features/setup/templates/shown-previews.ts'
 import { AppError } from '#platform/errors.ts'
 import { escapeHtml } from '#platform/http/html.ts'
-import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { toMailResponse } from './mail-response.ts'
 
 interface MailFrameOptions {
@@ -70,8 +69,7 @@ export function mailFrames(app: App, options: MailFrameOptions) {
   const { captures, previews, renderBodies } = options
   const readStored = (ref: number | null) => createBodyReader(app).read(ref)
   const readEmail = async (accountId: number, id: string) => {
-    const email = findEmail(app.db, accountId, parseUuidParam(id, 'email_not_found', 'email'))
-    if (!email) throw notFoundById('email_not_found', 'email')
+    const email = getEmail(app.db, accountId, id)
     return (await readEmailBodies(app, email, renderBodies)).html
   }
   return new Elysia()
@@ -83,11 +81,7 @@ export function mailFrames(app: App, options: MailFrameOptions) {
     .get(
       '/app/captured/:id/html',
       (frame) =>
-        toFrame(
-          frame,
-          'emails:read',
-          async ({ accountId }) => (await readCapturedMessage(app, captures, accountId, frame.params.id)).parsed.html,
-        ),
+        toFrame(frame, 'emails:read', ({ accountId }) => readCapturedHtml(app, captures, accountId, frame.params.id)),
       { params, query, detail },
     )
     .get(

@@ -1,4 +1,5 @@
 /** @module What the operator's routes share, created once per service. */
+import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import type { SettingReport } from '#platform/config.ts'
 import type { OpenedApp, RunningDelivery } from '../create.ts'
 import { createViewLog, type RecordView } from './view-log.ts'
@@ -7,6 +8,8 @@ export interface OperatorContext {
   readonly opened: OpenedApp
   /** Undefined while mail is not delivered. */
   readonly delivery: () => RunningDelivery | undefined
+  /** Undefined until it has started. */
+  readonly submission: () => RunningSubmission | undefined
   readonly isStopping: () => boolean
   /** Settings with their sources; empty when the service does not know them. */
   readonly settings: readonly SettingReport[]

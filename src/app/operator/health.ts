@@ -17,7 +17,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 export function createHealthReader(
-  { opened: { app, sourceNames }, delivery, isStopping, version }: OperatorContext,
+  { opened: { app, sourceNames }, delivery, submission, isStopping, version }: OperatorContext,
   readLanes: LaneReader,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
@@ -27,6 +27,8 @@ export function createHealthReader(
     const { config, db } = app
     const lanes = await readLanes()
     const webhooks = countWebhooks(db)
+    const submissionAddrs = [config.submissionAddr, config.submissionTlsAddr].filter((addr) => addr !== '')
+    const running = submission()
     return {
       read_at: isoTime(app.clock.now()),
       version,
@@ -36,6 +38,7 @@ export function createHealthReader(
       delivery: config.delivery,
       is_delivering: delivery() !== undefined,
       inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
+      submission: submissionAddrs.length === 0 || !running ? null : { addrs: submissionAddrs, ...running.stats() },
       problems: problems.map(({ field, message }) => ({ field, message })),
       warnings: [...findSettingWarnings(config), ...sourceNames.problems()],
       memory_bytes: process.memoryUsage.rss(),
@@ -44,6 +47,7 @@ export function createHealthReader(
         waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
         lanes: lanes.length,
         in_flight: delivery()?.scheduler.inFlight ?? 0,
+        stalled: delivery()?.scheduler.stalledLanes ?? 0,
         first_due_at: lanes[0] ? isoTime(lanes[0].firstAt) : null,
       },
       received: countQueueEntries(db),

@@ -21,6 +21,17 @@ export const ServerHealth = Type.Object({
   delivery: text('Delivery mode: direct, relay or capture.'),
   is_delivering: Type.Boolean({ description: 'Whether mail is being delivered.' }),
   inbound_addr: Nullable(Type.String(), { description: 'Address where mail is received; null: none.' }),
+  submission: Nullable(
+    Type.Object({
+      addrs: Type.Array(Type.String(), { description: 'Addresses where programs submit mail by SMTP.' }),
+      sessions: count('Open sessions, at most 10 seconds ago.'),
+      accepted: count('Messages accepted since the start of the service.'),
+      deferred: count('Messages that got a 4xx since then; programs send them again.'),
+      rejected: count('Messages that got a 5xx since then.'),
+      failed_logins: count('Failed logins since then.'),
+    }),
+    { description: 'Mail submission by SMTP; null: off.' },
+  ),
   problems: Type.Array(Type.Object({ field: text('The part that is not ready.'), message: text('What is wrong.') }), {
     description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
   }),
@@ -41,6 +52,9 @@ export const ServerHealth = Type.Object({
       waiting: count('Recipients whose mail waits for delivery.'),
       lanes: count('Destinations of this mail; each account has its own.'),
       in_flight: count('Recipients to whom mail is being delivered.'),
+      stalled: count(
+        'Queues of an account and domain whose due mail makes no progress, although nothing known holds it. The log names them; a restart frees them. Report it: it is a mistake of the service.',
+      ),
       first_due_at: Nullable(Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
     },
     { description: 'The mail queue.' },
@@ -69,7 +83,9 @@ export const QueueLane = Type.Object({
   lane: text('Name of the lane: the mail of one account to one domain; broadcasts have their own.'),
   account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
   account: Nullable(Type.String(), { description: 'Name of the account; null: it is deleted.' }),
-  domain: text('Domain of the recipients; `sandbox` for mail that is only captured.'),
+  domain: text(
+    'Domain of the recipients; `sandbox` for mail that is only captured, `simulator` for mail to the simulator.',
+  ),
   is_broadcast: Type.Boolean({ description: 'Whether it is mail of broadcasts, which yields to other mail.' }),
   waiting: count('Number of recipients.'),
   first_due_at: Timestamp({ description: 'When the earliest is due.' }),
@@ -78,7 +94,9 @@ export const QueueLane = Type.Object({
 export type QueueLane = Static<typeof QueueLane>
 
 const SELECTOR_FIELDS = {
-  domain: filter('Mail to this domain; `sandbox` for mail that is only captured.'),
+  domain: filter(
+    'Mail to this domain; `sandbox` for mail that is only captured, `simulator` for mail to the simulator.',
+  ),
   provider: filter('Mail to the domains of this provider, by their MX hosts: a name of `GET /v1/operator/providers`.'),
   account_id: filter('Mail of the account with this id.'),
   email_id: filter('This email; without `domain`, `provider` and `account_id`.'),
@@ -159,7 +177,7 @@ export type QueueRecipient = Static<typeof QueueRecipient>
 const traffic = (description: string) =>
   Type.Object(
     {
-      tried: count('Attempts.'),
+      attempted: count('Attempts.'),
       accepted: count('Messages that it accepted.'),
       deferred: count('Attempts that will be made again.'),
       refused: count('Messages that it rejected permanently.'),

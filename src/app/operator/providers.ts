@@ -52,7 +52,7 @@ export interface ProviderView {
   readonly last_day: TrafficCounts
 }
 
-const NO_TRAFFIC: TrafficCounts = { tried: 0, accepted: 0, deferred: 0, refused: 0 }
+const NO_TRAFFIC: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
 
 /** The pairs of the running delivery; without one, those that are stored. */
 export const openPairs = (app: App, delivery: RunningDelivery | undefined): Pairs =>
@@ -69,6 +69,7 @@ export function listProviders(app: App, delivery: RunningDelivery | undefined) {
   const rankOf = (pair: Pair) => (pair.state.suspension ? 0 : pair.isNormal ? (pair.slots.isIdle ? 3 : 2) : 1)
   const used = pairs
     .all()
+    .filter(({ provider }) => !provider.isLocal)
     .toSorted(
       (a, b) =>
         rankOf(a) - rankOf(b) || Number(b.provider.isNamed) - Number(a.provider.isNamed) || a.key.localeCompare(b.key),
@@ -161,7 +162,7 @@ export async function resumeProvider(
   if (!pairs.all().some(({ provider }) => provider.name === name))
     throw notFound(
       'provider_not_found',
-      `Nothing was sent to a provider with the name ${name}; list the providers for their names.`,
+      `Nothing was sent to a provider with the name ${name}; \`tassis providers\` lists their names.`,
     )
   await app.commit.writeFromReserve((tx) =>
     audit(app, tx, actor, { action: 'operator.provider_resumed', resourceType: 'provider', resourceId: name }),

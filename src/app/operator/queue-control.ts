@@ -17,7 +17,7 @@ import {
 } from '#features/sending/delivery/queue-control.ts'
 import { addRule, listRules, type QueueRule, type QueueRuleKind } from '#features/sending/delivery/queue-rules.ts'
 import { formatTarget, parseTarget } from '#features/sending/delivery/redirect-target.ts'
-import { SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
+import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import type { MailSelector } from '#features/sending/queue/selection.ts'
@@ -62,18 +62,19 @@ export function parseSelector(
     return { emailId: email.id, accountId: email.accountId }
   }
   return {
-    ...(domain !== undefined && { domain: parseSelectedDomain(domain) }),
+    ...(domain !== undefined && { domain: parseSelectedDomain(app, domain) }),
     ...(provider !== undefined && { provider: parseSelectedProvider(app, provider) }),
     ...(accountId !== undefined && { accountId: requireAccountId(app, accountId) }),
   }
 }
 
-function parseSelectedDomain(text: string): string {
+/** Captured mail and mail to the simulator are named as `tassis queue` shows them; the simulator also by its domain. */
+function parseSelectedDomain({ config }: App, text: string): string {
   const wanted = text.trim()
-  if (wanted === SANDBOX_LANE) return wanted
+  if (wanted === SANDBOX_LANE || wanted === SIMULATOR_LANE) return wanted
   const parsed = parseDomain(wanted)
   if (parsed.kind === 'invalid') throw invalid('domain', `"${wanted}" is not a domain name; write it as example.com.`)
-  return parsed.domain
+  return parsed.domain === simulatorDomain(config) ? SIMULATOR_LANE : parsed.domain
 }
 
 /** A listed provider, or the MX hosts of a site without an entry, which have dots. */

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { describeHold, findEmailHold } from '#features/sending/delivery/queue-rules.ts'
-import { NOT_DUE_REASON } from '#features/sending/delivery/scheduler.ts'
+import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'

@@ -1,7 +1,7 @@
 /** @module Queries and changes of API keys. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import type { ApiKeyRecord, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
+import type { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
 import { get, request } from './client.ts'
 
 const KEY = ['api-keys']
@@ -20,6 +20,14 @@ export function useCreateApiKey() {
     mutationFn: async (body: NewApiKey) =>
       (await request<{ data: CreatedApiKey }>('POST', '/v1/api-keys', { body })).data,
     onSuccess: () => queries.invalidateQueries({ queryKey: KEY }),
+  })
+}
+
+export function useChangeApiKey(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: (body: ApiKeyPatch) => request<void>('PATCH', `/v1/api-keys/${encodeURIComponent(id)}`, { body }),
+    onSettled: () => queries.invalidateQueries({ queryKey: KEY }),
   })
 }
 

@@ -9,6 +9,7 @@ import type {
   TestResult,
   WebhookRecord,
 } from '#features/webhooks/webhooks/model.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
 import { usePasswordAgain } from '../parts/password-again.tsx'
 import { get, type PageOf, request } from './client.ts'
 
@@ -70,6 +71,7 @@ export interface WebhookInput {
   readonly url: string
   readonly events: readonly string[]
   readonly description: string
+  readonly format: PayloadFormat
 }
 
 export function useCreateWebhook() {

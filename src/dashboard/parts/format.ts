@@ -1,4 +1,4 @@
-/** @module Numbers as text. Pure. */
+/** @module Numbers and times as text. Pure. */
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
@@ -16,3 +16,7 @@ export const formatCount = (count: number, noun: string): string =>
 /** `12 ms`, `3.4 s`; null: unknown. */
 export const formatDuration = (ms: number | null): string =>
   ms === null ? '–' : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`
+
+/** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
+export const toLocalMinute = (at: Date): string =>
+  new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)

@@ -1,19 +1,21 @@
-/** @module One API key: what it may do, when it was used, and how to revoke it. */
-import { Alert, Anchor, Code, List, Stack, Text, Title } from '@mantine/core'
+/** @module One API key: what it may do, when it was used, how to change and how to revoke it. */
+import { Alert, Anchor, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
-import { useApiKeys, useRevokeApiKey } from '../api/keys.ts'
+import { useApiKeys, useChangeApiKey, useRevokeApiKey } from '../api/keys.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { Page } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
+import { Section } from '../parts/section.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
+import { isComplete, KeyFields, type KeyInput, toKeyInput, toKeyPatch } from './keys/fields.tsx'
 
 export function ApiKeyScreen() {
   const { id } = useParams({ from: '/keys/$id' })
@@ -59,13 +61,16 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
       facts={[
         [
           'State',
-          <StatusLabel key="state" tone="good">
-            Active
+          <StatusLabel key="state" tone={key.is_active ? 'good' : 'bad'}>
+            {key.is_active ? 'Active' : 'Expired'}
           </StatusLabel>,
         ],
         ['Begins with', <Code key="prefix">{key.key_prefix}…</Code>],
         ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} isExact />],
         ['Created', <Time key="created" iso={key.created_at} isExact />],
+        ['Expires', key.expires_at === null ? 'Never' : <Time key="expires" iso={key.expires_at} isExact />],
+        ['Sends from', key.domains === null ? 'All domains of the account' : key.domains.join(', ')],
+        ['May be used from', key.networks === null ? 'Any address' : key.networks.join(', ')],
       ]}
     />
     <Stack component="section" aria-labelledby="scopes" gap="sm">
@@ -80,12 +85,71 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
         ))}
       </List>
       <Text size="sm" maw={640}>
-        The scopes of a key cannot be changed. To change them, create another key, put it in your application, and
-        revoke this one once its last use no longer changes.
+        To replace a key, create another one, put it in your application, and revoke this one once its last use no
+        longer changes.
       </Text>
     </Stack>
+    <KeySettings key={key.id} apiKey={key} />
   </Stack>
 )
+
+/** Changes name, scopes and restrictions; the key itself stays. */
+function KeySettings({ apiKey: key }: KeyProps) {
+  /** What is typed, and the key as it was when that began; undefined: the form is closed. */
+  const [edit, setEdit] = useState<{ readonly before: KeyInput; readonly input: KeyInput }>()
+  const [isChecked, setIsChecked] = useState(false)
+  const change = useChangeApiKey(key.id)
+  const open = () => {
+    const before = toKeyInput(key)
+    change.reset()
+    setIsChecked(false)
+    setEdit({ before, input: before })
+  }
+  const close = () => setEdit(undefined)
+  if (!edit)
+    return (
+      <Stack align="flex-start" gap="sm">
+        <div role="status">{change.isSuccess && <Alert color="green">The key was changed.</Alert>}</div>
+        <Button variant="default" onClick={open}>
+          Change this key
+        </Button>
+      </Stack>
+    )
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    setIsChecked(true)
+    if (!isComplete(edit.input) || change.isPending) return
+    const patch = toKeyPatch(edit.before, edit.input)
+    if (Object.keys(patch).length === 0) close()
+    else change.mutate(patch, { onSuccess: close })
+  }
+  return (
+    <Section title="Change this key">
+      <form onSubmit={submit} noValidate>
+        <Stack align="flex-start">
+          <Text size="sm" maw={640}>
+            The key itself stays the same: applications go on with it, and what you change counts from their next
+            request.
+          </Text>
+          <KeyFields
+            input={edit.input}
+            error={change.error}
+            isChecked={isChecked}
+            onChange={(input) => setEdit({ ...edit, input })}
+          />
+          <Group gap="xs">
+            <Button type="submit" loading={change.isPending}>
+              Save
+            </Button>
+            <Button variant="default" onClick={close}>
+              Discard the changes
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Section>
+  )
+}
 
 interface RevokeProps extends KeyProps {
   onClose(): void

@@ -30,7 +30,7 @@ const COLUMNS: readonly Column<ApiKeyRecord>[] = [
     header: 'State',
     width: '17%',
     cell: ({ is_active: isActive }) => (
-      <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Revoked'}</StatusLabel>
+      <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Expired'}</StatusLabel>
     ),
   },
   {

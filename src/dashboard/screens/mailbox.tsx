@@ -3,7 +3,7 @@ import { Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useEffect, useState } from 'react'
-import type { ListedMessage, MailboxRecord, ThreadRecord } from '#features/receiving/agent-mailboxes/model.ts'
+import type { ListedMessage, ListedThread, MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import { get, type PageOf, request } from '../api/client.ts'
 import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
@@ -178,8 +178,11 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
   const { id } = mailbox
   const query = useQuery({
     queryKey: ['mailboxes', 'threads', id, page],
-    queryFn: ({ signal }) =>
-      get<PageOf<ThreadRecord>>(mailboxPath(id, '/threads'), { page, per_page: PAGE_SIZE }, signal),
+    queryFn: async ({ signal }) => {
+      const list = await get<PageOf<ListedThread>>(mailboxPath(id, '/threads'), { page, per_page: PAGE_SIZE }, signal)
+      // A thread keeps its row when a message comes.
+      return { ...list, data: list.data.map((row) => ({ ...row, id: row.thread_id })) }
+    },
     placeholderData: keepPreviousData,
   })
   const rows = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
@@ -188,7 +191,7 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
     if (type === 'mailbox.message.received') refreshSoon()
   })
   if (!rows.page) return <QueryView query={query}>{() => null}</QueryView>
-  const columns: readonly Column<ThreadRecord>[] = [
+  const columns: readonly Column<ListedThread>[] = [
     {
       header: 'Subject',
       cell: ({ id: threadId, subject }) => (

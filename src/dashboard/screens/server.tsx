@@ -61,12 +61,26 @@ function Health({ health }: { readonly health: ServerHealth }) {
             ['Public URL', health.public_url],
             ['Delivery', toDeliveryWords(health.delivery)],
             ['Mail is received', health.inbound_addr ?? 'Nowhere: TASSIS_INBOUND_ADDR is not set'],
+            ['Mail is submitted', toSubmissionWords(health.submission)],
             ['Memory', formatBytes(health.memory_bytes)],
           ]}
         />
       </section>
     </Stack>
   )
+}
+
+function toSubmissionWords(submission: ServerHealth['submission']): string {
+  if (!submission) return 'Nowhere: TASSIS_SUBMISSION_ADDR is not set'
+  const { addrs, sessions, accepted, deferred, rejected, failed_logins } = submission
+  const counts = [
+    `${sessions.toLocaleString()} sessions`,
+    `${accepted.toLocaleString()} accepted`,
+    `${deferred.toLocaleString()} deferred`,
+    `${rejected.toLocaleString()} rejected`,
+    `${failed_logins.toLocaleString()} failed logins`,
+  ]
+  return `${addrs.join(', ')}: ${counts.join(', ')} since the start`
 }
 
 const DELIVERY_WORDS: Readonly<Record<string, string>> = {
@@ -81,6 +95,7 @@ function Figures({ health: { queue, received, disk, webhooks, accounts } }: { re
     <dl className="figures">
       <Figure name="Waiting for delivery" to="/server/queue" value={queue.waiting.toLocaleString()}>
         {queue.in_flight.toLocaleString()} being delivered
+        {queue.stalled > 0 && `; ${queue.stalled.toLocaleString()} queues without progress: see the log`}
       </Figure>
       <Figure name="Received, not processed" to="/server/received" value={received.toLocaleString()} />
       <Figure name="Free on the disk" to="/server/disk" value={formatBytes(disk.free_bytes)}>

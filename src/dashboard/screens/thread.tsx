@@ -3,7 +3,7 @@ import { Anchor, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { ListedMessage, ThreadDetail } from '#features/receiving/agent-mailboxes/model.ts'
+import type { ListedMessage, ThreadPage } from '#features/receiving/agent-mailboxes/model.ts'
 import { get, newIdempotencyKey, request } from '../api/client.ts'
 import { isMissing, mailboxPath } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
@@ -26,17 +26,19 @@ const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
 /** Messages on a page. The pages begin with the first message, so that a new one moves none to another page. */
 const THREAD_PAGE_SIZE = 50
 
-interface ThreadPage extends ThreadDetail {
+interface ShownThread {
+  readonly subject: string
+  readonly messages: readonly ListedMessage[]
   readonly totalPages: number
 }
 
 /** @param page 1: the newest messages */
-async function readThread(path: string, page: number, signal: AbortSignal): Promise<ThreadPage> {
-  const { data: head } = await get<{ data: ThreadDetail }>(path, { limit: 1 }, signal)
-  const totalPages = Math.max(1, Math.ceil(head.message_count / THREAD_PAGE_SIZE))
+async function readThread(path: string, page: number, signal: AbortSignal): Promise<ShownThread> {
+  const head = await get<ThreadPage>(path, { limit: 1 }, signal)
+  const totalPages = Math.max(1, Math.ceil(head.pagination.total / THREAD_PAGE_SIZE))
   const offset = Math.max(0, totalPages - page) * THREAD_PAGE_SIZE
-  const { data } = await get<{ data: ThreadDetail }>(path, { limit: THREAD_PAGE_SIZE, offset }, signal)
-  return { ...data, totalPages }
+  const { data, thread } = await get<ThreadPage>(path, { limit: THREAD_PAGE_SIZE, offset }, signal)
+  return { subject: thread.subject, messages: data, totalPages }
 }
 
 export function ThreadScreen() {

@@ -15,7 +15,7 @@ import { findProblems, hasFieldErrors, WebhookFields } from './webhooks/fields.t
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 
-const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS }
+const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS, format: 'tassis' }
 
 export function WebhookNewScreen() {
   const [created, setCreated] = useState<CreatedWebhook>()

@@ -15,10 +15,14 @@ import { perOwner } from '../per-owner.ts'
 export const MAIN_THREAD_BUSY_MS = 10
 const WORKER_BUSY_MS = 5000
 
-/** Opens a database for writing, and creates it if it is missing. Only for the process that owns the data directory. */
-export function openDatabase(path: string): Database {
+/**
+ * Opens a database for writing, and creates it if it is missing. Only for the process that owns the data directory.
+ * @param pageBytes size of the pages of a new database; default: that of SQLite, 4 KiB
+ */
+export function openDatabase(path: string, pageBytes?: number): Database {
   const db = new Database(path, { create: true, readwrite: true, strict: true, safeIntegers: false })
   try {
+    if (pageBytes !== undefined) db.run(`PRAGMA page_size = ${pageBytes}`)
     prepareForWriting(db)
     syncDirectory(dirname(path))
     return db

@@ -22,6 +22,9 @@ export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Sc
   [REQUIRED_SCOPE]: scopes.join(' '),
 })
 
+/** Needs any key; what the key may do is up to the handler. */
+export const anyKey = { security: ANY_CREDENTIAL, [REQUIRED_SCOPE]: '' }
+
 /** Parses the value of REQUIRED_SCOPE; no scopes: any key will do. */
 export const parseScopes = (required: string): readonly string[] => (required === '' ? [] : required.split(' '))
 

@@ -25,7 +25,11 @@ export function readApiKey(headers: Headers): string {
     throw unauthorized('Authorization must be the word Bearer, a space and the API key')
   if (bearer !== undefined && serviceKey !== null && bearer !== serviceKey)
     throw unauthorized('Authorization and X-Service-Api-Key have different keys; send one of them')
-  const key = bearer ?? serviceKey
-  if (key === undefined || key === null || key.length > MAX_KEY_LENGTH || !VISIBLE_ASCII.test(key)) throw unauthorized()
-  return key
+  return readApiKeyText(bearer ?? serviceKey ?? undefined)
+}
+
+/** Returns text that has the form of a key. Throws a 401 for any other. */
+export function readApiKeyText(text: string | undefined): string {
+  if (text === undefined || text.length > MAX_KEY_LENGTH || !VISIBLE_ASCII.test(text)) throw unauthorized()
+  return text
 }

@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { addGarbage } from '../garbage.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
-import { KiB } from '../units.ts'
+import { KiB, MiB } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { createBodyStream, STREAM_BYTES } from './body-stream.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
@@ -31,6 +31,7 @@ const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
 const MAX_ANONYMOUS_BYTES = 64 * KiB
 const MAX_SIGNED_BYTES = 256 * KiB
+const MAX_SMALL_BYTES = MiB
 /** Maximum fields of a form; our forms have some twenty. Bun takes 18 ms to parse as many fields as fit into 64 KiB. */
 const MAX_FORM_FIELDS = 500
 /**
@@ -74,9 +75,18 @@ export type Sender = 'authenticated' | 'stranger'
 /**
  * `csv`: the raw bytes. `csv-stream`: an unread `BodyStream`. `anything`: the handler needs only the URL; form fields
  * are parsed, any other body is read and ignored. `bytes`: the raw bytes of any type, up to 256 KiB, for bodies that
- * another service signs.
+ * another service signs; `small-bytes`: the same within the sender's own limit. `small-json`: JSON up to 1 MiB,
+ * whatever the limit of the API is.
  */
-export type BodyFormat = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything' | 'bytes'
+export type BodyFormat =
+  | 'json'
+  | 'small-json'
+  | 'json-or-form'
+  | 'csv'
+  | 'csv-stream'
+  | 'anything'
+  | 'bytes'
+  | 'small-bytes'
 
 export const BODY_FORMAT = 'x-body-format'
 
@@ -99,6 +109,11 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
   const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
   const maxBytesOf = (sender: Sender): number =>
     sender === 'stranger' ? Math.min(maxBytes, MAX_ANONYMOUS_BYTES) : maxBytes
+  const limitOf = (accepts: BodyFormat, sender: Sender): number => {
+    // Whoever signs a body has no API key.
+    if (accepts === 'bytes') return Math.min(maxBytes, MAX_SIGNED_BYTES)
+    return Math.min(maxBytesOf(sender), accepts === 'small-json' ? MAX_SMALL_BYTES : Number.POSITIVE_INFINITY)
+  }
   const deadline = createDeadline(clock, timeoutMs)
   const collectAfter = (bytes: number): void => addGarbage(memory, bytes)
 
@@ -130,7 +145,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
         const value = createBodyStream(request, { maxBytes: maxStreamBytes, clock, onConsumed: collectAfter })
         return { value, sizeBytes: 0, reservation }
       }
-      const limitBytes = accepts === 'bytes' ? Math.min(maxBytes, MAX_SIGNED_BYTES) : maxBytesOf(sender)
+      const limitBytes = limitOf(accepts, sender)
       if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
       const reserved = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
       if (!reserved) throw serverBusy()
@@ -229,7 +244,7 @@ async function parse(
   if (accepts === 'anything') {
     return FORM_TYPE.test(contentType ?? '') ? parseForm(bytes, contentType ?? '').catch(() => undefined) : undefined
   }
-  if (accepts === 'bytes') return bytes
+  if (accepts === 'bytes' || accepts === 'small-bytes') return bytes
   if (accepts === 'csv') {
     refuseNotCsv(request)
     // The handler reads the bytes piece by piece and holds no second copy.

@@ -3,6 +3,7 @@
  * and the API description shows it.
  */
 import { acceptsBody } from './body.ts'
+import { responseHeaders } from './route-errors.ts'
 
 export const CSV_TYPE = 'text/csv'
 
@@ -23,4 +24,5 @@ export const csvStreamBody = (description: string) => ({
 /** The response is CSV. */
 export const csvResponseSpec = (description: string) => ({
   responses: { 200: { description: 'Done.', content: toCsvContent(description) } },
+  ...responseHeaders('Content-Disposition'),
 })

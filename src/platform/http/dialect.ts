@@ -4,13 +4,19 @@
  */
 import type { AppError } from '../errors.ts'
 
-export interface Dialect {
+/** `Guest`: the type of the server's actors. */
+export interface Dialect<Guest = never> {
   /** Whether a path belongs to this dialect; never true for a path of `/v1` or of a page. */
   readonly speaks: (path: string) => boolean
   /** The API key of a request; throws an AppError 401 without one. */
   readonly readApiKey: (headers: Headers) => string
+  /**
+   * The actor of a request that has no account, such as one with the provider's public test token; undefined: the
+   * request needs an API key. A guest may send only bodies of the size that strangers may send.
+   */
+  readonly guestOf?: (headers: Headers) => Guest | undefined
   /** An error in the form that the provider's clients read. */
-  readonly toErrorResponse: (error: AppError, requestId: string) => DialectErrorResponse
+  readonly toErrorResponse: (error: AppError, requestId: string, path: string) => DialectErrorResponse
 }
 
 export interface DialectErrorResponse {

@@ -55,6 +55,8 @@ interface Description {
   readonly info: { readonly title: string; readonly description: string }
   readonly tags?: readonly { readonly name: string; readonly description: string }[]
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  /** Requests to the URLs of users. */
+  readonly webhooks?: Readonly<Record<string, { readonly post: Operation }>>
   readonly components: {
     readonly responses: Readonly<Record<string, Response>>
     readonly schemas: Readonly<Record<string, Schema>>
@@ -64,7 +66,9 @@ interface Description {
 
 interface Entry extends Operation {
   readonly method: string
+  /** For a webhook, its name. */
   readonly path: string
+  readonly isWebhook: boolean
   /** All its words, in lower case. */
   readonly words: string
 }
@@ -94,14 +98,12 @@ button { background: var(--strong); border-color: var(--strong); color: var(--on
 /** @param json the OpenAPI document */
 export function createDocsPages(json: string): DocsPages {
   const api = JSON.parse(json) as Description
-  const entries: Entry[] = Object.entries(api.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({
-      ...operation,
-      method: method.toUpperCase(),
-      path,
-      words: `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
-    })),
-  )
+  const entries = [
+    ...Object.entries(api.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => toEntry(method.toUpperCase(), path, operation)),
+    ),
+    ...Object.entries(api.webhooks ?? {}).map(([name, { post }]) => toEntry(WEBHOOK_METHOD, name, post)),
+  ]
   return {
     index: (search) => renderIndex(api, entries, search),
     operation: (id) => {
@@ -110,6 +112,17 @@ export function createDocsPages(json: string): DocsPages {
     },
   }
 }
+
+/** In the place of a method. */
+const WEBHOOK_METHOD = 'webhook'
+
+const toEntry = (method: string, path: string, operation: Operation): Entry => ({
+  ...operation,
+  method,
+  path,
+  isWebhook: method === WEBHOOK_METHOD,
+  words: `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
+})
 
 function renderIndex({ info, tags = [], components }: Description, entries: readonly Entry[], search: string): Html {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
@@ -164,7 +177,7 @@ ${
 }
 ${body.map(([type, { schema }]) => html`<h2>Body</h2><p class="kind">${type}</p>${schema && renderSchema(schema, components.schemas)}`)}
 <h2>Example</h2>
-<pre>${renderExample(entry, components.schemas)}</pre>
+<pre>${renderExample(entry)}</pre>
 <h2>Responses</h2>
 ${Object.entries(responses).map(([status, response]) => renderResponse(status, response, components))}`,
   })
@@ -238,43 +251,15 @@ function renderSchema(schema: Schema, schemas: Schemas): Html {
     : html`<ul>${fields.map(([name, field]) => html`<li>${renderField(name, field, required.includes(name), schemas)}</li>`)}</ul>`
 }
 
-/** A curl command with the required fields. */
-function renderExample({ method, path, requestBody }: Entry, schemas: Schemas): string {
-  const schema = requestBody?.content['application/json']?.schema
+/** A curl command with the required fields; for a webhook, its body. */
+function renderExample({ method, path, isWebhook, requestBody }: Entry): string {
+  const body = requestBody?.content['application/json']
+  if (isWebhook) return JSON.stringify(body?.example, null, 2)
   return [
     `curl ${method === 'GET' ? '' : `-X ${method} `}"$URL${path}"`,
     `  -H "Authorization: Bearer $KEY"`,
-    ...(schema
-      ? [`  -H 'Content-Type: application/json'`, `  -d '${JSON.stringify(createExample(schema, schemas))}'`]
-      : []),
+    ...(body ? [`  -H 'Content-Type: application/json'`, `  -d '${JSON.stringify(body.example)}'`] : []),
   ].join(' \\\n')
-}
-
-function createExample(schema: Schema, schemas: Schemas): unknown {
-  const {
-    type,
-    examples,
-    enum: values,
-    anyOf,
-    items,
-    properties = {},
-    required = [],
-    minimum,
-    ...rest
-  } = withoutNull(resolve(schema, schemas))
-  if (examples?.[0] !== undefined) return examples[0]
-  if (rest.const !== undefined) return rest.const
-  if (values) return values[0]
-  if (anyOf?.[0]) return createExample(anyOf[0], schemas)
-  if (type === 'array') return items ? [createExample(items, schemas)] : []
-  if (type === 'object')
-    return Object.fromEntries(
-      Object.entries(properties).flatMap(([name, field]) =>
-        required.includes(name) ? [[name, createExample(field, schemas)]] : [],
-      ),
-    )
-  if (type === 'integer' || type === 'number') return minimum ?? 1
-  return type === 'boolean' ? true : '…'
 }
 
 /** Text in which backquotes mark code. */

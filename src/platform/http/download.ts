@@ -14,6 +14,7 @@ import {
   restoreTimeLimit,
   yieldFairly,
 } from './request-context.ts'
+import { responseHeaders } from './route-errors.ts'
 
 /**
  * Types that a browser does not run as a page or a script. Any other type, including HTML and SVG, is sent as
@@ -230,6 +231,7 @@ export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
   responses: {
     200: { description, content: { [mediaType]: { schema: { type: 'string' as const, format: 'binary' } } } },
   },
+  ...responseHeaders('Content-Disposition'),
 })
 
 /**

@@ -33,7 +33,6 @@ export function toErrorResponseData(error: AppError, requestId: string): ErrorRe
       // RFC 9110 §15.5.2: a 401 names the scheme.
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
       ...error.headers,
-      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
     },
     body: {
       ...facts,

@@ -15,6 +15,7 @@ import {
   restoreTimeLimit,
   yieldFairly,
 } from './request-context.ts'
+import { responseHeaders } from './route-errors.ts'
 
 /** A client that reads nothing for this long is treated as disconnected. */
 const STALL_MS = seconds(60)
@@ -144,4 +145,5 @@ class JsonStream {
 /** For a route's `detail`: says that the route responds with a streamed JSON text of this schema. */
 export const streamedResponseSpec = (description: string, schema: TSchema) => ({
   responses: { 200: { description, content: { 'application/json': { schema: schema as object } } } },
+  ...responseHeaders('Content-Disposition'),
 })

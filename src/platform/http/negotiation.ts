@@ -1,6 +1,6 @@
 /**
- * @module What a response to a GET owes to the headers of its request: an entity tag with 304 (RFC 9110 §8.8.3 and
- * §13.1.2), and compression (§12.5.3). Only for JSON that is in memory as a whole, not for streams and downloads.
+ * @module What a response owes to the headers of its request: compression (RFC 9110 §12.5.3), and after a GET an entity
+ * tag with 304 (§8.8.3 and §13.1.2). Only for JSON that is in memory as a whole, not for streams and downloads.
  */
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
@@ -17,25 +17,34 @@ const compressors = {
   gzip: (body: Uint8Array) => promisify(gzip)(body),
 }
 
-/** Returns the response itself where nothing applies. */
-export async function negotiate(request: Request, response: Response): Promise<Response> {
+/**
+ * Returns the response itself where nothing applies.
+ * @param isList whether the response has rows. Other responses to a change, such as that of a send, are short: looking
+ * at them would cost each send some microseconds
+ */
+export async function negotiate(request: Request, response: Response, isList: boolean): Promise<Response> {
   const { headers } = response
   const isJson = headers.get('content-type')?.startsWith('application/json') === true
-  if (request.method !== 'GET' || response.status !== 200 || !isJson || headers.has('content-disposition'))
-    return response
+  if (!isJson || request.method === 'HEAD' || headers.has('content-disposition')) return response
+  const { status } = response
+  const isTagged = request.method === 'GET' && status === 200
+  if (!isTagged && !isList) return response
+  const accepted = chooseEncoding(request.headers)
+  if (!isTagged && !accepted) return response
   const body = new Uint8Array(await response.arrayBuffer())
-  // Weak, because the same content may be compressed or not.
-  const tag = `W/"${Bun.hash(body).toString(36)}"`
-  headers.set('etag', tag)
-  headers.append('vary', 'Accept-Encoding')
-  if (listItems(request.headers.get('if-none-match')).some((known) => known === tag || known === '*')) {
-    headers.delete('content-type')
-    return new Response(null, { status: 304, headers })
+  if (isTagged) {
+    // Weak, because the same content may be compressed or not.
+    const tag = `W/"${Bun.hash(body).toString(36)}"`
+    headers.set('etag', tag)
+    headers.append('vary', 'Accept-Encoding')
+    if (listItems(request.headers.get('if-none-match')).some((known) => known === tag || known === '*')) {
+      headers.delete('content-type')
+      return new Response(null, { status: 304, headers })
+    }
   }
-  const encoding = body.length > MIN_COMPRESSED_BYTES ? chooseEncoding(request.headers) : undefined
-  if (!encoding) return new Response(body, { headers })
-  headers.set('content-encoding', encoding)
-  return new Response(await compressors[encoding](body), { headers })
+  if (!accepted || body.length <= MIN_COMPRESSED_BYTES) return new Response(body, { status, headers })
+  headers.set('content-encoding', accepted)
+  return new Response(await compressors[accepted](body), { status, headers })
 }
 
 /** The best encoding that the client accepts. An encoding with `q=0` is refused. */

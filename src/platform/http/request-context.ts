@@ -6,6 +6,8 @@ import { Elysia } from 'elysia'
 import { yieldToEventLoop } from '../clock.ts'
 import { unauthorized } from '../errors.ts'
 import type { Reservation } from '../memory-budget.ts'
+import type { NewRequest, StoredResponse } from './repeated-request.ts'
+import type { FieldFilter } from './response-shape.ts'
 
 export interface RequestContext {
   readonly requestId: string
@@ -14,6 +16,16 @@ export interface RequestContext {
   actor: unknown
   /** Whether a session cookie identified the actor. */
   isSession?: boolean
+  /** The first request with an idempotency key, or the response of that. */
+  repeat?: NewRequest | StoredResponse
+  /** Whether the actor is the guest of a dialect, for whom no account is responsible. */
+  isGuest?: boolean
+  /** Whether the client refuses fields and statuses that the interface does not have. */
+  readonly isStrict?: boolean
+  /** For a strict client: cuts the body of the response, once a handler has returned it. */
+  strictFilter?: FieldFilter | undefined
+  /** Whether the response that a handler returned has rows. */
+  hasRows?: boolean
   /** Memory reserved for the body until the handler has finished. */
   reservation: Reservation | undefined
   readonly clientIp: () => string

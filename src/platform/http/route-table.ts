@@ -8,6 +8,7 @@ import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESS
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
 import { checkQueryNames, queryNamesOf } from './query.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
+import { LOCATED_AT } from './route-errors.ts'
 import { type Check, createCheck } from './validation.ts'
 
 export interface RouteRules {
@@ -27,11 +28,20 @@ export interface RouteRules {
   readonly checkQuery: (query: unknown, url: string) => readonly ErrorDetail[]
   /** Whether a repeated request with the same idempotency key gets the first response again. */
   readonly takesIdempotencyKey: boolean
+  /**
+   * Whether the server itself stores the response to a request with an idempotency key, because the route creates
+   * something.
+   */
+  readonly isRepeatable: boolean
+  /** Where what the route creates is read, below the path of the service; undefined: at the path of the route. */
+  readonly locatedAt: string | undefined
   /** Whether the response is a page of rows. */
   readonly isList: boolean
   readonly checkParams: Check | undefined
   /** By status. */
   readonly fieldFilters: ReadonlyMap<number, FieldFilter>
+  /** By status, for strict clients; created at the first use, because most services have none. */
+  readonly strictFilters: () => ReadonlyMap<number, FieldFilter>
 }
 
 export interface RouteTable {
@@ -70,9 +80,26 @@ interface RouteHooks {
     readonly [OPERATORS_ONLY]?: boolean
     readonly [CHANGES]?: boolean
     readonly [BODY_FORMAT]?: BodyFormat
+    readonly [LOCATED_AT]?: string
     readonly parameters?: readonly { readonly name?: string }[]
   }
 }
+
+const takesOwnKey = (parameters: readonly { readonly name?: unknown }[] = []): boolean =>
+  parameters.some(({ name }) => name === 'Idempotency-Key')
+
+/** A POST of /v1 that answers 201 or 202, and stores no idempotency keys itself, as sends do. */
+export const isRepeatableCreation = (
+  method: string,
+  path: string,
+  { detail, response }: { readonly detail?: RouteHooks['detail']; readonly response?: unknown },
+): boolean =>
+  method.toUpperCase() === 'POST' &&
+  isOwnApiPath(path) &&
+  typeof response === 'object' &&
+  response !== null &&
+  (201 in response || 202 in response) &&
+  !takesOwnKey(detail?.parameters)
 
 const NO_FIELDS = Type.Object({}, { additionalProperties: false })
 
@@ -108,10 +135,14 @@ export function createRouteTable(
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',
       checkQuery: createQueryCheck(method, path, route.query),
-      takesIdempotencyKey: route.detail?.parameters?.some(({ name }) => name === 'Idempotency-Key') === true,
+      takesIdempotencyKey: takesOwnKey(route.detail?.parameters),
+      isRepeatable:
+        bodyFormat === 'json' && (requiredScopes ?? []).length > 0 && isRepeatableCreation(method, path, route),
+      locatedAt: route.detail?.[LOCATED_AT],
       isList: method === 'GET' && isSchema(route.query) && route.query['properties']?.per_page !== undefined,
       checkParams: createPartCheck(route.params, 'path', method, path),
-      fieldFilters: createFieldFilters(route.response),
+      fieldFilters: createFieldFilters(route.response, false),
+      strictFilters: once(() => createFieldFilters(route.response, true)),
     })
   }
   const patterns = [...rules].map(([path, methods]) => ({ matches: toPathPattern(path), methods: [...methods.keys()] }))
@@ -185,13 +216,21 @@ function createQueryCheck(method: string, path: string, schema: unknown): RouteR
 }
 
 /** A route with a single schema declares the schema of status 200. */
-function createFieldFilters(response: unknown): ReadonlyMap<number, FieldFilter> {
-  if (isSchema(response)) return new Map([[200, createFieldFilter(response)]])
+function createFieldFilters(response: unknown, isStrict: boolean): ReadonlyMap<number, FieldFilter> {
+  if (isSchema(response)) return new Map([[200, createFieldFilter(response, isStrict)]])
   return new Map(
     Object.entries(response ?? {}).flatMap(([status, schema]) =>
-      isSchema(schema) ? [[Number(status), createFieldFilter(schema)] as const] : [],
+      isSchema(schema) ? [[Number(status), createFieldFilter(schema, isStrict)] as const] : [],
     ),
   )
+}
+
+function once<T>(create: () => T): () => T {
+  let created: T | undefined
+  return () => {
+    created ??= create()
+    return created
+  }
 }
 
 /**

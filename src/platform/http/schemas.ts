@@ -15,6 +15,7 @@ import type { RowWindow } from '../db/row-window.ts'
 import { type AppError, notFound } from '../errors.ts'
 import { parseUuid, type UuidBytes } from '../ids.ts'
 import { parseCursor } from './cursor.ts'
+import { EXTRA, STRICT_VALUES } from './response-shape.ts'
 import { invalidFields } from './validation.ts'
 
 /** An object that refuses undeclared fields: request bodies and their typed parts. */
@@ -63,6 +64,19 @@ export function mapFromPhp(
   return Array.isArray(value) ? {} : (value as Record<string, unknown> | null | undefined)
 }
 
+/** Marks a field of a response that the interface does not have: strict clients do not get it. */
+export const extra = <T extends TSchema>(schema: T): T => ({ ...schema, [EXTRA]: true })
+
+/** Marks all of these fields; see `extra`. */
+export const extraFields = <T extends TProperties>(fields: T): T =>
+  Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, extra(schema)])) as T
+
+/** Marks a status, or a type of event, of which strict clients get only the values that the interface names. */
+export const withStrictStatus = <T extends TSchema>(schema: T): T => ({
+  ...schema,
+  [STRICT_VALUES]: { uncertain: 'sent', rejected: 'failed' },
+})
+
 /** `{data: T}` as a response. */
 export const DataBody = <T extends TSchema>(schema: T) => Type.Object({ data: schema })
 
@@ -75,11 +89,13 @@ const PaginationSchema = Type.Object({
   per_page: Type.Integer({ description: 'Maximum number of rows on a page.' }),
   total: Type.Integer({ description: 'Rows on all pages.' }),
   total_pages: Type.Integer({ description: 'Number of pages; 0 for an empty list.' }),
-  next_cursor: Type.Optional(
-    Type.String({
-      description:
-        'Value of the parameter `cursor` for the next page; missing on the last page. The next page may be empty.',
-    }),
+  next_cursor: extra(
+    Type.Optional(
+      Type.String({
+        description:
+          'Value of the parameter `cursor` for the next page; missing on the last page. The next page may be empty.',
+      }),
+    ),
   ),
 })
 

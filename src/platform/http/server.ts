@@ -27,8 +27,10 @@ import {
   wrongMethod,
 } from './error-response.ts'
 import { negotiate } from './negotiation.ts'
+import { endNewRequest, type RequestKeys, toReplayResponse } from './repeated-request.ts'
 import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
 import { chooseRequestId } from './request-id.ts'
+import type { FieldFilter } from './response-shape.ts'
 import { createRouteTable, isOwnApiPath, type RouteRules, type RouteTable, removeTrailingSlash } from './route-table.ts'
 import type { SessionGate } from './session.ts'
 import { invalidFields } from './validation.ts'
@@ -53,6 +55,8 @@ export interface HttpServerOptions<Actor> {
     readonly requestTimeoutSeconds: number
     /** Overrides the 15 seconds that Bun waits after `requestTimeoutSeconds`. */
     readonly handlerGraceSeconds?: number
+    /** Beginnings of the User-Agent of strict clients. */
+    readonly strictClients?: readonly string[]
     /** Origins whose pages may call the API with a key, such as https://example.com. Default: none. */
     readonly corsOrigins?: readonly string[]
     /** Whether clients use https. If so, responses tell browsers to use nothing else (RFC 6797). */
@@ -67,10 +71,12 @@ export interface HttpServerOptions<Actor> {
   readonly hasScope: (actor: Actor, scope: string) => boolean
   /** Default: the work that requests cause is not limited. */
   readonly fairness?: Fairness<Actor>
+  /** Default: routes that create something ignore idempotency keys. */
+  readonly requestKeys?: RequestKeys<Actor>
   /** Default: no sessions, only keys. */
   readonly sessions?: SessionGate<Actor>
   /** Other providers' interfaces among the routes. */
-  readonly dialects?: readonly Dialect[]
+  readonly dialects?: readonly Dialect<Actor>[]
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
@@ -91,8 +97,11 @@ export interface Fairness<Actor> {
 const BYTES_PER_WORK_UNIT = 4 * KiB
 
 export interface HttpServer {
-  /** Handles a request without a socket. */
-  fetch(request: Request): Promise<Response>
+  /**
+   * Handles a request without a socket.
+   * @param clientIp address of the client, when the request is made for one; default: none
+   */
+  fetch(request: Request, clientIp?: () => string): Promise<Response>
   /** Binds and serves; with port 0, the system chooses the port. */
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
   /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
@@ -107,6 +116,8 @@ const HANDLER_GRACE_SECONDS = 15
 /** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
 /** Makes browsers use only https for a year. This does not include subdomains, which may be other services. */
+/** Stands for a missing User-Agent among `strictClients`. */
+const NO_USER_AGENT = '-'
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
@@ -136,46 +147,66 @@ export class BunHttpServer<Actor> implements HttpServer {
     this.#app = new RequestPipeline(options, bodies).compose()
   }
 
-  #handle(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
-    const response = this.#respond(request, listener).then((answered) => negotiate(request, answered))
+  #handle(request: Request, listener: Bun.Server<undefined> | undefined, clientIp?: () => string): Promise<Response> {
+    const response = this.#respond(request, listener, clientIp)
     return this.#options.config.isHttps ? response.then(addStrictTransport) : response
   }
 
-  #contextOf(request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext {
+  #contextOf(
+    request: Request,
+    url: string,
+    listener: Bun.Server<undefined> | undefined,
+    clientIp: (() => string) | undefined,
+  ): RequestContext {
     const { headers } = request
     return {
       requestId: chooseRequestId(headers.get('x-request-id'), this.#options.newRequestId),
       path: pathOf(url),
       actor: undefined,
       reservation: undefined,
-      clientIp: () =>
-        resolveClientIp(
-          listener?.requestIP(request)?.address ?? '',
-          headers.get('x-forwarded-for'),
-          this.#isTrustedProxy,
-        ),
+      clientIp:
+        clientIp ??
+        (() =>
+          resolveClientIp(
+            listener?.requestIP(request)?.address ?? '',
+            headers.get('x-forwarded-for'),
+            this.#isTrustedProxy,
+          )),
       setTimeout: (seconds) => listener?.timeout(request, seconds),
       idleSeconds: this.#idleSeconds,
+      isStrict: this.#isStrict(headers.get('user-agent')),
     }
   }
 
-  async #respond(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
+  #isStrict(userAgent: string | null): boolean {
+    const { strictClients = [] } = this.#options.config
+    return strictClients.some((prefix) => (userAgent || NO_USER_AGENT).startsWith(prefix))
+  }
+
+  async #respond(
+    request: Request,
+    listener: Bun.Server<undefined> | undefined,
+    clientIp: (() => string) | undefined,
+  ): Promise<Response> {
     const url = toRoutableUrl(request.url)
     const routed = url === request.url ? request : copyRequestTo(url, request)
-    const context = this.#contextOf(request, url, listener)
+    const context = this.#contextOf(request, url, listener, clientIp)
     setRequestContext(routed, context)
     try {
-      return await this.#app.fetch(routed)
+      const response = await this.#app.fetch(routed)
+      const ended = await endRepeatable(context, response, this.#options.log)
+      const cut = context.strictFilter ? await cutResponse(ended, context.strictFilter) : ended
+      return await negotiate(request, cut, context.hasRows === true)
     } catch (thrown) {
       // Elysia's own error handling fails on a thrown null or undefined.
       context.reservation?.release()
       this.#options.log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
-      return toErrorResponse(internalError(thrown), context.requestId)
+      return await endRepeatable(context, toErrorResponse(internalError(thrown), context.requestId), this.#options.log)
     }
   }
 
-  fetch(request: Request): Promise<Response> {
-    return this.#handle(request, undefined)
+  fetch(request: Request, clientIp?: () => string): Promise<Response> {
+    return this.#handle(request, undefined, clientIp)
   }
 
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {
@@ -203,6 +234,20 @@ export class BunHttpServer<Actor> implements HttpServer {
     await stopping.stop()
     timer.cancel()
   }
+}
+
+/** Ends the first request with an idempotency key; returns any other response as it is. */
+const endRepeatable = ({ repeat }: RequestContext, response: Response, log: HttpLog): Response | Promise<Response> =>
+  repeat?.kind === 'new' ? endNewRequest(repeat, response, log) : response
+/** The response with its JSON cut by `filter`, which comes last: the schema check wants the whole body. */
+async function cutResponse(response: Response, filter: FieldFilter): Promise<Response> {
+  const text = await response.text()
+  const headers = new Headers(response.headers)
+  headers.delete('content-length')
+  return new Response(text === '' ? null : JSON.stringify(filter(JSON.parse(text))), {
+    status: response.status,
+    headers,
+  })
 }
 
 function addStrictTransport(response: Response): Response {
@@ -251,6 +296,12 @@ interface RoutedRequest {
   readonly query: Record<string, string | undefined>
 }
 
+/** Ids in the response of a route that creates or starts something. */
+interface CreatedIds {
+  readonly id?: unknown
+  readonly operation_id?: unknown
+}
+
 /** What happens to a request before and after its handler. The methods are in the order in which they run. */
 class RequestPipeline<Actor> {
   readonly #options: HttpServerOptions<Actor>
@@ -283,8 +334,12 @@ class RequestPipeline<Actor> {
         const read = await this.#receive({ request, route, params, query })
         if (read) elysia.body = read.body
       })
+      .onBeforeHandle({ as: 'global' }, ({ request }) => {
+        const repeat = requestContext(request)?.repeat
+        return repeat?.kind === 'stored' ? toReplayResponse(repeat) : undefined
+      })
       .onAfterHandle({ as: 'global' }, ({ request, route, path, responseValue, set }) => {
-        const location = this.#locateCreated(route, path, responseValue)
+        const location = this.#locateCreated(request.method, route, path, responseValue)
         if (location !== undefined) set.headers['location'] = location
         return this.#finish(request, route, responseValue, set.status)
       })
@@ -326,7 +381,7 @@ class RequestPipeline<Actor> {
       if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
       context.actor = actor
     }
-    this.#bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
+    this.#bodies.refuseTooLarge(request, isPublic || context.isGuest ? 'stranger' : 'authenticated', () =>
       this.#table.takesStream(request.method, path),
     )
     return undefined
@@ -348,11 +403,23 @@ class RequestPipeline<Actor> {
     // handler rejects it.
     if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
-    if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
+    if (!isReadMethod(request.method)) {
+      const body = await this.#readBody(request, context, rules, owner)
+      await this.#beginRepeatable(request, context, rules, body)
+      return { body }
+    }
     if (!fairness || owner === undefined) return undefined
     context.yieldFairly = () => fairness.turns.waitForTurn(owner, { isNew: false })
     if (rules.isList) await fairness.turns.waitForTurn(owner)
     return undefined
+  }
+
+  /** Stores that a request with an idempotency key has begun, or finds the response of the first one. */
+  async #beginRepeatable(request: Request, context: RequestContext, rules: RouteRules, body: unknown): Promise<void> {
+    const key = rules.isRepeatable ? request.headers.get('idempotency-key') : null
+    const { requestKeys } = this.#options
+    if (key === null || !requestKeys) return
+    context.repeat = await requestKeys.begin(context.actor as Actor, { key, path: context.path, body })
   }
 
   #requireAllowed(request: Request, context: RequestContext, rules: RouteRules): void {
@@ -370,7 +437,7 @@ class RequestPipeline<Actor> {
     owner: Owner | undefined,
   ): Promise<unknown> {
     const { fairness } = this.#options
-    const sender = rules.requiredScopes === undefined ? 'stranger' : 'authenticated'
+    const sender = rules.requiredScopes === undefined || context.isGuest ? 'stranger' : 'authenticated'
     const runFairly: FairRunner | undefined =
       fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
     const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, runFairly)
@@ -402,8 +469,15 @@ class RequestPipeline<Actor> {
     context?.reservation?.release()
     if (context?.actor !== undefined)
       this.#options.fairness?.chargeWork(context.actor as Actor, countRows(responseValue))
-    const cutters = this.#table.rulesOf(request.method, route)?.fieldFilters
+    const content = responseValue instanceof ElysiaCustomStatusResponse ? responseValue.response : responseValue
+    if (context) context.hasRows = countRows(content) > 0
+    const rules = this.#table.rulesOf(request.method, route)
+    const cutters = rules?.fieldFilters
     if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
+    if (context?.isStrict) {
+      const code = responseValue instanceof ElysiaCustomStatusResponse ? responseValue.code : status
+      context.strictFilter = rules.strictFilters().get(typeof code === 'number' ? code : 200)
+    }
     if (responseValue instanceof ElysiaCustomStatusResponse) {
       const cut = cutters.get(responseValue.code as number)
       if (cut) responseValue.response = cut(responseValue.response) as typeof responseValue.response
@@ -413,13 +487,15 @@ class RequestPipeline<Actor> {
   }
 
   /** The path of what a route of /v1 created or started (RFC 9110 §10.2.2). */
-  #locateCreated(route: string, path: string, responseValue: unknown): string | undefined {
+  #locateCreated(method: string, route: string, path: string, responseValue: unknown): string | undefined {
     if (!(responseValue instanceof ElysiaCustomStatusResponse) || !isOwnApiPath(route)) return undefined
     if (responseValue.code !== 201 && responseValue.code !== 202) return undefined
-    const body = responseValue.response as { data?: { id?: unknown }; operation_id?: unknown } | undefined
-    if (typeof body?.operation_id === 'string') return `/v1/operations/${body.operation_id}`
-    const hasOwnPath = this.#table.rulesOf('GET', `${removeTrailingSlash(route)}/:id`) !== undefined
-    return hasOwnPath && typeof body?.data?.id === 'string' ? `${removeTrailingSlash(path)}/${body.data.id}` : undefined
+    const body = responseValue.response as { data?: CreatedIds } & CreatedIds
+    const operationId = body?.operation_id ?? body?.data?.operation_id
+    if (typeof operationId === 'string') return `/v1/operations/${operationId}`
+    const isReadable = this.#table.rulesOf('GET', `${removeTrailingSlash(route)}/:id`) !== undefined
+    const parent = this.#table.rulesOf(method, route)?.locatedAt ?? (isReadable ? removeTrailingSlash(path) : undefined)
+    return parent !== undefined && typeof body?.data?.id === 'string' ? `${parent}/${body.data.id}` : undefined
   }
 
   #fail(thrown: unknown, request: Request, path: string): DialectErrorResponse {
@@ -433,7 +509,7 @@ class RequestPipeline<Actor> {
     if (isLogged)
       this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
     const dialect = findDialect(this.#options, { path })
-    return dialect ? dialect.toErrorResponse(error, requestId) : toErrorResponseData(error, requestId)
+    return dialect ? dialect.toErrorResponse(error, requestId, path) : toErrorResponseData(error, requestId)
   }
 }
 
@@ -462,14 +538,16 @@ const authenticateRequest = <Actor>(
 ): Actor | undefined | Promise<Actor | undefined> => {
   const { clientIp } = context
   if (context.isSession) return options.sessions?.actorOf(request, clientIp)
-  const readKey = findDialect(options, context)?.readApiKey ?? readApiKey
-  return options.authenticate(readKey(request.headers), clientIp)
+  const dialect = findDialect(options, context)
+  const guest = dialect?.guestOf?.(request.headers)
+  context.isGuest = guest !== undefined
+  return guest ?? options.authenticate((dialect?.readApiKey ?? readApiKey)(request.headers), clientIp)
 }
 
-const findDialect = (
-  { dialects = [] }: Pick<HttpServerOptions<never>, 'dialects'>,
+const findDialect = <Actor>(
+  { dialects = [] }: Pick<HttpServerOptions<Actor>, 'dialects'>,
   { path }: Pick<RequestContext, 'path'>,
-): Dialect | undefined => dialects.find(({ speaks }) => speaks(path))
+): Dialect<Actor> | undefined => dialects.find(({ speaks }) => speaks(path))
 
 const isReadMethod = (method: string): boolean => method === 'GET' || method === 'HEAD'
 

@@ -49,9 +49,12 @@ export class FairScheduler {
     return this.#queue.size
   }
 
-  /** Runs a piece when its owner's turn comes; settles as the piece does, or rejects with the overload error. */
-  run<T>(owner: Owner, piece: () => T): Promise<T> {
-    return this.#add(owner, toSingleStep(piece), { isNew: true })
+  /**
+   * Runs a piece when its owner's turn comes; settles as the piece does, or rejects with the overload error.
+   * @param rank of the owner's pieces, those of a lower rank go first
+   */
+  run<T>(owner: Owner, piece: () => T, rank = 0): Promise<T> {
+    return this.#add(owner, toSingleStep(piece), { isNew: true, rank })
   }
 
   /**
@@ -124,7 +127,7 @@ export class FairScheduler {
   #add<T>(
     owner: Owner,
     steps: Iterator<void, T>,
-    { isNew, endsTick = false }: { isNew: boolean; endsTick?: boolean },
+    { isNew, endsTick = false, rank = 0 }: { isNew: boolean; endsTick?: boolean; rank?: number },
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const refuse = () => reject(this.#overload())
@@ -138,7 +141,7 @@ export class FairScheduler {
           return true
         }
       }
-      if (!this.#queue.push(owner, { run, refuse, endsTick }, 0, { isLimited: isNew })) return refuse()
+      if (!this.#queue.push(owner, { run, refuse, endsTick }, 0, { isLimited: isNew, rank })) return refuse()
       this.#schedule()
     })
   }

@@ -19,7 +19,9 @@ export interface TlsaRecord {
 
 const DANE_TA = 2
 const DANE_EE = 3
+/** In hexadecimal digits. */
 const DIGEST_LENGTHS: Readonly<Record<number, number>> = { 1: 64, 2: 128 }
+const MAX_DIGEST_LENGTH = 128
 
 /**
  * Whether SMTP can use a record (RFC 7672 §3.1): not those that refer to public authorities (usages 0 and 1), and not
@@ -28,6 +30,17 @@ const DIGEST_LENGTHS: Readonly<Record<number, number>> = { 1: 64, 2: 128 }
 export function isUsableTlsa({ usage, selector, matchingType, data }: TlsaRecord): boolean {
   if ((usage !== DANE_TA && usage !== DANE_EE) || (selector !== 0 && selector !== 1)) return false
   return matchingType === 0 ? data !== '' : DIGEST_LENGTHS[matchingType] === data.length
+}
+
+/**
+ * A record that is at most as long as a digest, and matches the same certificates. One with a digest that is too long has
+ * no data, so it cannot be used.
+ */
+export function shortenTlsa(record: TlsaRecord): TlsaRecord {
+  const { matchingType, data } = record
+  if (data.length <= MAX_DIGEST_LENGTH) return record
+  if (matchingType !== 0) return { ...record, data: '' }
+  return { ...record, matchingType: 1, data: createHash('sha256').update(data, 'hex').digest('hex') }
 }
 
 interface Mismatch {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
@@ -7,6 +8,7 @@ import {
   readdirSync,
   readlinkSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,6 +17,7 @@ import { createZstdCompress } from 'node:zlib'
 import { createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
+import { openDatabase } from '#platform/db/open.ts'
 import { days, minutes } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -84,6 +87,24 @@ test('each month has its own database, so that retention can drop it whole', asy
       .sort(),
   ).toEqual(['2026-11.db', '2026-12.db'])
   await store.close()
+})
+
+test('a month has pages that several bodies fit; one with the pages of an earlier version keeps them', async () => {
+  const folder = newFolder()
+  const old = openDatabase(join(folder, '2026-10.db'))
+  old.run('VACUUM')
+  old.close()
+  const store = new ContentStore(folder)
+  const bodies = Array.from({ length: 100 }, (_, seed) => randomBytes(3000 + seed))
+  const refs = [...(await store.put(bodies, NOVEMBER)), ...(await store.put(bodies, NOVEMBER - days(30)))]
+  expect(refs.map((ref, index) => Buffer.compare(store.get(ref), bodies[index % 100] ?? new Uint8Array()))).toEqual(
+    refs.map(() => 0),
+  )
+  await store.close()
+  const kibibytesOf = (month: string) => statSync(join(folder, `${month}.db`)).size / 1024
+  // The bodies have 297 KiB; each would have a page of 4 KiB of its own.
+  expect(kibibytesOf('2026-11')).toBeLessThan(390)
+  expect(kibibytesOf('2026-10')).toBeGreaterThan(400)
 })
 
 test('an invalid reference throws', async () => {

@@ -61,6 +61,23 @@ describe('a dialect', () => {
     ])
   })
 
+  test('has a guest without a key, with its scopes and the bodies of strangers only', async () => {
+    const guest: TestActor = { name: 'guest', scopes: ['boxes:write'] }
+    const dialect: Dialect<TestActor> = {
+      ...PARCEL,
+      guestOf: (headers) => (headers.get('x-parcel-token') === 'test' ? guest : undefined),
+    }
+    await using server = startTestServer({ dialects: [dialect], routes: [parcelRoutes()] })
+    const send = async (init: RequestInit) => (await server.request('/parcel/send', init)).status
+    const large = { text: 'x'.repeat(70_000) }
+    expect([
+      await send(post('test')),
+      await send(post('test', large)),
+      await send(post('tassis_live_writer', large)),
+    ]).toEqual([200, 413, 200])
+    expect(await send(post('other'))).toBe(401)
+  })
+
   test('needs a declared scope for each route', () => {
     const undeclared = new Elysia({ prefix: '/parcel' }).get('/open', () => 'open')
     expect(() => startTestServer({ dialects: [PARCEL], routes: [undeclared] })).toThrow('GET /parcel/open')

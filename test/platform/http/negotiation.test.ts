@@ -10,6 +10,7 @@ const LARGE = { data: 'tassis '.repeat(2_000) }
 const largeRoutes = () =>
   new Elysia({ prefix: '/v1/large' })
     .get('/', () => LARGE, { detail: requires('boxes:read') })
+    .post('/', ({ status }) => status(202, { data: [LARGE.data] }), { detail: requires('boxes:write') })
     .get('/file', () => Response.json(LARGE, { headers: { 'content-disposition': 'attachment' } }), {
       detail: requires('boxes:read'),
     })
@@ -35,6 +36,21 @@ describe('compression', () => {
     const bytes = await response.bytes()
     expect(bytes.length).toBeLessThan(1_000)
     expect(JSON.parse(decode(bytes).toString())).toEqual(LARGE)
+  })
+
+  test('of a list after a POST keeps its status, and gives it no entity tag', async () => {
+    await using server = start()
+    const response = await server.request('/v1/large', {
+      method: 'POST',
+      headers: { ...KEY, 'accept-encoding': 'br' },
+      decompress: false,
+    } as RequestInit)
+    expect([response.status, response.headers.get('content-encoding'), response.headers.get('etag')]).toEqual([
+      202,
+      'br',
+      null,
+    ])
+    expect(JSON.parse(brotliDecompressSync(await response.bytes()).toString())).toEqual({ data: [LARGE.data] })
   })
 
   test.each([

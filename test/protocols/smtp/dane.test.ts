@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createHash, X509Certificate } from 'node:crypto'
-import { findTlsaMismatch, isUsableTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
+import { findTlsaMismatch, isUsableTlsa, shortenTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 
 const HOST = 'mx.example.test'
@@ -53,4 +53,17 @@ const usable: [string, TlsaRecord, boolean][] = [
 ]
 test.each(usable)('%s can be used: see the table', (_, record, expected) => {
   expect(isUsableTlsa(record)).toBe(expected)
+})
+
+test('a long record is shortened to a digest that matches the same certificates, or cannot be used', () => {
+  const whole: TlsaRecord = { ...EE, matchingType: 0, data: own.toString('hex') }
+  const short = shortenTlsa(whole)
+  expect([isUsableTlsa(short), short.data.length]).toEqual([true, 64])
+  for (const record of [whole, short]) {
+    expect(findTlsaMismatch([own], [record], HOST, NOW)).toBeUndefined()
+    expect(findTlsaMismatch([authority], [record], HOST, NOW)?.code).toBe('TLSA_MISMATCH')
+  }
+  const digest: TlsaRecord = { ...EE, data: sha256(own) }
+  expect(shortenTlsa(digest)).toEqual(digest)
+  expect(isUsableTlsa(shortenTlsa({ ...digest, data: 'ab'.repeat(30_000) }))).toBe(false)
 })

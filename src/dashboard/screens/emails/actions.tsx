@@ -9,6 +9,7 @@ import { newIdempotencyKey, request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { toLocalMinute } from '../../parts/format.ts'
 import { toStatusWord } from '../../parts/status.tsx'
 import { toShownRecipientStatus, toShownStatus } from './shown-status.ts'
 
@@ -91,15 +92,8 @@ function CancelDialog({ email, onClose }: DialogProps) {
   )
 }
 
-/** As a field of the type `datetime-local` has it: minutes in the reader's zone. */
-function toLocalMinutes(iso: string | null | undefined): string {
-  if (!iso) return ''
-  const at = new Date(iso)
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}
-
 function RescheduleDialog({ email, onClose }: DialogProps) {
-  const [time, setTime] = useState(toLocalMinutes(email.scheduled_at))
+  const [time, setTime] = useState(email.scheduled_at ? toLocalMinute(new Date(email.scheduled_at)) : '')
   const change = useEmailMutation(email, (sendAt: string | null, path) =>
     request('PATCH', path, { body: { send_at: sendAt } }),
   )

@@ -90,8 +90,9 @@ export function RouteSecret() {
           onClose={() => setIsAsking(false)}
         >
           <Text>
-            The old secret is not used any more: the new one signs every later request of every route, including
-            retries. Your receivers must know it before they can verify them.
+            The new secret signs every later request of every route, including retries. The old one also signs for a
+            day, but only in the header webhook-signature: receivers that verify another header must know the new one
+            first.
           </Text>
         </DialogFrame>
       )}

@@ -112,7 +112,9 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
       </Group>
       <FormError error={mark.error} />
       {email.truncated && (
-        <Text size="sm">This message is large: text, HTML and checks are those of its first MiB.</Text>
+        <Text size="sm">
+          This message is large: text, HTML and checks are those of its first MiB. Its source has all of it.
+        </Text>
       )}
       <Tabs
         value={current}
@@ -147,10 +149,10 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
 function Panel({ name, email }: { readonly name: CapturedTab; readonly email: CapturedDetail }) {
   switch (name) {
     case 'html':
-      return email.html === null ? <Text>This email has no HTML.</Text> : <Preview email={email} html={email.html} />
+      return email.html === null ? <NoBody name="HTML" email={email} /> : <Preview email={email} html={email.html} />
     case 'text':
       return email.text === null ? (
-        <Text>This email has no text.</Text>
+        <NoBody name="text" email={email} />
       ) : (
         <LongText label="Text of the email" text={email.text} />
       )
@@ -162,7 +164,7 @@ function Panel({ name, email }: { readonly name: CapturedTab; readonly email: Ca
       return <Attachments email={email} />
     case 'check':
       return email.html === null ? (
-        <Text>This email has no HTML.</Text>
+        <NoBody name="HTML" email={email} />
       ) : (
         <Suspense fallback={<LoadingState />}>
           <HtmlCheck html={email.html} />
@@ -172,6 +174,10 @@ function Panel({ name, email }: { readonly name: CapturedTab; readonly email: Ca
       return <LinkCheckPanel id={email.id} />
   }
 }
+
+const NoBody = ({ name, email }: { readonly name: 'HTML' | 'text'; readonly email: CapturedDetail }) => (
+  <Text>{email.truncated ? `The first MiB of this email has no ${name}.` : `This email has no ${name}.`}</Text>
+)
 
 const WIDTHS = [
   ['desktop', 'Desktop'],

@@ -1,5 +1,6 @@
-/** @module The fields of a webhook: URL, description, events. */
-import { Anchor, Button, Checkbox, Group, Stack, Text, TextInput } from '@mantine/core'
+/** @module The fields of a webhook: URL, description, format, events. */
+import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
 import type { WebhookInput } from '../../api/webhooks.ts'
 import { findFieldError } from '../../parts/field-error.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
@@ -13,6 +14,13 @@ interface WebhookFieldsProps {
   onChange(input: WebhookInput): void
 }
 
+export const FORMAT_TEXTS: Readonly<Record<PayloadFormat, string>> = {
+  tassis: 'Tassis',
+  resend: 'Resend',
+  postmark: 'Postmark',
+}
+const FORMATS = Object.entries(FORMAT_TEXTS).map(([value, label]) => ({ value, label }))
+
 /** What is missing before a request can be made. */
 export const findProblems = ({ url, events }: WebhookInput): WebhookFieldsProps['problems'] => ({
   ...(url.trim() === '' && { url: 'Enter the URL that gets the events.' }),
@@ -21,11 +29,11 @@ export const findProblems = ({ url, events }: WebhookInput): WebhookFieldsProps[
 
 /** Whether an error is about fields that show it themselves. */
 export function hasFieldErrors(error: unknown): boolean {
-  return ['url', 'events', 'description'].some((field) => findFieldError(error, field) !== undefined)
+  return ['url', 'events', 'description', 'format'].some((field) => findFieldError(error, field) !== undefined)
 }
 
 export function WebhookFields({ input, error, problems, isReadOnly = false, onChange }: WebhookFieldsProps) {
-  const { url, description, events } = input
+  const { url, description, events, format } = input
   const eventsError = problems.events ?? findFieldError(error, 'events')
   return (
     <>
@@ -55,6 +63,16 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
         readOnly={isReadOnly}
         autoComplete="off"
         dir="auto"
+      />
+      <NativeSelect
+        w="100%"
+        label="Format"
+        description="Form of the payloads: receivers written for another provider read its own. Those forms do not have all events."
+        data={FORMATS}
+        value={format}
+        onChange={({ currentTarget: { value } }) => onChange({ ...input, format: value as PayloadFormat })}
+        error={findFieldError(error, 'format')}
+        disabled={isReadOnly}
       />
       <Checkbox.Group
         label="Events"

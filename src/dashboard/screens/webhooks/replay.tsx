@@ -7,8 +7,8 @@ import { type ReplayInput, useReplay, useReplayCount } from '../../api/webhooks.
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
-import { formatCount } from '../../parts/format.ts'
-import { toLocalMinute, toMissedStart, toRangeEnd, toRangeStart } from './state.ts'
+import { formatCount, toLocalMinute } from '../../parts/format.ts'
+import { toMissedStart, toRangeEnd, toRangeStart } from './state.ts'
 
 const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
 const TYPING_MS = 400

@@ -10,15 +10,16 @@ import { ActionButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { useFocusInvalid } from '../../parts/use-focus-invalid.ts'
-import { findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
+import { FORMAT_TEXTS, findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
 import { toWebhookState } from './state.ts'
 
 interface Draft extends WebhookInput {
   readonly isActive: boolean
 }
 
-const toDraft = ({ url, description, events, is_active: isActive }: WebhookRecord): Draft => ({
+const toDraft = ({ url, description, events, format, is_active: isActive }: WebhookRecord): Draft => ({
   url,
+  format,
   description: description ?? '',
   events,
   isActive,
@@ -131,6 +132,7 @@ const Conflict = ({ stored, isBusy, onOverwrite, onDiscard }: ConflictProps) => 
           ['URL', stored.url],
           ['Description', stored.description],
           ['Events', stored.events.join(', ')],
+          ['Format', FORMAT_TEXTS[stored.format]],
           ['State', stored.is_active ? 'On' : 'Off'],
         ]}
       />

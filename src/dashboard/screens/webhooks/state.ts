@@ -127,8 +127,3 @@ export function toMissedStart({
   const first = new Date(new Date(since).getTime() - MAX_RETRY_MS).toISOString()
   return first > created ? first : created
 }
-
-/** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
-export function toLocalMinute(at: Date): string {
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}

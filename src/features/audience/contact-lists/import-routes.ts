@@ -73,17 +73,19 @@ export const contactFileRoutes = (app: App) =>
     .use(authenticated)
     .post(
       '/:id/contacts/import',
-      async ({ actor, params, query, body, set }) => {
+      async ({ actor, params, query, body, status }) => {
         const operationId = await startImport(app, actor, {
           listId: params.id,
           confirmed: query.confirmed === 'true',
           body: body as BodyStream | undefined,
         })
-        set.status = 202
-        return dataBody({
-          operation_id: operationId,
-          message: 'The file is being imported; its operation shows the progress.',
-        })
+        return status(
+          202,
+          dataBody({
+            operation_id: operationId,
+            message: 'The file is being imported; its operation shows the progress.',
+          }),
+        )
       },
       {
         params,

@@ -9,6 +9,7 @@ import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/
 import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
+  extra,
   FreeMap,
   Nullable,
   OptionalNullable,
@@ -47,9 +48,11 @@ export type ContactListRecord = Static<typeof ContactListRecord>
 
 export const ContactListRow = Type.Object({
   ...LIST_FIELDS,
-  truncated: Type.Boolean({
-    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the contact list itself has it.`,
-  }),
+  truncated: extra(
+    Type.Boolean({
+      description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the contact list itself has it.`,
+    }),
+  ),
 })
 export type ContactListRow = Static<typeof ContactListRow>
 
@@ -159,10 +162,12 @@ export const ContactRecord = Type.Object({
   }),
   status: StringEnum(CONTACT_STATUSES, { description: STATUS_WORDS }),
   subscribed_at: Timestamp({ description: 'When it was added, confirmed, or resubscribed.' }),
-  confirmed_at: Nullable(Timestamp(), {
-    description:
-      'When its recipient last confirmed with the link of a confirmation email; null: never, also where `confirmed` was true.',
-  }),
+  confirmed_at: extra(
+    Nullable(Timestamp(), {
+      description:
+        'When its recipient last confirmed with the link of a confirmation email; null: never, also where `confirmed` was true.',
+    }),
+  ),
   unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it has not.' }),
   welcome_email_sent_at: Nullable(Timestamp(), { description: 'When its welcome email was accepted; null: not yet.' }),
   created_at: Timestamp({ description: 'When it was added to the list.' }),
@@ -237,9 +242,11 @@ export const AddedContacts = Type.Object({
       ContactRecord,
       Type.Object({
         inserted: Type.Integer({ description: 'Number of contacts that are new on the list.' }),
-        duplicates: Type.Integer({
-          description: 'Number of contacts that were already on the list, or occurred twice; they stay as they are.',
-        }),
+        duplicates: extra(
+          Type.Integer({
+            description: 'Number of contacts that were already on the list, or occurred twice; they stay as they are.',
+          }),
+        ),
         total_requested: Type.Integer({ description: 'Number of contacts in the request.' }),
       }),
     ],

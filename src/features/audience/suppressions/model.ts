@@ -1,7 +1,15 @@
 /** @module Wire shapes of suppressions. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Nullable, OptionalNullable, PAGE_FIELDS, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  extra,
+  Nullable,
+  OptionalNullable,
+  PAGE_FIELDS,
+  StrictObject,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MAX_REASON_LENGTH, type Suppression } from './suppressions.ts'
 
@@ -17,12 +25,16 @@ export const SuppressionRecord = Type.Object({
   source_email_id: Nullable(Uuid(), {
     description: 'Email that caused it; null when there was none, or it has been deleted.',
   }),
-  stream: Nullable(Type.String(), {
-    description: 'Slug of the stream that the address unsubscribed from; null: every stream.',
-  }),
-  list_id: Nullable(Uuid(), {
-    description: 'Contact list that the address unsubscribed from; null: mail to any list and to none.',
-  }),
+  stream: extra(
+    Nullable(Type.String(), {
+      description: 'Slug of the stream that the address unsubscribed from; null: every stream.',
+    }),
+  ),
+  list_id: extra(
+    Nullable(Uuid(), {
+      description: 'Contact list that the address unsubscribed from; null: mail to any list and to none.',
+    }),
+  ),
   created_at: Timestamp({ description: 'When it was added.' }),
 })
 export type SuppressionRecord = Static<typeof SuppressionRecord>

@@ -74,6 +74,10 @@ const sql = prepareStatements((db) => ({
   after: db.prepare<Suppression, [number, number, number]>(
     `${SELECT} WHERE s.account_id = ? AND s.id > ? ORDER BY s.id LIMIT ?`,
   ),
+  afterOfReason: db.prepare<Suppression, [number, string, number, number]>(
+    `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY suppressions_reason WHERE account_id = ? AND reason = ? AND id > ? ORDER BY id LIMIT ?) ORDER BY s.id`,
+  ),
+  byId: db.prepare<Suppression, [number, number]>(`${SELECT} WHERE s.account_id = ? AND s.id = ?`),
 }))
 
 export interface SuppressionFilter {
@@ -113,9 +117,21 @@ export function listSuppressions(
   }
 }
 
-/** Up to `limit` suppressions with a higher row id, oldest first. */
-export const listSuppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
-  sql(db).after.all(accountId, after, limit)
+/** Up to `limit` suppressions with a higher row id, oldest first. @param reason only those with this reason */
+export const listSuppressionsAfter = (
+  db: Database,
+  accountId: number,
+  after: number,
+  limit: number,
+  reason?: string,
+): Suppression[] =>
+  reason === undefined
+    ? sql(db).after.all(accountId, after, limit)
+    : sql(db).afterOfReason.all(accountId, reason, after, limit)
+
+/** The account's suppression with a row id. */
+export const findSuppressionById = (db: Database, accountId: number, id: number): Suppression | undefined =>
+  sql(db).byId.get(accountId, id) ?? undefined
 
 /**
  * An address that can be put on the list, or why it cannot. Also accepts the keyed hash of an erased address, which

@@ -1,7 +1,7 @@
 /** @module Wire form of the account. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AccountState } from './accounts.ts'
 
@@ -16,20 +16,24 @@ export const AccountRecord = Type.Object({
   monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 means unlimited.' }),
   emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, without cancelled ones.' }),
   quota_reset_at: Timestamp({ description: 'First instant of the next month (UTC).' }),
-  tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
-  tracking_privacy: Type.Boolean({ description: TRACKING_PRIVACY }),
-  created_at: Timestamp({ description: 'When the account was created.' }),
-  events_read_at: Type.Optional(
-    Timestamp({ description: 'When an API key first read the event feed; absent: never.' }),
+  tracking_default: extra(
+    Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
   ),
-  paused: Type.Optional(
-    Type.Object(
-      {
-        since: Timestamp({ description: 'When sending was paused.' }),
-        source: Type.String({ description: 'reputation, scam_classifier, registration_burst or admin.' }),
-        reason: Type.String({ description: 'Why, in one sentence.' }),
-      },
-      { description: 'Present only while sending is paused, for the account or its parent.' },
+  tracking_privacy: extra(Type.Boolean({ description: TRACKING_PRIVACY })),
+  created_at: Timestamp({ description: 'When the account was created.' }),
+  events_read_at: extra(
+    Type.Optional(Timestamp({ description: 'When an API key first read the event feed; absent: never.' })),
+  ),
+  paused: extra(
+    Type.Optional(
+      Type.Object(
+        {
+          since: Timestamp({ description: 'When sending was paused.' }),
+          source: Type.String({ description: 'reputation, scam_classifier, registration_burst or admin.' }),
+          reason: Type.String({ description: 'Why, in one sentence.' }),
+        },
+        { description: 'Present only while sending is paused, for the account or its parent.' },
+      ),
     ),
   ),
 })

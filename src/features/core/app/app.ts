@@ -117,12 +117,23 @@ export interface Actor {
   readonly id: string
   readonly scopes: ReadonlySet<string>
   readonly ipAddress?: string | undefined
+  /** Restrictions of an API key; undefined: none. */
+  readonly limits?: ActorLimits | undefined
   /** Role of a user in the team of the account. */
   readonly role?: TeamRole
   /** Row id of the session of a signed-in user. */
   readonly sessionId?: number
   /** Whether the actor still has access; for actors that can lose it mid-request. */
   readonly mayStillAct?: () => boolean
+}
+
+/** Where a key may be used; what is undefined is not restricted. */
+export interface ActorLimits {
+  readonly expiresAt?: Millis | undefined
+  /** The domains that it may send from, in lower case and A-labels. */
+  readonly domains?: readonly string[] | undefined
+  /** The addresses and networks that it may be used from. */
+  readonly networks?: readonly string[] | undefined
 }
 
 /** What a user may do in an account, from everything to read-only. */

@@ -7,6 +7,7 @@ import { Type } from '@sinclair/typebox'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { AppError } from '#platform/errors.ts'
+import { streamDownload } from '#platform/http/download.ts'
 import { StringEnum } from '#platform/http/schemas.ts'
 import type { App } from './app.ts'
 
@@ -57,6 +58,21 @@ export function readStoredContent<T>(read: () => T): T {
     if (!(error instanceof MissingBlobError || isDatabaseCorrupt(error))) throw error
     throw contentMissing(error)
   }
+}
+
+/** A response with a stored file, as a file to save. Throws 410 like `readStoredContent`. */
+export const downloadStored = (
+  app: Pick<App, 'content' | 'clock' | 'memory' | 'log'>,
+  request: Request,
+  { ref, content_type: contentType, filename }: StoredFile,
+): Response =>
+  streamDownload(app, request, () => readStoredContent(() => app.content.chunks(ref)), { contentType, filename })
+
+interface StoredFile {
+  /** In the content store. */
+  readonly ref: number
+  readonly content_type: string
+  readonly filename: string | null
 }
 
 export const contentMissing = (cause: unknown): AppError =>

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, Nullable, OptionalNullable, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 import { deriveEventUuid, EVENT_TYPES } from './record.ts'
 
 /** The data of an event. Each kind of event has only some fields. */
@@ -59,7 +59,14 @@ const EVENT_FIELDS = {
 }
 
 /** An event in the detail of its email. */
-export const EmailEvent = Type.Object(EVENT_FIELDS)
+export const EmailEvent = Type.Object({
+  ...EVENT_FIELDS,
+  event_type: withStrictStatus(EVENT_FIELDS.event_type),
+  type: extra(EVENT_FIELDS.type),
+  timestamp: extra(EVENT_FIELDS.timestamp),
+  recipient: extra(EVENT_FIELDS.recipient),
+  sandbox: extra(EVENT_FIELDS.sandbox),
+})
 export type EmailEvent = Static<typeof EmailEvent>
 
 /** An event in the feed. */

@@ -4,7 +4,9 @@
  * with the name of the field.
  */
 import type { SendRequest } from '#features/sending/accept/model.ts'
+import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/postmark-terms.ts'
 import { invalid } from '#platform/errors.ts'
+import { type JsonObject, parseJsonObject } from '#platform/json-object.ts'
 
 /** Decoded header fields of a message, in its order. */
 export type Fields = readonly (readonly [name: string, value: string])[]
@@ -13,12 +15,12 @@ export type Fields = readonly (readonly [name: string, value: string])[]
 export interface Controls
   extends Pick<
     SendRequest,
-    'tags' | 'stream' | 'metadata' | 'send_at' | 'tracking' | 'template_alias' | 'template_data'
+    'tags' | 'stream' | 'transactional' | 'metadata' | 'send_at' | 'tracking' | 'template_alias' | 'template_data'
   > {
   readonly idempotencyKey?: string
 }
 
-/** Counts the times that a message went through a service like this, because its Received fields do not survive one. */
+/** How many servers a message has passed, set by services like this one, because they drop its Received fields. */
 export const HOPS_FIELD = 'X-Tassis-Hops'
 
 const CONTROL_FIELD = /^(?:x-tassis-.*|x-pm-.*|resend-idempotency-key)$/i
@@ -48,7 +50,7 @@ export function readControls(fields: Fields): Controls {
   const idempotencyKey = readKey(values)
   const tags = readTags(values)
   const metadata = readMetadata(values)
-  const stream = values.get('x-tassis-stream') ?? toOurStream(values.get('x-pm-message-stream'))
+  const stream = values.get('x-tassis-stream') ?? toSlug(values.get('x-pm-message-stream') ?? '')
   const sendAt = values.get('x-tassis-send-at')
   const tracking = readTracking(values)
   const template = values.get('x-tassis-template')
@@ -58,10 +60,11 @@ export function readControls(fields: Fields): Controls {
     ...(tags.length > 0 && { tags }),
     ...(metadata && { metadata }),
     ...(stream && { stream }),
+    ...(isMarketingStream(values.get('x-pm-message-stream')) && { transactional: false }),
     ...(sendAt && { send_at: sendAt }),
     ...(tracking !== undefined && { tracking }),
     ...(template && { template_alias: template }),
-    ...(templateData && { template_data: parseObject('X-Tassis-Template-Data', templateData) }),
+    ...(templateData && { template_data: requireObject('X-Tassis-Template-Data', templateData) }),
   }
 }
 
@@ -71,7 +74,7 @@ function setOnce(values: Map<string, string>, name: string, value: string): void
   values.set(key, value.trim())
 }
 
-/** A misspelt field would otherwise be ignored, and its mail sent at once or twice. Hops are ours. */
+/** A misspelt field would otherwise be ignored, and its mail sent immediately, or twice. */
 function requireKnown(values: ReadonlyMap<string, string>): void {
   const known = new Set([...KNOWN.map((name) => `x-tassis-${name.toLowerCase()}`), HOPS_FIELD.toLowerCase()])
   for (const name of values.keys())
@@ -97,17 +100,14 @@ const readTags = (values: ReadonlyMap<string, string>): string[] =>
     .map((tag) => tag.trim())
     .filter((tag) => tag !== '')
 
-function readMetadata(values: ReadonlyMap<string, string>): Record<string, unknown> | undefined {
+function readMetadata(values: ReadonlyMap<string, string>): JsonObject | undefined {
   const own = values.get('x-tassis-metadata')
   const ofPostmark = [...values]
     .filter(([name]) => name.startsWith(PM_METADATA))
     .map(([name, value]) => [name.slice(PM_METADATA.length), value] as const)
   if (!own && ofPostmark.length === 0) return undefined
-  return { ...Object.fromEntries(ofPostmark), ...(own ? parseObject('X-Tassis-Metadata', own) : {}) }
+  return { ...Object.fromEntries(ofPostmark), ...(own ? requireObject('X-Tassis-Metadata', own) : {}) }
 }
-
-/** Postmark's default stream is our default stream. */
-const toOurStream = (name: string | undefined): string | undefined => (name === 'outbound' ? 'transactional' : name)
 
 function readTracking(values: ReadonlyMap<string, string>): boolean | undefined {
   const own = values.get('x-tassis-tracking')
@@ -121,14 +121,8 @@ function readTracking(values: ReadonlyMap<string, string>): boolean | undefined 
   return TRUE.test(opens ?? '') || (links !== undefined && !/^none$/i.test(links))
 }
 
-function parseObject(name: string, text: string): Record<string, unknown> {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    value = undefined
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalid(name, `${name} must be a JSON object, such as {"order": "42"}.`)
-  return value as Record<string, unknown>
+function requireObject(name: string, text: string): JsonObject {
+  const value = parseJsonObject(text)
+  if (!value) throw invalid(name, `${name} must be a JSON object, such as {"order": "42"}.`)
+  return value
 }

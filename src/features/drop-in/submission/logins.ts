@@ -2,11 +2,12 @@
  * @module Checks the logins of SMTP clients. A password is an API key, whose hash is looked up, so that the time of a
  * check says nothing about a key; failures are limited by network and by key.
  */
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import type { Login, SubmissionHandlers } from '#features/receiving/inbound/listener-protocol.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { sha256 } from '#platform/crypto.ts'
+import { AppError } from '#platform/errors.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { createReply, INVALID_KEY, type SmtpReply } from './replies.ts'
@@ -32,11 +33,26 @@ export function createLogins(
     if (!ofKey.ok) return createTooManyReply(ofKey.retryAfterSeconds)
     const ofNetwork = networks.take(sourceIp)
     if (!ofNetwork.ok) return createTooManyReply(ofNetwork.retryAfterSeconds)
-    const actor = authenticator.authenticate(password)
+    const actor = findActor(authenticator, password, sourceIp)
     if (!actor) return INVALID_KEY
+    if (actor instanceof AppError) return createReply(535, '5.7.8', actor.message)
     // Only failures count.
     networks.charge(sourceIp, -1)
     keys.charge(name, -1, FAILURES_OF_KEY)
     return hasScope(actor.scopes, 'emails:send') ? { accountId: actor.accountId } : NO_SCOPE
+  }
+}
+
+/** The actor of a key, or why the key is not valid now or from here; undefined for an unknown key. */
+export function findActor(
+  authenticator: Pick<Authenticator, 'authenticate'>,
+  key: string,
+  sourceIp: string,
+): Actor | AppError | undefined {
+  try {
+    return authenticator.authenticate(key, () => sourceIp)
+  } catch (error) {
+    if (error instanceof AppError) return error
+    throw error
   }
 }

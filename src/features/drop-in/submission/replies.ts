@@ -17,13 +17,15 @@ export const createReply = (code: number, enhancedCode: string, sentence: string
   text: `${enhancedCode} ${sentence.replaceAll(/[^\x20-\x7e]/g, '?')}`.slice(0, MAX_TEXT_LENGTH),
 })
 
-export function createAcceptedReply({ id, replayed, mismatch }: SendResponse): SmtpReply {
-  const note = mismatch
-    ? ' (of an earlier message with this idempotency key and other content; this one is not sent)'
-    : replayed
-      ? ' (of the first message with this idempotency key)'
-      : ''
-  return createReply(250, '2.0.0', `Ok: queued as ${id}${note}`)
+export const createAcceptedReply = (response: SendResponse): SmtpReply =>
+  createReply(250, '2.0.0', `Ok: queued as ${response.id}${describeAccepted(response)}`)
+
+/** What the program's log should say about a message that is stored, but not sent as usual. */
+function describeAccepted({ status, sandbox, replayed, mismatch }: SendResponse): string {
+  if (mismatch) return ' (of an earlier message with this idempotency key and other content; this one is not sent)'
+  if (replayed) return ' (of the first message with this idempotency key)'
+  if (status === 'rejected') return ' (not sent: every recipient is suppressed)'
+  return sandbox ? ' (not sent: the domain of From is not verified, or the simulator gets it)' : ''
 }
 
 export const INVALID_KEY: SmtpReply = createReply(

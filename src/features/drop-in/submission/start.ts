@@ -14,7 +14,20 @@ import { createSubmitter } from './submit.ts'
 export interface RunningSubmission {
   /** Those that are configured: with STARTTLS, then with implicit TLS. */
   readonly endpoints: readonly Endpoint[]
+  readonly stats: () => SubmissionStats
   stop(): Promise<void>
+}
+
+/** Counted since the start. */
+export interface SubmissionStats {
+  /** Open sessions, some seconds ago. */
+  readonly sessions: number
+  readonly accepted: number
+  /** Messages with a 4xx, which clients send again. */
+  readonly deferred: number
+  /** Messages with a 5xx. */
+  readonly rejected: number
+  readonly failed_logins: number
 }
 
 /** How long stopping waits for a message that is arriving. */
@@ -26,9 +39,13 @@ export async function startSubmission(
 ): Promise<RunningSubmission> {
   const { config, clock, log } = app
   const endpoints = listEndpoints(app)
-  if (endpoints.length === 0) return { endpoints: [], stop: async () => undefined }
+  const counts = { accepted: 0, deferred: 0, rejected: 0, failed_logins: 0 }
+  if (endpoints.length === 0)
+    return { endpoints: [], stats: () => ({ sessions: 0, ...counts }), stop: async () => undefined }
   const folder = join(config.dataDir, 'submission')
   const parser = createParser({ config, clock, log, resolver: app.resolver }, { filesFolder: join(folder, 'parsed') })
+  const logIn = createLogins(app, options.authenticator)
+  const submit = createSubmitter(app, { ...options, parser })
   const listener = await startListener(
     {
       endpoints,
@@ -45,12 +62,24 @@ export async function startSubmission(
       },
       spoolFolder: join(folder, 'incoming'),
     },
-    { logIn: createLogins(app, options.authenticator), submit: createSubmitter(app, { ...options, parser }) },
+    {
+      async logIn(credentials, sourceIp) {
+        const login = await logIn(credentials, sourceIp)
+        if ('code' in login) counts.failed_logins++
+        return login
+      },
+      async submit(message) {
+        const reply = await submit(message)
+        counts[reply.code < 400 ? 'accepted' : reply.code < 500 ? 'deferred' : 'rejected']++
+        return reply
+      },
+    },
     { clock, log },
   )
   for (const { port } of listener.endpoints) app.ownPorts.add(port)
   return {
     endpoints: listener.endpoints,
+    stats: () => ({ sessions: listener.sessions, ...counts }),
     async stop() {
       await listener.close(GRACE_MS)
       parser.close()

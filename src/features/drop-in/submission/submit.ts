@@ -12,6 +12,7 @@ import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { toStorageError } from '#platform/storage-errors.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { findActor } from './logins.ts'
 import { createAcceptedReply, createReply, INVALID_KEY, type SmtpReply, toReply } from './replies.ts'
 import { translateMessage } from './translate.ts'
 
@@ -44,7 +45,8 @@ export function createSubmitter(
   }
   return async (message) => {
     // Again, because the key may have been deleted or restricted since the login.
-    const actor = authenticator.authenticate(message.password)
+    const actor = findActor(authenticator, message.password, message.sourceIp)
+    if (actor instanceof AppError) return createReply(535, '5.7.8', actor.message)
     if (!actor || !hasScope(actor.scopes, 'emails:send')) return INVALID_KEY
     const reservation = app.memory.reserve(message.sizeBytes * PEAK_FACTOR)
     if (!reservation) return BUSY

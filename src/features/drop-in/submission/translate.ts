@@ -1,5 +1,5 @@
 /**
- * @module Translates a submitted message (RFC 6409) into a send request: the message is not passed on but built anew, so
+ * @module Translates a submitted message (RFC 6409) into a send request: the message is not passed on but rebuilt, so
  * that it has one form, our signature and our tracking. Pure; throws AppError 422 with the header field.
  */
 import addressparser from 'nodemailer/lib/addressparser'
@@ -35,7 +35,7 @@ const SINGLE_FIELDS = ['from', 'subject', 'date', 'message-id', 'reply-to', 'con
  */
 const DROPPED_FIELD =
   /^(?:from|sender|to|cc|bcc|subject|date|message-id|reply-to|mime-.*|content-.*|received|received-spf|return-path|delivered-to|x-original-to|resent-.*|dkim-signature|domainkey-signature|arc-.*|authentication-results)$/i
-/** A message in one of these forms is worthless once it is built anew. */
+/** A message in one of these forms is worthless once it is rebuilt. */
 const SEALED_TYPE = /^\s*(multipart\/(?:signed|encrypted)|application\/(?:x-)?pkcs7-mime)\b/i
 /** The form that composing accepts; RFC 5322 §3.6.4. */
 const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
@@ -97,7 +97,7 @@ function requireRebuildable(fields: Fields): void {
   if (type !== undefined)
     throw invalid(
       'content-type',
-      `A message of type ${type} cannot be sent, because the service builds messages anew, which breaks their seal; send it unsealed, or the sealed part as an attachment.`,
+      `A message of type ${type} cannot be sent, because the service rebuilds messages, which breaks their seal; send it unsealed, or the sealed part as an attachment.`,
     )
 }
 
@@ -123,7 +123,7 @@ interface AssignedRecipients {
   readonly to: string[]
   readonly cc: string[]
   readonly bcc: string[]
-  /** Mailboxes in the header that are not in the envelope: somebody else sends to them, or has. */
+  /** Mailboxes in the header that are not in the envelope: they get the message otherwise. */
   readonly alsoTo: string[]
   readonly alsoCc: string[]
 }
@@ -147,7 +147,7 @@ function assignRecipients(message: ParsedMessage, envelope: readonly string[]): 
   const to = assign(message.to)
   const cc = assign(message.cc)
   const hidden = [...remaining.values()]
-  // A header without any address, such as "To: root": a single recipient may as well see himself.
+  // A header without any address, such as "To: root", would leave To empty: a single recipient is shown there.
   const isAlone = shown.size === 0 && hidden.length === 1
   return {
     to: isAlone ? hidden : to.own,
@@ -163,10 +163,9 @@ function readMailboxes(text: string | null): Mailbox[] {
   if (text === null) return []
   return addressparser(text, { flatten: true })
     .slice(0, MAX_MAILBOXES)
-    .flatMap(({ name, address }) => {
-      const address_ = address ?? ''
-      const named = parseMailbox(name ? `"${name.replaceAll(/["\\]/g, '\\$&')}" <${address_}>` : address_)
-      const parsed = named.kind === 'ok' ? named : parseMailbox(address_)
+    .flatMap(({ name, address = '' }) => {
+      const named = parseMailbox(name ? `"${name.replaceAll(/["\\]/g, '\\$&')}" <${address}>` : address)
+      const parsed = named.kind === 'ok' ? named : parseMailbox(address)
       return parsed.kind === 'ok' ? [parsed] : []
     })
 }
@@ -202,7 +201,7 @@ function toAttachments(parts: readonly ParsedAttachment[]): NonNullable<SendRequ
     const hasId = contentId !== null && CONTENT_ID.test(contentId) && !ids.has(contentId)
     if (hasId) ids.add(contentId)
     return {
-      filename: nameOf(part, index),
+      filename: toFilename(part, index),
       content: Buffer.from(part.content.buffer, part.content.byteOffset, part.content.length).toString('base64'),
       content_type: part.contentType,
       ...(hasId && { content_id: contentId }),
@@ -210,7 +209,7 @@ function toAttachments(parts: readonly ParsedAttachment[]): NonNullable<SendRequ
   })
 }
 
-function nameOf({ filename, contentType }: ParsedAttachment, index: number): string {
+function toFilename({ filename, contentType }: ParsedAttachment, index: number): string {
   const name = filename?.slice(0, MAX_FILENAME_LENGTH) ?? ''
   if (name !== '') return name
   const extension = contentType === 'message/rfc822' ? 'eml' : detectExtension(contentType)

@@ -8,6 +8,7 @@ import { AppError } from '#platform/errors.ts'
 import { ownersOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { streamedResponseSpec } from '#platform/http/json-stream.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Uuid } from '#platform/http/schemas.ts'
 import { deleteAccount } from './delete-account.ts'
 import { createAccountExport } from './export.ts'
@@ -71,6 +72,9 @@ export const accountDeletionRoutes = (app: App) =>
             schema: { type: 'string' as const, enum: [CONFIRMATION] },
           },
         ],
+        ...errorResponses({
+          400: ['confirmation_missing', 'The header X-Confirm-Delete is missing or is not DELETE.'],
+        }),
         ...requires('account:admin'),
         ...ownersOnly,
       },

@@ -39,6 +39,8 @@ import {
   anonymiseRecipients,
   cancelRecipients,
   eraseEmailContent,
+  eraseShown,
+  findEmailsShowing,
   findEmailsTo,
 } from '#features/sending/queue/erase.ts'
 import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
@@ -163,9 +165,14 @@ const emails: Step = async (app, erasure, person) => {
   const { accountId, cursor: after } = erasure
   const { addressKey, is } = person
   const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
+  const othersIds = findEmailsShowing(app.db, { accountId, isMatch: is, after, upTo: next })
   // Captures are removed before the rows of their emails, so that a crash in between orphans no capture.
-  await app.removeCaptures(emailIds)
-  return (tx) => ({ rows: emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0), next })
+  await app.removeCaptures([...emailIds, ...othersIds])
+  return (tx) => {
+    const shown = othersIds.filter((id) => eraseShown(tx, id, is))
+    const rows = emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0)
+    return { rows: rows + shown.length, next }
+  }
 }
 
 /**
@@ -237,9 +244,9 @@ const operations: Step =
     eraseInOperations(tx, { accountId, after, erase: eraseFrom })
 
 const replies: Step =
-  (_, { accountId, cursor: after }, { eraseFrom }) =>
+  (app, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInStoredResponses(tx, { accountId, after, erased: eraseFrom })
+    eraseInStoredResponses(app, tx, { accountId, after, erased: eraseFrom })
 
 const findings: Step =
   (_, { accountId, cursor: after }, { eraseFrom }) =>

@@ -291,8 +291,8 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   insights: createResourcePart('insights', MEDIUM_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     insightWire(getInsight(db, accountId, id), accountUuid),
   ),
-  *api_keys({ db }, { accountId }) {
-    yield listApiKeys(db, accountId).map(toApiKeyWire)
+  *api_keys({ db, clock }, { accountId }) {
+    yield listApiKeys(db, accountId).map((key) => toApiKeyWire(key, clock.now()))
   },
   *members({ db }, { accountId }) {
     yield listMembers(db, accountId).map(memberWire)

@@ -7,19 +7,22 @@ import { OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/
 import { formatUuid } from '#platform/ids.ts'
 import type { SubAccount } from './sub-accounts.ts'
 
-export const SubAccountRecord = Type.Object({
-  id: Uuid({ description: 'Id of the sub-account.' }),
-  name: Type.String({ description: 'Name.' }),
-  email: Type.String({ description: 'Address of its owner.' }),
-  plan: Type.String({ description: 'Plan: always that of the parent.' }),
-  monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 is unlimited.' }),
-  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, minus cancelled ones.' }),
-  parent_account_id: Uuid({ description: 'Id of the parent account.' }),
-  is_active: Type.Boolean({
-    description: 'False: requests with its keys and sessions get a 401, and its waiting mail is held.',
-  }),
-  created_at: Timestamp({ description: 'When it was created.' }),
-})
+export const SubAccountRecord = Type.Object(
+  {
+    id: Uuid({ description: 'Id of the sub-account.' }),
+    name: Type.String({ description: 'Name.' }),
+    email: Type.String({ description: 'Address of its owner.' }),
+    plan: Type.String({ description: 'Plan: always that of the parent.' }),
+    monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 is unlimited.' }),
+    emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, minus cancelled ones.' }),
+    parent_account_id: Uuid({ description: 'Id of the parent account.' }),
+    is_active: Type.Boolean({
+      description: 'False: requests with its keys and sessions get a 401, and its waiting mail is held.',
+    }),
+    created_at: Timestamp({ description: 'When it was created.' }),
+  },
+  { title: 'SubAccount' },
+)
 export type SubAccountRecord = Static<typeof SubAccountRecord>
 
 const NAME = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })

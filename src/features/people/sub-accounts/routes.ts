@@ -133,8 +133,9 @@ export const subAccountRoutes = (
     .post(
       '/:id/api-keys',
       async ({ actor, params: { id }, body, status }) => {
-        const created = await createSubAccountKey(app, actor, id, { name: body.name, scopes: body.scopes ?? [] })
-        return status(201, dataBody({ ...toApiKeyWire(created), key: created.key }))
+        const { name, scopes, ...limits } = body
+        const created = await createSubAccountKey(app, actor, id, { name, scopes: scopes ?? [], limits })
+        return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {
         params,

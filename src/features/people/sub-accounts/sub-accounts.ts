@@ -22,6 +22,7 @@ import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
 import { type ApiKey, createApiKey } from '#features/setup/api-keys/keys.ts'
+import type { LimitsInput } from '#features/setup/api-keys/limits.ts'
 import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
@@ -218,7 +219,7 @@ export async function createSubAccountKey(
   app: App,
   actor: Actor,
   id: string,
-  input: { readonly name: string; readonly scopes: readonly string[] },
+  input: { readonly name: string; readonly scopes: readonly string[]; readonly limits: LimitsInput },
 ): Promise<ApiKey & { key: string }> {
   const { account } = getSubAccount(app, actor, id)
   const uuid = formatUuid(account.uuid)

@@ -9,7 +9,7 @@ import { authenticated } from '#features/core/app/http.ts'
 import { publicRoute, requiresSession } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthContext } from './auth-context.ts'
@@ -67,6 +67,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
             'For browsers: the response sets a session cookie, which authenticates requests to /v1 in place of an API key. Programs use API keys.',
           tags,
           ...publicRoute,
+          ...responseHeaders('Set-Cookie'),
           ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
         },
       },
@@ -93,6 +94,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
           description: 'Makes the invited person a member of the team, and signs them in.',
           tags,
           ...publicRoute,
+          ...responseHeaders('Set-Cookie'),
           ...errorResponses({
             401: INVALID_LOGIN,
             409: ['already_member', 'The user already belongs to the team.'],
@@ -146,7 +148,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         set.headers['set-cookie'] = toCookieHeader(app, undefined)
         set.status = 204
       },
-      { detail: { summary: 'Sign out', tags, ...requiresSession } },
+      { detail: { summary: 'Sign out', tags, ...responseHeaders('Set-Cookie'), ...requiresSession } },
     )
     .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
       response: DataBody(SessionState),

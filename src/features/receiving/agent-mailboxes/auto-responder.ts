@@ -16,7 +16,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { type AutoReplyRefusal, decideAutoReply } from './auto-rules.ts'
-import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder } from './auto-settings.ts'
+import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder, readReply } from './auto-settings.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { acceptReply, createReplyDraft, toHeaderText } from './reply.ts'
 
@@ -126,11 +126,14 @@ async function respond(
   return refusal
 }
 
-const toReplyRequest = ({ reply }: AutoResponderRule, { subject }: StoredMessage) => ({
-  subject: formatAutoSubject(reply.subject ?? subject),
-  text_body: reply.text_body,
-  ...(reply.html_body !== undefined && { html_body: reply.html_body }),
-})
+function toReplyRequest(rule: AutoResponderRule, { subject }: StoredMessage) {
+  const reply = readReply(rule)
+  return {
+    subject: formatAutoSubject(reply.subject ?? subject),
+    ...(reply.text !== undefined && { text_body: reply.text }),
+    ...(reply.html !== undefined && { html_body: reply.html }),
+  }
+}
 
 /** RFC 3834 §3.1.5: a single `Auto: ` prefix. */
 function formatAutoSubject(subject: string): string {

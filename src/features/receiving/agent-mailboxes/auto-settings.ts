@@ -8,9 +8,10 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
+import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
-import { StrictObject } from '#platform/http/schemas.ts'
+import { extra, StrictObject, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
@@ -25,39 +26,50 @@ const MAX_SEARCHED_LENGTH = 100_000
 
 const SearchText = Type.String({ minLength: 1, maxLength: 200 })
 
+const Conditions = StrictObject({
+  from: Type.Optional({
+    ...SearchText,
+    description: 'Address in From, such as ada@example.com, or a domain: @example.com.',
+  }),
+  subject_contains: Type.Optional({ ...SearchText, description: 'Text in the subject, ignoring case.' }),
+  text_contains: Type.Optional({
+    ...SearchText,
+    description: `Text in the first ${MAX_SEARCHED_LENGTH} characters of the text body, ignoring case.`,
+  }),
+})
+
+const TextBody = Type.String({ minLength: 1, maxLength: 20_000, description: 'Text body.' })
+const HtmlBody = Type.String({ minLength: 1, maxLength: 50_000, description: 'HTML body.' })
+
 export const AutoResponderRule = StrictObject(
   {
     match: Type.Optional(
+      Type.Union([Conditions, StringEnum(['all', '*'])], {
+        description:
+          'All given conditions must hold; without conditions, without `match`, or with `all` or `*` every message matches.',
+      }),
+    ),
+    reply: Type.Optional(
       StrictObject(
         {
-          from: Type.Optional({
-            ...SearchText,
-            description: 'Address in From, such as ada@example.com, or a domain: @example.com.',
-          }),
-          subject_contains: Type.Optional({ ...SearchText, description: 'Text in the subject, ignoring case.' }),
-          text_contains: Type.Optional({
-            ...SearchText,
-            description: `Text in the first ${MAX_SEARCHED_LENGTH} characters of the text body, ignoring case.`,
-          }),
+          subject: Type.Optional(
+            Type.String({
+              minLength: 1,
+              maxLength: 200,
+              description: 'Subject after "Auto: "; default: the subject of the message.',
+            }),
+          ),
+          text_body: TextBody,
+          html_body: Type.Optional(HtmlBody),
         },
-        {
-          description: 'All given conditions must hold; without conditions, or without `match`, every message matches.',
-        },
+        { description: 'The reply.' },
       ),
     ),
-    reply: StrictObject(
-      {
-        subject: Type.Optional(
-          Type.String({
-            minLength: 1,
-            maxLength: 200,
-            description: 'Subject after "Auto: "; default: the subject of the message.',
-          }),
-        ),
-        text_body: Type.String({ minLength: 1, maxLength: 20_000, description: 'Text body.' }),
-        html_body: Type.Optional(Type.String({ minLength: 1, maxLength: 50_000, description: 'HTML body.' })),
-      },
-      { description: 'The reply.' },
+    action: Type.Optional(
+      StrictObject(
+        { reply_text: Type.Optional(TextBody), reply_html: Type.Optional(HtmlBody) },
+        { description: 'Another form of the reply, instead of `reply`; at least one body.' },
+      ),
     ),
   },
   { description: 'The first matching rule answers; without a match there is no reply.' },
@@ -89,8 +101,28 @@ export const AutoResponderChange = StrictObject(
 )
 export type AutoResponderChange = Static<typeof AutoResponderChange>
 
-export const AutoResponder = Type.Object({ enabled: Enabled, rules: Rules })
-export type AutoResponder = Static<typeof AutoResponder>
+export interface AutoResponder {
+  readonly enabled: boolean
+  readonly rules: AutoResponderRule[]
+}
+
+export const AutoResponderRecord = Type.Object(
+  {
+    auto_responder_enabled: Enabled,
+    auto_responder_rules: Rules,
+    enabled: extra(Enabled),
+    rules: extra(Rules),
+  },
+  { title: 'AutoResponder' },
+)
+type AutoResponderRecord = Static<typeof AutoResponderRecord>
+
+export const toAutoResponderWire = ({ enabled, rules }: AutoResponder): AutoResponderRecord => ({
+  auto_responder_enabled: enabled,
+  auto_responder_rules: rules,
+  enabled,
+  rules,
+})
 
 const sql = prepareStatements((db) => ({
   find: db.prepare<{ autoResponder: string | null }, [number]>(
@@ -121,6 +153,7 @@ export function changeAutoResponder(
   change.rules?.forEach(requireValidRule)
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, mailboxId)
+    requireAllowedDomain(actor, mailbox.domain)
     const before = findAutoResponder(tx.db, mailbox.id) ?? parseAutoResponder(null)
     const after: AutoResponder = { enabled: change.enabled ?? before.enabled, rules: change.rules ?? before.rules }
     const stored = JSON.stringify(after)
@@ -138,15 +171,19 @@ export function changeAutoResponder(
 }
 
 /** Validates what the schema cannot express. */
-function requireValidRule(rule: AutoResponderRule, index: number): void {
-  const from = rule.match?.from
+function requireValidRule({ match, reply, action }: AutoResponderRule, index: number): void {
+  if ((reply === undefined) === (action === undefined))
+    throw invalid(`rules.${index}`, 'A rule must have either reply or action.')
+  if (action && action.reply_text === undefined && action.reply_html === undefined)
+    throw invalid(`rules.${index}.action`, 'action must have reply_text, reply_html or both.')
+  const from = toConditions(match).from
   if (from !== undefined && !isSenderPattern(from)) {
     throw invalid(
       `rules.${index}.match.from`,
       'from must be an address such as ada@example.com, or a domain after an @, such as @example.com.',
     )
   }
-  if (rule.reply.subject !== undefined) requireHeaderSafe(`rules.${index}.reply.subject`, rule.reply.subject)
+  if (reply?.subject !== undefined) requireHeaderSafe(`rules.${index}.reply.subject`, reply.subject)
 }
 
 function isSenderPattern(text: string): boolean {
@@ -159,10 +196,20 @@ function isSenderPattern(text: string): boolean {
 export const findRule = (
   rules: readonly AutoResponderRule[],
   message: Pick<StoredMessage, 'fromAddresses' | 'subject' | 'text'>,
-): AutoResponderRule | undefined => rules.find(({ match }) => match === undefined || isMatch(match, message))
+): AutoResponderRule | undefined => rules.find(({ match }) => isMatch(toConditions(match), message))
+
+/** The bodies and the subject of the reply of a rule, in whichever form it was given. */
+export const readReply = ({ reply, action }: AutoResponderRule) => ({
+  subject: reply?.subject,
+  text: reply?.text_body ?? action?.reply_text,
+  html: reply?.html_body ?? action?.reply_html,
+})
+
+const toConditions = (match: AutoResponderRule['match']): Static<typeof Conditions> =>
+  typeof match === 'object' ? match : {}
 
 function isMatch(
-  { from, subject_contains: inSubject, text_contains: inText }: NonNullable<AutoResponderRule['match']>,
+  { from, subject_contains: inSubject, text_contains: inText }: Static<typeof Conditions>,
   message: Pick<StoredMessage, 'fromAddresses' | 'subject' | 'text'>,
 ): boolean {
   return (

@@ -8,8 +8,15 @@ import { REPLAY_FIELDS } from '#features/sending/accept/model.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
-import { AutoResponder, AutoResponderChange, changeAutoResponder, parseAutoResponder } from './auto-settings.ts'
+import {
+  AutoResponderChange,
+  AutoResponderRecord,
+  changeAutoResponder,
+  parseAutoResponder,
+  toAutoResponderWire,
+} from './auto-settings.ts'
 import { getMailbox } from './mailboxes.ts'
 import { tags } from './params.ts'
 import { replyToMessage } from './reply.ts'
@@ -101,16 +108,19 @@ export const conversationRoutes = (app: App) => {
             'Sends an email from the mailbox in the thread of the message. The limits of sending apply; responds when the email is on disk.',
           tags,
           ...REPLY_PARAMETERS,
+          ...locatedAt('/v1/emails'),
+          ...responseHeaders('Idempotency-Mismatch'),
           ...requires('mailboxes:write', 'emails:send'),
         },
       },
     )
     .get(
       '/:id/auto-responder',
-      ({ actor, params }) => dataBody(parseAutoResponder(getMailbox(app.db, actor.accountId, params.id).autoResponder)),
+      ({ actor, params }) =>
+        dataBody(toAutoResponderWire(parseAutoResponder(getMailbox(app.db, actor.accountId, params.id).autoResponder))),
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
-        response: DataBody(AutoResponder),
+        response: DataBody(AutoResponderRecord),
         detail: {
           summary: 'Get the auto-responder of a mailbox',
           description: 'Initially disabled, without rules; the mailbox then shows null.',
@@ -121,11 +131,12 @@ export const conversationRoutes = (app: App) => {
     )
     .patch(
       '/:id/auto-responder',
-      async ({ actor, params, body }) => dataBody(await changeAutoResponder(app, actor, params.id, body)),
+      async ({ actor, params, body }) =>
+        dataBody(toAutoResponderWire(await changeAutoResponder(app, actor, params.id, body))),
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
         body: AutoResponderChange,
-        response: DataBody(AutoResponder),
+        response: DataBody(AutoResponderRecord),
         detail: {
           summary: 'Change the auto-responder of a mailbox',
           description:

@@ -6,20 +6,21 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { readStoredContent } from '#features/core/app/stored-content.ts'
-import { getAttachment, toAttachmentWire } from '#features/receiving/received/parts.ts'
+import { downloadStored } from '#features/core/app/stored-content.ts'
+import { getAttachment } from '#features/receiving/received/parts.ts'
 import { createRawDownload, type RawMessage } from '#features/receiving/received/raw.ts'
 import { notFound } from '#platform/errors.ts'
-import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
+import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { toLinkedAttachments } from './file-routes.ts'
 import { getMailbox } from './mailboxes.ts'
 import { deleteMessage, getMessage, listMessages, type MailboxMessage, searchMessages, setLabels } from './messages.ts'
 import {
-  AttachmentRecord,
   LabelChange,
+  LinkedAttachment,
   ListedMessage,
   MessageQuery,
   MessageRecord,
@@ -149,21 +150,20 @@ export const messageRoutes = (app: App) =>
     .get(
       '/:id/messages/:mid/attachments',
       ({ actor, params, query }) => {
-        const { message } = getRequested(app, actor, params)
+        const { mailbox, message } = getRequested(app, actor, params)
         const range = parseRowRange(query)
-        const { attachments } = message
-        return pageBody(attachments.slice(range.offset, range.offset + range.limit).map(toAttachmentWire), {
+        return pageBody(toLinkedAttachments(app, mailbox, message, range), {
           ...range,
-          total: attachments.length,
+          total: message.attachments.length,
         })
       },
       {
         params: MessageParams,
         query: RowRangeQuery,
-        response: PageBody(AttachmentRecord),
+        response: PageBody(LinkedAttachment),
         detail: {
           summary: 'List the attachments of a message',
-          description: 'In order; numbers start at 0.',
+          description: 'In order; numbers start at 0. Each has a link to its content.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -173,11 +173,7 @@ export const messageRoutes = (app: App) =>
       '/:id/messages/:mid/attachments/:n',
       ({ actor, params, request }) => {
         const { attachments } = getRequested(app, actor, params).message
-        const { ref, content_type: contentType, filename } = getAttachment(attachments, params.n)
-        return streamDownload(app, request, () => readStoredContent(() => app.content.chunks(ref)), {
-          contentType,
-          filename,
-        })
+        return downloadStored(app, request, getAttachment(attachments, params.n))
       },
       {
         params: AttachmentParams,

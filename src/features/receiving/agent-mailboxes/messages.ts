@@ -97,6 +97,9 @@ const SELECT_UNPARSED =
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
+  ofAccount: db.prepare<Row, [Uint8Array, number]>(
+    `${SELECT} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND b.account_id = ? AND b.deleted_at IS NULL`,
+  ),
   unparsed: db.prepare<UnparsedMessage, [number, number]>(
     `${SELECT_UNPARSED} INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = m.mailbox_id
      WHERE m.parse_error IS NOT NULL AND m.id > ? AND b.deleted_at IS NULL ORDER BY m.id LIMIT ?`,
@@ -114,6 +117,9 @@ const sql = prepareStatements((db) => ({
   ),
   ofThread: db.prepare<Row, [number, number, number]>(
     `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY m.id`,
+  ),
+  newestOfThread: db.prepare<Row, [number]>(
+    `${SELECT_LISTED} WHERE m.id = (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id DESC LIMIT 1)`,
   ),
   countSince: db.prepare<{ n: number }, [number, number]>(
     'SELECT COUNT(*) AS n FROM mailbox_messages INDEXED BY mailbox_messages_mailbox WHERE mailbox_id = ? AND created_at >= ? AND email_id IS NULL',
@@ -144,6 +150,12 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   const row = sql(db).byUuid.get(parseUuidParam(mid, 'message_not_found', 'message'), mailbox.id)
   if (!row) throw notFoundById('message_not_found', 'message')
   return toMailboxMessage(row)
+}
+
+/** The message of an account with this public id, in any of its mailboxes. */
+export function findMessageOfAccount(db: Database, accountId: number, uuid: UuidBytes): MailboxMessage | undefined {
+  const row = sql(db).ofAccount.get(uuid, accountId)
+  return row ? toMailboxMessage(row) : undefined
 }
 
 /** An unparsed message, of which only the header is stored, with the fields that identify it to the operator. */
@@ -214,6 +226,19 @@ export const listThreadMessages = (
   thread: Pick<Thread, 'id'>,
   { limit, offset }: RowWindow,
 ): MailboxMessage[] => sql(db).ofThread.all(thread.id, limit, offset).map(toMailboxMessage)
+
+export interface NewestMessage {
+  readonly thread: Thread
+  /** The newest message of the thread, received or sent. */
+  readonly newest: MailboxMessage
+}
+
+/** Each thread with its newest message. */
+export const readNewestMessages = (db: Database, threads: readonly Thread[]): NewestMessage[] =>
+  threads.flatMap((thread) => {
+    const row = sql(db).newestOfThread.get(thread.id)
+    return row ? [{ thread, newest: toMailboxMessage(row) }] : []
+  })
 
 export interface MailboxAnalytics {
   readonly totalMessages: number

@@ -7,8 +7,11 @@ import { MAX_LISTED_ATTACHMENTS, readTruncatedText, toAttachmentWire } from '#fe
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
+  extra,
+  extraFields,
   Nullable,
   OptionalNullable,
+  PageBody,
   QueryInteger,
   StrictObject,
   StringEnum,
@@ -19,7 +22,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
-import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES } from './messages.ts'
+import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES, type NewestMessage } from './messages.ts'
 import { MAX_SEARCH_RESULTS } from './search.ts'
 import type { Thread } from './threads.ts'
 
@@ -32,22 +35,24 @@ export const MailboxRecord = Type.Object({
     description: 'local_part@domain. Mail to local_part+anything@domain is delivered here too.',
   }),
   display_name: Nullable(Type.String(), { description: 'Name in From of sent messages.' }),
-  message_count: Type.Integer({ description: 'Received messages.' }),
-  unread_count: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
-  unread_bytes: Type.Integer({
-    description:
-      'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
-  }),
-  thread_count: Type.Integer({ description: 'Conversations.' }),
-  auto_responder: Nullable(
-    Type.Object({
-      enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
-      rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
-    }),
-    { description: 'Automatic replies; null: never configured.' },
-  ),
   created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  ...extraFields({
+    message_count: Type.Integer({ description: 'Received messages.' }),
+    unread_count: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
+    unread_bytes: Type.Integer({
+      description:
+        'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
+    }),
+    thread_count: Type.Integer({ description: 'Conversations.' }),
+    auto_responder: Nullable(
+      Type.Object({
+        enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
+        rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
+      }),
+      { description: 'Automatic replies; null: never configured.' },
+    ),
+    updated_at: Timestamp({ description: 'When it was last changed.' }),
+  }),
 })
 export type MailboxRecord = Static<typeof MailboxRecord>
 
@@ -90,8 +95,17 @@ export const AttachmentRecord = Type.Object({
   filename: Nullable(Type.String(), { description: 'Set by the sender; null: no name.' }),
   content_type: Type.String({ description: 'Set by the sender; not verified.' }),
   size: Type.Integer({ description: 'Decoded size in bytes.' }),
-  content_id: Nullable(Type.String(), { description: 'Target of `cid:` in the HTML, without angle brackets.' }),
-  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
+  ...extraFields({
+    content_id: Nullable(Type.String(), { description: 'Target of `cid:` in the HTML, without angle brackets.' }),
+    disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
+  }),
+})
+
+/** An attachment with a link to its content. */
+export const LinkedAttachment = Type.Object({
+  ...AttachmentRecord.properties,
+  url: Type.String({ description: 'Link to the content, as a download. It needs no key: whoever has it can read it.' }),
+  expires_in_seconds: Type.Integer({ description: 'How long the link is valid: one to two hours.' }),
 })
 
 const MESSAGE_FIELDS = {
@@ -99,41 +113,43 @@ const MESSAGE_FIELDS = {
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
   thread_id: Uuid({ description: 'Thread of the message.' }),
-  direction: StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
-  email_id: Nullable(Uuid(), { description: 'Id of the sent email, until it is deleted; null: received.' }),
   message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: none.' }),
-  in_reply_to: Nullable(Type.String(), { description: 'Message-ID of the message that it answers.' }),
-  references: Nullable(Type.String(), { description: 'Message-IDs of the conversation, separated by spaces.' }),
   mail_from: Type.String({ description: 'Envelope sender; empty: the null reverse-path.' }),
   from_header: Type.String({ description: 'From header.' }),
-  to_header: Nullable(Type.String(), { description: 'To header.' }),
-  cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
   reply_to: Nullable(Type.String(), { description: 'Reply-To header.' }),
   subject: Type.String({ description: 'Subject; empty if absent.' }),
   size_bytes: Type.Integer({ description: 'Size of the message as received; for a sent one, of its parts.' }),
-  attachments: Type.Array(AttachmentRecord, {
-    description: `Attachments, numbered from 0 in this order. Lists and threads show the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
-  }),
   labels: Type.Array(Type.String({ description: 'A label.' }), { description: 'Its labels.' }),
-  classification: Type.Optional(
-    Type.Object(
-      {
-        label: Type.String({ description: 'Kind of message.' }),
-        confidence: Type.Number({ description: 'Confidence, from 0 to 1.' }),
-      },
-      { description: 'Only if the operator has enabled automatic classification.' },
-    ),
-  ),
-  parse_error: Type.Optional(
-    Type.String({
-      description:
-        'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
-    }),
-  ),
-  source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
   read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: unread.' }),
-  received_at: Nullable(Timestamp(), { description: 'When it was received; null: it was sent.' }),
   created_at: Timestamp({ description: 'When it was added to the mailbox.' }),
+  ...extraFields({
+    direction: StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
+    email_id: Nullable(Uuid(), { description: 'Id of the sent email, until it is deleted; null: received.' }),
+    in_reply_to: Nullable(Type.String(), { description: 'Message-ID of the message that it answers.' }),
+    references: Nullable(Type.String(), { description: 'Message-IDs of the conversation, separated by spaces.' }),
+    to_header: Nullable(Type.String(), { description: 'To header.' }),
+    cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
+    attachments: Type.Array(AttachmentRecord, {
+      description: `Attachments, numbered from 0 in this order. Lists and threads show the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
+    }),
+    classification: Type.Optional(
+      Type.Object(
+        {
+          label: Type.String({ description: 'Kind of message.' }),
+          confidence: Type.Number({ description: 'Confidence, from 0 to 1.' }),
+        },
+        { description: 'Only if the operator has enabled automatic classification.' },
+      ),
+    ),
+    parse_error: Type.Optional(
+      Type.String({
+        description:
+          'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
+      }),
+    ),
+    source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
+    received_at: Nullable(Timestamp(), { description: 'When it was received; null: it was sent.' }),
+  }),
 }
 
 type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
@@ -142,19 +158,23 @@ const BODY_FIELDS = {
   text_body: Nullable(Type.String(), {
     description: 'Text of the message. Truncated after 2 MiB; the complete text is then an attachment.',
   }),
-  text_body_stripped: Type.Optional(
-    Type.String({ description: 'The text without quoted replies; absent when nothing was quoted.' }),
-  ),
   html_body: Nullable(Type.String(), { description: 'HTML from an untrusted sender: sanitise it before you show it.' }),
+  ...extraFields({
+    text_body_stripped: Type.Optional(
+      Type.String({ description: 'The text without quoted replies; absent when nothing was quoted.' }),
+    ),
+    content: ContentState,
+  }),
 }
 
 export const MessageRecord = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
-  content: ContentState,
-  authentication: Nullable(Type.Unknown(), {
-    description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`; null: it was sent.',
-  }),
+  authentication: extra(
+    Nullable(Type.Unknown(), {
+      description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`; null: it was sent.',
+    }),
+  ),
 })
 export type MessageRecord = Static<typeof MessageRecord>
 
@@ -211,12 +231,13 @@ const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 export const ListedMessage = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
-  content: ContentState,
-  truncated: Type.Optional(
-    Type.Boolean({
-      description:
-        'True if a body was truncated, after 32 KiB in a list or 64 KiB in a thread; the single message is complete.',
-    }),
+  truncated: extra(
+    Type.Optional(
+      Type.Boolean({
+        description:
+          'True if a body was truncated, after 32 KiB in a list or 64 KiB in a thread; the single message is complete.',
+      }),
+    ),
   ),
 })
 export type ListedMessage = Static<typeof ListedMessage>
@@ -324,7 +345,35 @@ export const LabelChange = StrictObject(
   { examples: [{ labels: ['invoice', 'answered'] }] },
 )
 
-const THREAD_FIELDS = {
+/** A thread in a list: its newest message, and what is true of the whole thread. */
+export const ListedThread = Type.Object({
+  ...ListedMessage.properties,
+  ...extraFields({
+    message_count: Type.Integer({ description: 'Received and sent messages of the thread.' }),
+    last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
+  }),
+})
+export type ListedThread = Static<typeof ListedThread>
+
+/** The threads of a list, each with its newest message. */
+export async function toListedThreadsWire(
+  app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
+  threads: readonly NewestMessage[],
+  mailbox: Mailbox,
+): Promise<ListedThread[]> {
+  const messages = await toListedMessagesWire(
+    app,
+    threads.map(({ newest }) => newest),
+    mailbox,
+  )
+  return threads.map(({ thread }, index) => ({
+    ...(messages[index] as ListedMessage),
+    message_count: thread.messageCount,
+    last_message_at: isoTime(thread.lastMessageAt),
+  }))
+}
+
+export const ThreadRecord = Type.Object({
   id: Uuid({ description: 'Id of the thread.' }),
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
@@ -332,9 +381,7 @@ const THREAD_FIELDS = {
   message_count: Type.Integer({ description: 'Received and sent messages.' }),
   last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
   created_at: Timestamp({ description: 'When it began.' }),
-}
-
-export const ThreadRecord = Type.Object(THREAD_FIELDS)
+})
 export type ThreadRecord = Static<typeof ThreadRecord>
 
 export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({
@@ -347,27 +394,34 @@ export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => 
   created_at: isoTime(thread.createdAt),
 })
 
-export const ThreadDetail = Type.Object({
-  ...THREAD_FIELDS,
-  messages: Type.Array(ListedMessage, {
-    description: 'Oldest first, received and sent; limit and offset select a range.',
-  }),
+/** A page of the messages of a thread, oldest first, and the thread itself. */
+export const ThreadPage = Type.Object({
+  ...PageBody(ListedMessage).properties,
+  thread: extra({ ...ThreadRecord, description: 'The thread itself.' }),
 })
-export type ThreadDetail = Static<typeof ThreadDetail>
+export type ThreadPage = Static<typeof ThreadPage>
 
 export const ContactRecord = Type.Object({
-  address: Type.String({ description: 'Address of the sender, in lower case.' }),
-  name: Nullable(Type.String(), { description: 'Name in the newest From header that had one.' }),
+  email: Type.String({ description: 'Address of the sender, in lower case.' }),
+  display_name: Nullable(Type.String(), { description: 'Name in the newest From header that had one.' }),
   message_count: Type.Integer({ description: 'Messages from this address.' }),
-  last_message_at: Timestamp({ description: 'When the newest one was received, even if deleted since.' }),
+  last_seen: Timestamp({ description: 'When the newest one was received, even if deleted since.' }),
+  ...extraFields({
+    address: Type.String({ description: 'The same as email.' }),
+    name: Nullable(Type.String(), { description: 'The same as display_name.' }),
+    last_message_at: Timestamp({ description: 'The same as last_seen.' }),
+  }),
 })
 export type ContactRecord = Static<typeof ContactRecord>
 
-export const toContactWire = (contact: Contact): ContactRecord => ({
-  address: contact.address,
-  name: contact.name,
-  message_count: contact.messageCount,
-  last_message_at: isoTime(contact.lastMessageAt),
+export const toContactWire = ({ address, name, messageCount, lastMessageAt }: Contact): ContactRecord => ({
+  email: address,
+  display_name: name,
+  message_count: messageCount,
+  last_seen: isoTime(lastMessageAt),
+  address,
+  name,
+  last_message_at: isoTime(lastMessageAt),
 })
 
 export const AnalyticsRecord = Type.Object({

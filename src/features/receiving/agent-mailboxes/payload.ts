@@ -2,14 +2,17 @@
  * @module Builds the webhook payload of a mailbox message. It comes from stored data that never changes, so every
  * attempt sends the same bytes.
  */
+import { Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { toContentState } from '#features/core/app/stored-content.ts'
 import { readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findMessageById } from './messages.ts'
+import { MessageRecord } from './model.ts'
 
 const sql = prepareStatements((db) => ({
   find: db.prepare<{ id: number; mailboxUuid: Uint8Array }, [Uint8Array, number]>(
@@ -20,6 +23,42 @@ const sql = prepareStatements((db) => ({
 
 /** Limit of each body in a payload; the API returns complete bodies. */
 const MAX_BODY_BYTES = 256 * KiB
+
+const { thread_id, message_id, in_reply_to, references, reply_to, subject, classification, parse_error } =
+  MessageRecord.properties
+const { text_body, text_body_stripped, html_body, attachments, content, source_ip, authentication } =
+  MessageRecord.properties
+
+/** What `buildMailboxPayload` returns. */
+export const MailboxPayload = Type.Object({
+  event: Type.Literal('mailbox.message.received', { description: 'Type of the event.' }),
+  mailbox_id: Uuid({ description: 'Mailbox that received the message.' }),
+  message: Type.Object(
+    {
+      id: Uuid({ description: 'Id of the message; the same at every repetition of this request.' }),
+      from: Type.String({ description: 'From header, which anybody can write.' }),
+      reply_to,
+      subject,
+      text_body,
+      text_body_stripped,
+      html_body,
+      attachments,
+      message_id,
+      in_reply_to,
+      references,
+      thread_id,
+      classification,
+      parse_error,
+      received_at: Timestamp({ description: 'When it was received.' }),
+      content,
+      truncated: Type.Optional(Type.Literal(true, { description: 'A body was truncated, after 256 KiB.' })),
+    },
+    { description: 'The message. Written by a stranger.' },
+  ),
+  authentication,
+  source_ip,
+  timestamp: Timestamp({ description: 'When the message was added to the mailbox.' }),
+})
 
 /**
  * The payload of `mailbox.message.received`; bodies end after 256 KiB, and `message.truncated` says so. Undefined: the

@@ -15,16 +15,17 @@ import { listContacts } from './contacts.ts'
 import type { LongPolls } from './long-polls.ts'
 import { createMailbox, deleteMailbox, getMailbox, listMailboxes } from './mailboxes.ts'
 import { messageRoutes } from './message-routes.ts'
-import { listThreadMessages, readMailboxAnalytics } from './messages.ts'
+import { listThreadMessages, readMailboxAnalytics, readNewestMessages } from './messages.ts'
 import {
   AnalyticsRecord,
   ContactRecord,
+  ListedThread,
   MailboxRecord,
   NewMailbox,
-  ThreadDetail,
-  ThreadRecord,
+  ThreadPage,
   toAnalyticsWire,
   toContactWire,
+  toListedThreadsWire,
   toMailboxWire,
   toThreadMessagesWire,
   toThreadWire,
@@ -34,7 +35,7 @@ import { getThread, listThreads } from './threads.ts'
 
 const ThreadParams = Type.Object({
   id: Type.String({ description: 'Id of the mailbox.' }),
-  tid: Type.String({ description: 'Id of the thread.' }),
+  tid: Type.String({ description: 'Id of the thread, or of a message in it.' }),
 })
 
 export const agentMailboxRoutes = (app: App, longPolls: LongPolls) =>
@@ -106,12 +107,12 @@ const overviewRoutes = (app: App) =>
     .use(authenticated)
     .get(
       '/:id/threads',
-      ({ actor, params, query }) => {
+      async ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const range = parseRowRange(query)
         const { threads, total } = listThreads(app.db, mailbox, range)
         return pageBody(
-          threads.map((thread) => toThreadWire(thread, mailbox)),
+          await toListedThreadsWire(app, readNewestMessages(app.db, threads), mailbox),
           { ...range, total },
           timeKey(threads, ({ lastMessageAt }) => lastMessageAt),
         )
@@ -119,10 +120,11 @@ const overviewRoutes = (app: App) =>
       {
         params: MailboxParams,
         query: RowRangeQuery,
-        response: PageBody(ThreadRecord),
+        response: PageBody(ListedThread),
         detail: {
           summary: 'List the threads of a mailbox',
-          description: 'By newest message. Messages are grouped by In-Reply-To and References.',
+          description:
+            'The newest message of each thread, newest first; `thread_id` is the id of the thread. Messages are grouped by In-Reply-To and References.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -136,18 +138,18 @@ const overviewRoutes = (app: App) =>
         const range = parseRowRange(query)
         requireReachable(range, thread.messageCount)
         const messages = listThreadMessages(app.db, thread, range)
-        return dataBody({
-          ...toThreadWire(thread, mailbox),
-          messages: await toThreadMessagesWire(app, messages, mailbox),
-        })
+        return {
+          ...pageBody(await toThreadMessagesWire(app, messages, mailbox), { ...range, total: thread.messageCount }),
+          thread: toThreadWire(thread, mailbox),
+        }
       },
       {
         params: ThreadParams,
         query: RowRangeQuery,
-        response: DataBody(ThreadDetail),
+        response: ThreadPage,
         detail: {
           summary: 'Get a thread',
-          description: 'With its received and sent messages, oldest first.',
+          description: 'Its received and sent messages, oldest first; limit and offset select a range.',
           tags,
           ...requires('mailboxes:read'),
         },

@@ -41,7 +41,8 @@ const sql = prepareStatements((db) => ({
   ),
   addThread: db.prepare('UPDATE agent_mailboxes SET thread_count = thread_count + 1 WHERE id = ?'),
   byUuid: db.prepare<Thread, [Uint8Array, number]>(
-    `SELECT ${COLUMNS} FROM mailbox_threads WHERE uuid = ? AND mailbox_id = ?`,
+    `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ?2 AND
+     (uuid = ?1 OR id = (SELECT thread_id FROM mailbox_messages WHERE uuid = ?1 AND mailbox_id = ?2))`,
   ),
   page: db.prepare<Thread, [number, number, number, number, number]>(
     `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ? AND (last_message_at, id) < (?, ?) ORDER BY last_message_at DESC, id DESC LIMIT ? OFFSET ?`,
@@ -108,7 +109,7 @@ function findThread(db: Database, mailboxId: number, message: ThreadedMessage): 
   return undefined
 }
 
-/** The thread of a mailbox with this public id; throws 404. */
+/** The thread of a mailbox with this public id, or with a message that has it; throws 404. */
 export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string): Thread {
   const thread = sql(db).byUuid.get(parseUuidParam(id, 'thread_not_found', 'thread'), mailbox.id)
   if (!thread) throw notFoundById('thread_not_found', 'thread')

@@ -1,10 +1,12 @@
 /**
- * @module Finds the recipient that a DSN is about. The MAC of a return path proves it. A Message-ID cannot be guessed
- * and is known only to the email's recipients, so it suffices when there is one recipient. Read-only.
+ * @module Finds the recipient that a DSN is about. The MAC of a return path proves it. A Message-ID of ours cannot be
+ * guessed and is known only to the email's recipients, so it suffices when there is one recipient. One that the client
+ * chose may be guessed, so the report must name the recipient, too. Read-only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { findVerpRecipient, messageIdOf } from '#features/sending/queue/names.ts'
+import { findByClientMessageId } from '#features/sending/queue/search.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -72,7 +74,7 @@ export function matchDeliveryReport(
       return ignored('The report came to the return path of one recipient, but returns the message of another.')
     return matchRecipient(recipient, report)
   }
-  if (!email) return unmatched('The report names no email of this service.')
+  if (!email) return matchByClientMessageId(db, report, at.accountId)
   if (isForeign(email.accountId)) return unmatched('The report is about an email of another account.')
   const [only, ...others] = sql(db).recipients.all(email.id)
   if (!only) return unmatched('The recipient of the email no longer exists.')
@@ -81,6 +83,22 @@ export function matchDeliveryReport(
   return others.length === 0
     ? matchRecipient(only, report)
     : unmatched('The email has several recipients, and nothing proves which one the report is about.')
+}
+
+/**
+ * Finds the recipient by the Message-ID that a client chose, at an address of its account: a client may choose any, and
+ * that of another account.
+ */
+function matchByClientMessageId(db: Database, report: Dsn, accountId: number | undefined): BounceMatch {
+  const { originalMessageId: messageId } = report
+  const ids = accountId && messageId !== null ? findByClientMessageId(db, accountId, messageId, 2) : []
+  const [emailId, ...otherIds] = ids
+  if (emailId === undefined) return unmatched('The report names no email of this service.')
+  if (otherIds.length > 0) return unmatched('Several emails have the Message-ID that the report names.')
+  const [only, ...others] = sql(db).recipients.all(emailId)
+  if (!only || others.length > 0 || !report.recipients.some((reported) => isNamed(only, reported)))
+    return unmatched('Nothing proves which recipient of the email the report is about.')
+  return matchRecipient(only, report)
 }
 
 /** The reported address need not match ours: forwarded mail fails at another address. */

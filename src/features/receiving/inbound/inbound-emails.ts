@@ -141,6 +141,10 @@ const sql = prepareStatements((db) => ({
     `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY i.id DESC`,
   ),
+  newer: db.prepare<Row, [number, number, number]>(
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?)
+     ORDER BY i.id DESC`,
+  ),
   total: db.prepare<{ value: number }, [number, string]>(
     'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
   ),
@@ -207,6 +211,10 @@ export function listInbound(db: Database, accountId: number, filter: InboundFilt
     total,
   }
 }
+
+/** The inbound emails of an account that arrived right after the one with this row id, up to `limit`, newest first. */
+export const listInboundAbove = (db: Database, accountId: number, id: number, limit: number): InboundEmail[] =>
+  sql(db).newer.all(accountId, id, limit).map(toInboundEmail)
 
 function listFiltered(
   db: Database,

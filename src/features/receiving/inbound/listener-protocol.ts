@@ -178,4 +178,4 @@ export type FromListener =
   | { readonly type: 'log'; readonly level: 'debug' | 'warn'; readonly event: string; readonly detail: string }
   | { readonly type: 'drained' }
   | { readonly type: 'stopped' }
-  | { readonly type: 'pong' }
+  | { readonly type: 'pong'; readonly sessions: number }

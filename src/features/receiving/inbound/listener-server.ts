@@ -93,6 +93,10 @@ export class InboundServer {
     for (const server of this.#servers) server.on('error', (error) => this.#onError(error))
   }
 
+  get sessionCount(): number {
+    return this.#sessions.size
+  }
+
   /** Listens on every endpoint, and returns them with their ports. Throws UnusableEndpointError. */
   async listen(): Promise<Endpoint[]> {
     const listening: Endpoint[] = []

@@ -41,7 +41,7 @@ class ListenerWorker {
         void this.#server?.drain().then(() => post({ type: 'drained' }))
         return
       case 'ping':
-        post({ type: 'pong' })
+        post({ type: 'pong', sessions: this.#server?.sessionCount ?? 0 })
         return
       case 'stop':
         this.#server?.stop()

@@ -67,6 +67,8 @@ export interface ListenerOptions {
 export interface Listener {
   /** In the order of the options, with the ports that they have. */
   readonly endpoints: readonly Endpoint[]
+  /** Open sessions, as the Worker reported them at the last check: every 10 s. */
+  readonly sessions: number
   /**
    * Accepts no new connections, gives messages in progress at most `graceMs`, then ends all sessions. Resolves when
    * every call of `receive` has ended.
@@ -104,6 +106,7 @@ export async function startListener(
 
 class InboundListener implements Listener {
   endpoints: readonly Endpoint[]
+  sessions = 0
   readonly #options: ListenerOptions
   readonly #handlers: ListenerHandlers | SubmissionHandlers
   readonly #clock: Clock
@@ -314,6 +317,7 @@ class InboundListener implements Listener {
         this.#log[message.level]({ detail: message.detail }, `SMTP listener: ${message.event}`)
         return
       case 'pong':
+        this.sessions = message.sessions
         return
       case 'drained':
         this.#onDrained?.()

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { type AttachmentJson, MAX_LISTED_ATTACHMENTS, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, PAGE_FIELDS, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, Nullable, PAGE_FIELDS, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { isForgedResult } from '#protocols/authentication/results-header.ts'
 import type { InboundEmail } from './inbound-emails.ts'
@@ -45,8 +45,8 @@ export const InboundRecord = Type.Object({
   status: StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
   mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients that matched the route.' }),
-  from_address: Nullable(Type.String(), { description: 'Address of the From header.' }),
-  to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' }),
+  from_address: extra(Nullable(Type.String(), { description: 'Address of the From header.' })),
+  to_addresses: extra(Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' })),
   from_header: Nullable(Type.String(), {
     description: 'From header. From, To, Cc and the subject end after 10,000 characters; `raw_headers` is complete.',
   }),
@@ -58,12 +58,14 @@ export const InboundRecord = Type.Object({
     description: `Attachments without their content; a list shows the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
   }),
   size_bytes: Type.Integer({ description: 'Size of the received message in octets.' }),
-  raw_size: Type.Integer({ description: 'Same as size_bytes.' }),
+  raw_size: extra(Type.Integer({ description: 'Same as size_bytes.' })),
   source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
   spf_result: Nullable(Type.String(), { description: 'SPF result, as in `authentication`.' }),
-  authentication: Nullable(Type.Unknown(), {
-    description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`.',
-  }),
+  authentication: extra(
+    Nullable(Type.Unknown(), {
+      description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`.',
+    }),
+  ),
   error_message: Nullable(Type.String(), {
     description: 'Why it could not be parsed, or why the webhook of its route failed.',
   }),
@@ -75,7 +77,7 @@ export type InboundRecord = Static<typeof InboundRecord>
 
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
-  content: ContentState,
+  content: extra(ContentState),
   text_body: Nullable(Type.String(), {
     description:
       'Plain text as sent, never derived from the HTML. Truncated after 2 MiB; the complete text is then an attachment.',

@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { createBodyReader, readStoredContent, toContentState } from '#features/core/app/stored-content.ts'
+import { createBodyReader, downloadStored, toContentState } from '#features/core/app/stored-content.ts'
 import { getAttachment } from '#features/receiving/received/parts.ts'
 import { createRawDownload } from '#features/receiving/received/raw.ts'
-import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
+import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -139,11 +139,7 @@ export const inboundRoutes = (app: App) => {
       '/:id/attachments/:n',
       ({ actor, params, request }) => {
         const { attachments } = getRequested(actor.accountId, params.id)
-        const { ref, content_type: contentType, filename } = getAttachment(attachments, params.n ?? '')
-        return streamDownload(app, request, () => readStoredContent(() => app.content.chunks(ref)), {
-          contentType,
-          filename,
-        })
+        return downloadStored(app, request, getAttachment(attachments, params.n ?? ''))
       },
       {
         params: attachmentParams,

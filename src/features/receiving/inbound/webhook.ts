@@ -2,19 +2,53 @@
  * @module Builds the payload of `email.inbound` from stored data, so that every attempt sends the same body, and
  * records on the inbound email whether its webhook accepted it, in the transaction of the delivery outcome.
  */
+import { Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { Nullable, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findInbound, type InboundEmail } from './inbound-emails.ts'
-import { toInboundAttachmentWire } from './model.ts'
+import { InboundAttachment, InboundDetail, toInboundAttachmentWire } from './model.ts'
 import { inboundStatusCode, inboundStatusName } from './status.ts'
 
 /** Longer bodies are truncated in a payload; `GET /v1/inbound/{id}` returns the complete body. */
 const MAX_BODY_LENGTH = 256 * KiB
+
+const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id, subject, authentication, route_id } =
+  InboundDetail.properties
+
+/** The fields that `buildInboundPayload` returns. */
+export const INBOUND_PAYLOAD_FIELDS = {
+  inbound_email_id: Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
+  domain: Type.String({ description: 'Your domain that received it.' }),
+  from: Type.String({ description: 'From header, which anybody can write; without one, the envelope sender.' }),
+  to: Type.String({ description: 'To header; without one, the envelope recipients.' }),
+  subject,
+  text_body,
+  html_body,
+  content,
+  truncated: Type.Optional(Type.Literal(true, { description: 'A body was truncated, after 256 KiB.' })),
+  attachments: Type.Array(
+    Type.Object({
+      ...InboundAttachment.properties,
+      url: Type.String({ description: 'URL of its content, for requests with an API key.' }),
+    }),
+    { description: 'Attachments without their content.' },
+  ),
+  message_id,
+  authentication,
+  source_ip,
+  mail_from,
+  rcpt_to,
+  route_id,
+  error_message: Type.Optional(
+    Nullable(Type.String(), { description: 'Why the message could not be parsed; absent otherwise.' }),
+  ),
+}
 
 /**
  * The fields of `email.inbound` beyond the common ones; undefined: the account has no such inbound email.

@@ -5,7 +5,7 @@ import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import { hourOf } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Timestamp } from '#platform/http/schemas.ts'
+import { extra, Timestamp } from '#platform/http/schemas.ts'
 import { hours } from '#platform/units.ts'
 import type { DomainStats } from './domains.ts'
 import type { HourStats } from './hours.ts'
@@ -49,11 +49,15 @@ export const Overview = Type.Object({
   open_rate_pct: Type.Number({ description: 'open_rate in per cent.' }),
   click_rate_pct: Type.Number({ description: 'click_rate in per cent.' }),
   bounce_rate_pct: Type.Number({ description: 'Bounced divided by sent, in per cent.' }),
-  machine_opens: Type.Integer({
-    description:
-      'Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.',
-  }),
-  machine_clicks: Type.Integer({ description: 'Links followed by such machines; no other count includes them.' }),
+  machine_opens: extra(
+    Type.Integer({
+      description:
+        'Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.',
+    }),
+  ),
+  machine_clicks: extra(
+    Type.Integer({ description: 'Links followed by such machines; no other count includes them.' }),
+  ),
 })
 export type Overview = Static<typeof Overview>
 
@@ -71,8 +75,13 @@ export type Interval = (typeof INTERVALS)[number]
 
 export const TimePoint = Type.Object({
   date: Type.String({ description: 'Day in UTC, YYYY-MM-DD.' }),
-  time: Type.Optional(Timestamp({ description: 'Beginning of the hour; only with `interval=hour`.' })),
-  ...Object.fromEntries(METRICS.map((metric) => [metric, Type.Optional(METRIC_FIELDS[metric])])),
+  time: extra(Type.Optional(Timestamp({ description: 'Beginning of the hour; only with `interval=hour`.' }))),
+  ...Object.fromEntries(
+    METRICS.map((metric) => {
+      const field = Type.Optional(METRIC_FIELDS[metric])
+      return [metric, metric in COUNT_FIELDS ? field : extra(field)]
+    }),
+  ),
 })
 export type TimePoint = { date: string; time?: string } & Partial<Record<Metric, number>>
 
@@ -81,8 +90,8 @@ export const DomainRecord = Type.Object({
   sent: COUNT_FIELDS.sent,
   delivered: COUNT_FIELDS.delivered,
   bounced: COUNT_FIELDS.bounced,
-  delivery_rate: Type.Number({ description: 'Delivered divided by sent, 0..1.' }),
-  bounce_rate: Type.Number({ description: 'Bounced divided by sent, 0..1.' }),
+  delivery_rate: extra(Type.Number({ description: 'Delivered divided by sent, 0..1.' })),
+  bounce_rate: extra(Type.Number({ description: 'Bounced divided by sent, 0..1.' })),
   ...RATE_FIELDS,
 })
 export type DomainRecord = Static<typeof DomainRecord>

@@ -52,9 +52,31 @@ export async function acceptRequest(
   admit: () => void,
   complete: (draft: Draft) => Draft = (draft) => draft,
 ): Promise<AcceptedEmail> {
-  const replay = resolveReplay(app, actor, readIdempotency(request, idempotencyHeader))
+  const idempotency = readIdempotency(request, idempotencyHeader)
+  return acceptTranslated(app, actor, { idempotency, translate: () => request, complete }, admit)
+}
+
+/** A send request of another provider's interface. */
+export interface TranslatedRequest {
+  /** Of the request as it came: what it is translated to may depend on the time, or on files that are fetched. */
+  readonly idempotency: Idempotency | undefined
+  /** Called unless the key was used before; throws a 422 for a request that cannot be translated. */
+  readonly translate: () => SendRequest | Promise<SendRequest>
+  /** Adds to the draft what a send request cannot say. */
+  readonly complete?: (draft: Draft) => Draft
+}
+
+/** Like `acceptRequest`, for a request that becomes a send request only now. */
+export async function acceptTranslated(
+  app: App,
+  actor: Actor,
+  { idempotency, translate, complete = (draft) => draft }: TranslatedRequest,
+  admit: () => void,
+): Promise<AcceptedEmail> {
+  const replay = resolveReplay(app, actor, idempotency)
   if (replay) return respondWithReplay(app, actor, replay)
-  const draft = () => complete(createDraft(app, request, idempotencyHeader))
+  const request = await translate()
+  const draft = () => complete({ ...createDraft(app, request, idempotency?.key), idempotency })
   // Decoding attachments takes milliseconds, so it goes through the fair scheduler.
   const isLarge = (request.attachments?.length ?? 0) > 0
   return acceptEmail(

@@ -33,10 +33,29 @@ import { insertDraft } from './send-response.ts'
 import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
 import { createResponseKey, findStoredResponse, storeResponse } from './stored-responses.ts'
 
+/** A rejected email of a batch. `code`: the code of its error, which /v1 does not show. */
+export interface BatchItemError {
+  readonly index: number
+  readonly error: string
+  readonly code: string
+}
+
+/** The response to a batch, with the codes of its errors. */
+export interface AcceptedBatch extends Omit<BatchResponse, 'errors'> {
+  errors: BatchItemError[]
+}
+
 export interface BatchInput {
   readonly emails: readonly unknown[]
   /** Header `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined
+  /**
+   * Turns an element of `emails` into a send request, which is checked like any other; what it throws is the error of
+   * that element. Default: the elements are send requests.
+   */
+  readonly translate?: (email: unknown) => unknown
+  /** Whether one error rejects all emails: a 422 `batch_rejected` with the first one, and nothing is stored. */
+  readonly isAllOrNone?: boolean
 }
 
 /** This many renders keep the renderer busy; more would only hold more rendered emails of a batch in memory. */
@@ -66,34 +85,36 @@ export async function acceptBatch(
   actor: Actor,
   input: BatchInput,
   admit: () => void = () => undefined,
-): Promise<BatchResponse> {
+): Promise<AcceptedBatch> {
   const responseKey = createResponseKey(input.idempotencyKey, input.emails)
-  const replay = responseKey && findStoredResponse<BatchResponse>(app.db, actor, responseKey)
+  const replay = responseKey && findStoredResponse<AcceptedBatch>(app.db, actor, responseKey)
   if (replay) return waitUntilDurable(app, replay)
   admit()
   app.workBudget.spend(actor.accountId, sumRecipients(input.emails))
   const owner = getTenantId(app.db, actor.accountId)
   const account = getSendingAccount(app.config, app.db, actor.accountId)
   requireSendingAllowed(account)
-  const errors: BatchResponse['errors'] = []
+  const errors: BatchItemError[] = []
   const checked: CheckedItem[] = []
   await app.fairScheduler.forEach(
     owner,
     input.emails.entries(),
     ([index, email]) => {
       try {
-        checked.push({ index, ...checkItem(app, actor, email) })
+        checked.push({ index, ...checkItem(app, actor, input.translate ? input.translate(email) : email) })
       } catch (error) {
-        errors.push({ index, error: toItemError(error) })
+        errors.push({ index, ...toItemError(error) })
       }
     },
     { together: (steps) => readSnapshot(app.db, steps) },
   )
+  requireAllOrNone(input, errors)
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
   await requireQuotaForOne(app, actor, account, checked)
   using rendering = startRenderSession(app)
   const rendered = await renderItemTemplates(app, actor, checked, rendering, errors)
+  requireAllOrNone(input, errors)
   const placed = await resolveItems(app, actor, rendered, owner)
   if (hasNew) {
     const added = withoutDuplicates(placed)
@@ -108,19 +129,30 @@ export async function acceptBatch(
     owner,
   )
   const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
-  const write = (tx: Tx): BatchResponse => {
-    const earlier = responseKey && findStoredResponse<BatchResponse>(tx.db, actor, responseKey)
+  const write = (tx: Tx): AcceptedBatch => {
+    const earlier = responseKey && findStoredResponse<AcceptedBatch>(tx.db, actor, responseKey)
     if (earlier) {
       dropContent(app, tx, refs)
       return earlier
     }
     const response = insertBatch(app, tx, actor, items, errors, input.emails.length)
+    // What was inserted is rolled back if it throws.
+    requireAllOrNone(input, response.errors)
     if (responseKey) storeResponse(app, tx, actor, responseKey, response)
     return response
   }
   const response = await dropContentOnFailure(app, refs, () => app.commit.write(write, { owner }))
   for (const item of response.data) logMismatch(app, actor, { response: item })
   return response
+}
+
+/** Throws a 422 with the first error if one error rejects the batch. */
+function requireAllOrNone({ isAllOrNone, emails }: BatchInput, errors: BatchResponse['errors']): void {
+  const [first] = isAllOrNone ? errors.toSorted((a, b) => a.index - b.index) : []
+  if (!first) return
+  const field = `emails.${first.index}`
+  const count = errors.length > 1 ? ` ${errors.length} of ${emails.length} emails have errors.` : ''
+  throw invalid(field, `${field}: ${first.error} Nothing was sent.${count}`, 'batch_rejected')
 }
 
 /** Counts the recipients in a batch before anything is checked; an element that is not an object has no recipients. */
@@ -187,12 +219,17 @@ async function requireQuotaForOne(
   )
 }
 
-/** Throws a 422 for an item that cannot be accepted. */
-function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
-  const problems = findProblems(item)
+/** A value as a send request. Throws a 422 that names all of its fields that are wrong. */
+export function requireSendRequest(value: unknown): SendRequest {
+  const problems = findProblems(value)
   if (problems.length > 0)
     throw invalid(problems[0]?.field ?? 'email', problems.map(({ field, message }) => `${field} ${message}`).join('; '))
-  const request = item as SendRequest
+  return value as SendRequest
+}
+
+/** Throws a 422 for an item that cannot be accepted. */
+function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
+  const request = requireSendRequest(item)
   const idempotency = readIdempotency(request, undefined)
   if (resolveReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
   const draft = createDraft(app, request, undefined)
@@ -209,7 +246,7 @@ async function renderItemTemplates(
   actor: Actor,
   items: readonly CheckedItem[],
   rendering: RenderSession,
-  errors: BatchResponse['errors'],
+  errors: BatchItemError[],
 ): Promise<CheckedItem[]> {
   const rendered: (CheckedItem | undefined)[] = []
   const findTemplate = createTemplateFinder(app, actor.accountId)
@@ -226,7 +263,7 @@ async function renderItemTemplates(
           : item
       } catch (error) {
         isAborted = !isItemError(error)
-        errors.push({ index: item.index, error: toItemError(error) })
+        errors.push({ index: item.index, ...toItemError(error) })
       }
     }
   }
@@ -239,9 +276,9 @@ async function renderItemTemplates(
 const isItemError = (error: unknown): error is AppError =>
   error instanceof AppError && (error.status === 422 || error.code === 'idempotency_conflict')
 
-/** The error text of a rejected item; rethrows errors that concern the whole request and unexpected errors. */
-function toItemError(error: unknown): string {
-  if (isItemError(error)) return error.message
+/** The error of a rejected item; rethrows errors that concern the whole request and unexpected errors. */
+function toItemError(error: unknown): Omit<BatchItemError, 'index'> {
+  if (isItemError(error)) return { error: error.message, code: error.code }
   throw error
 }
 
@@ -256,7 +293,7 @@ function placeItems<T extends CheckedItem>(
   app: App,
   actor: Actor,
   items: readonly T[],
-  errors: BatchResponse['errors'],
+  errors: BatchItemError[],
 ): PlacedItem<T>[] {
   const placed: PlacedItem<T>[] = []
   const firstByKey = new Map<string, Idempotency>()
@@ -268,7 +305,7 @@ function placeItems<T extends CheckedItem>(
       if (idempotency) requireSameContent(app.config, firstByKey, idempotency)
       placed.push({ item, placement })
     } catch (error) {
-      errors.push({ index: item.index, error: toItemError(error) })
+      errors.push({ index: item.index, ...toItemError(error) })
     }
   }
   return placed
@@ -347,9 +384,9 @@ function insertBatch(
   tx: Tx,
   actor: Actor,
   items: readonly StoredItem[],
-  earlierErrors: BatchResponse['errors'],
+  earlierErrors: readonly BatchItemError[],
   total: number,
-): BatchResponse {
+): AcceptedBatch {
   const errors = [...earlierErrors]
   const placed = placeItems(app, actor, items, errors)
   const rejected = new Set(items).difference(new Set(placed.map(({ item }) => item)))

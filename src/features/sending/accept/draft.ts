@@ -38,9 +38,12 @@ const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const MAX_SEND_AT_AHEAD_MS = days(366)
 
-/** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376. */
+/** RFC 5322 §3.6, RFC 6376. */
 const RESERVED_HEADER =
   /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
+/** Whether the service writes a header itself, from the fields of the request or without them. */
+export const isReservedHeader = (name: string): boolean => RESERVED_HEADER.test(name)
+
 /**
  * The service writes these headers in mail that is not transactional; in transactional mail the client may set them.
  * RFC 2369, RFC 8058.
@@ -155,9 +158,21 @@ function requireVariables(templateData: unknown): void {
 }
 
 function requireMailbox(field: string, text: string) {
+  // Other interfaces take several recipients in one string. Here the first ones would count as a name of the last.
+  if (field !== 'from' && text.includes(',') && isMailboxList(text))
+    throw invalid(
+      field,
+      `${field}: Several addresses must be an array of strings, with one address each.`,
+      'invalid_address',
+    )
   const parsed = parseMailbox(text)
   if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
   return parsed
+}
+
+function isMailboxList(text: string): boolean {
+  const list = parseMailboxList(text)
+  return list.kind === 'ok' && list.mailboxes.length > 1
 }
 
 function parseSender(text: string): { mailbox: string; domain: string } {
@@ -264,7 +279,7 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
       // RFC 5322 §2.2: printable ASCII except colon and space.
       if (!/^[!-9;-~]{1,76}$/.test(name))
         throw invalid('headers', 'A header name must have 1 to 76 printable ASCII characters, without colon or space.')
-      if (RESERVED_HEADER.test(name))
+      if (isReservedHeader(name))
         throw invalid(
           field,
           `The header ${name} is written by the service; use the field for it instead.`,

@@ -24,7 +24,17 @@ export function readIdempotency(request: SendRequest, header: string | undefined
   const key = fromBody ?? header
   if (key === undefined) return undefined
   const { idempotency_key: _, ...rest } = request
-  return { key, keyHash: hashIdempotencyKey('idempotency_key', key), bodyHash: hashBody(rest) }
+  return createIdempotency('idempotency_key', key, rest)
+}
+
+/**
+ * The identity of a request; undefined without a key. Throws a 422 on `field` for a key that is too short or too long.
+ * @param body what a repeated request must have in common with the first
+ */
+export function createIdempotency(field: string, key: string, body: unknown): Idempotency
+export function createIdempotency(field: string, key: string | undefined, body: unknown): Idempotency | undefined
+export function createIdempotency(field: string, key: string | undefined, body: unknown): Idempotency | undefined {
+  return key === undefined ? undefined : { key, keyHash: hashIdempotencyKey(field, key), bodyHash: hashBody(body) }
 }
 
 /** The 409 for a key that was used with other content. */

@@ -1,7 +1,7 @@
 /** @module JSON shapes of send requests and responses, used for validation, types, OpenAPI and serialisation. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { EXPIRES_IN_LIMITS } from '#features/setup/streams/model.ts'
-import { Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 /** @param alsoCalled names that other providers' clients use, for the error about an unknown field */
 const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
@@ -142,26 +142,43 @@ export const SendRequest = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        from: 'Example <news@example.com>',
+        to: 'ada@example.net',
+        subject: 'Your invoice',
+        html_body: '<p>Thank you.</p>',
+        tags: ['invoice'],
+      },
+    ],
+  },
 )
 export type SendRequest = Static<typeof SendRequest>
 
 /** Fields of every response that may be a replay. */
 export const REPLAY_FIELDS = {
-  replayed: Type.Optional(
-    Type.Boolean({
-      description: 'True if the idempotency key was used before: this is the first email, and nothing new was sent.',
-    }),
+  replayed: extra(
+    Type.Optional(
+      Type.Boolean({
+        description: 'True if the idempotency key was used before: this is the first email, and nothing new was sent.',
+      }),
+    ),
   ),
-  mismatch: Type.Optional(
-    Type.Boolean({ description: 'True, together with `replayed`, if this request differs from the first.' }),
+  mismatch: extra(
+    Type.Optional(
+      Type.Boolean({ description: 'True, together with `replayed`, if this request differs from the first.' }),
+    ),
   ),
 }
 
 export const SendResponse = Type.Object({
   id: Uuid({ description: 'Id of the email.' }),
   message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
-  status: Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
+  status: withStrictStatus(
+    Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
+  ),
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
   sandbox: Type.Boolean({
     description:

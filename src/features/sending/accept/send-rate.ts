@@ -11,6 +11,9 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 /** The headers `RateLimit-*` of a response; none where no limit applies. */
 export type RateHeaders = Readonly<Record<string, string>>
 
+/** For the `detail` of routes whose responses have them. */
+export const RATE_HEADERS = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'] as const
+
 /** Counts one request; throws a 429 `rate_limited` if it exceeds the rate. */
 export type TakeRate = (actor: Actor) => RateHeaders
 

@@ -15,6 +15,7 @@ import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import { toPriorityName } from '#features/setup/streams/priority.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
@@ -33,6 +34,7 @@ import type { Draft } from './draft.ts'
 export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
   const account = getSendingAccount(app.config, app.db, actor.accountId)
   requireSendingAllowed(account)
+  requireAllowedDomain(actor, draft.fromDomain)
   const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
   if (!domain) {
     throw invalid(
@@ -45,11 +47,18 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
   const isRejected = domain.lapsed !== undefined || (isUnverified && app.config.sendingUnverified === 'reject')
   if (isRejected && !isAccepted) throw domainNotVerified('from', domain)
   const stream = findStream(app.db, actor.accountId, draft.stream)
-  if (!stream) throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
+  if (!stream) {
+    throw invalid(
+      'stream',
+      `There is no stream "${draft.stream}" on this account; POST /v1/streams creates one.`,
+      'stream_not_found',
+    )
+  }
   return {
     account,
     domainId: domain.id,
-    sandbox: isUnverified || isSimulated(app.config, draft),
+    // In this order: mixed recipients are refused from an unverified domain as well, as later from a verified one.
+    sandbox: isSimulated(app.config, draft) || isUnverified,
     streamId: stream.id,
     streamExpiresIn: stream.expiresIn,
     priority: toPriorityName(stream.priority),

@@ -1,6 +1,7 @@
 /**
  * @module Stores the responses to batches and broadcasts with an Idempotency-Key header for at least 24 hours: the same
- * key returns the same response, and another body is a conflict. The only writer of `batch_replies`.
+ * key returns the same response, and another body is a conflict. `repeated-requests.ts` stores
+ * those to all other requests in the same table; their purge and erasure are here.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -10,6 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 import { createIdempotencyConflict, hashBody } from './idempotency.ts'
+import { openStoredResponse, sealStoredResponse } from './repeated-requests.ts'
 
 export interface ResponseKey {
   readonly keyHash: Uint8Array
@@ -69,15 +71,18 @@ const ERASE_BATCH_SIZE = 10
  * @returns `next`: where to continue; undefined at the end
  */
 export function eraseInStoredResponses(
+  { keys }: Pick<App, 'keys'>,
   tx: Tx,
   options: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
 ): { readonly rows: number; readonly next: number | undefined } {
   const rows = sql(tx.db).after.all(options.after, ERASE_BATCH_SIZE)
   let changed = 0
   for (const { id, accountId, response } of rows) {
-    const erased = accountId === options.accountId ? options.erased(response) : response
-    if (erased === response) continue
-    sql(tx.db).setResponse.run(erased, id)
+    if (accountId !== options.accountId) continue
+    const text = openStoredResponse(keys, accountId, response)
+    const erased = options.erased(text)
+    if (erased === text) continue
+    sql(tx.db).setResponse.run(sealStoredResponse(keys, accountId, response, erased), id)
     changed++
   }
   return { rows: changed, next: rows.length < ERASE_BATCH_SIZE ? undefined : rows.at(-1)?.id }

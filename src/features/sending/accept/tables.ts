@@ -1,7 +1,9 @@
 import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { bytes, time } from '#platform/db/columns.ts'
 
-/** The whole response to a batch or broadcast with an Idempotency-Key header, stored for at least 24 hours. */
+/**
+ * The whole response to a request with an Idempotency-Key header that is not a single send, stored for at least 24 hours.
+ */
 export const batchReplies = sqliteTable(
   'batch_replies',
   {
@@ -9,7 +11,7 @@ export const batchReplies = sqliteTable(
     accountId: integer('account_id').notNull(),
     keyHash: bytes('key_hash').notNull(),
     bodyHash: bytes('body_hash').notNull(),
-    /** JSON of the response body. */
+    /** JSON of the response body of a batch or broadcast; of other requests see `repeated-requests.ts`. */
     response: text('response').notNull(),
     createdAt: time('created_at').notNull(),
   },

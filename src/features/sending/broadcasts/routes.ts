@@ -7,11 +7,11 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/send-rate.ts'
 import { IDEMPOTENCY_KEY_PARAMETER } from '#features/sending/emails/routes.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import { type ControlVerb, controlBroadcast } from './control.ts'
 import { BroadcastStarted, NewBroadcast, toBroadcastRequest } from './model.ts'
@@ -44,7 +44,7 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
     .use(authenticated)
     .post(
       '/v1/emails/broadcast',
-      ({ actor, body, headers, request, status }) =>
+      ({ actor, body, headers, request, set, status }) =>
         withoutTimeLimit(request, async () =>
           status(
             202,
@@ -52,7 +52,7 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
               await sendBroadcast(app, actor, toBroadcastRequest(body), {
                 idempotencyKey: headers['idempotency-key'],
                 body,
-                admit: () => takeRate(actor),
+                admit: () => Object.assign(set.headers, takeRate(actor)),
               }),
             ),
           ),
@@ -66,6 +66,7 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
             'Responds once a snapshot of the recipients and their data is on disk, which takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Contacts who unsubscribe or are suppressed before their turn are skipped. A repeated Idempotency-Key returns the first response again; with another body it is a 409.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
+          ...responseHeaders(...RATE_HEADERS),
           ...errorResponses({
             404: ['contact_list_not_found', 'Contact list not found.'],
             409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'],

@@ -4,6 +4,7 @@ import { readStoredContent } from '#features/core/app/stored-content.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { findEmail, readEmailsByIds, type StoredEmail } from '#features/sending/emails/read.ts'
 import { parseAttachments, type StoredAttachment } from '#features/sending/queue/retire.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -11,6 +12,7 @@ import { parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
+import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
 import {
   findCapturedBy,
   findInInbox,
@@ -91,6 +93,34 @@ export async function readCapturedMessage(
   if (!message) throw createNotFoundError()
   app.workBudget.charge(accountId, Math.min(message.raw.length, MAX_CHARGED_BYTES) / BYTES_PER_WORK_UNIT)
   return { ...found, message, parsed: await parseMessage(message.raw) }
+}
+
+/** The HTML of a captured email with its pictures; null: it has none. Throws a 404. */
+export async function readCapturedHtml(
+  app: Pick<App, 'db' | 'workBudget' | 'content'>,
+  store: CaptureStore,
+  accountId: number,
+  id: string,
+): Promise<string | null> {
+  const { email, parsed } = await readCapturedMessage(app, store, accountId, id)
+  if (parsed.html === undefined) return null
+  return embedPictures(parsed.html, parsed.isCut ? readStoredPictures(app, email) : parsed.pictures)
+}
+
+/** The pictures of an email from the content store, without those that do not fit a page or were deleted. */
+function readStoredPictures({ content }: Pick<App, 'content'>, { attachments }: StoredEmail): InlinePicture[] {
+  let bytes = 0
+  return parseAttachments(attachments).flatMap(({ content_id: contentId, content_type: contentType, size, ref }) => {
+    if (contentId === undefined || ref === undefined || bytes + size > MAX_PICTURE_BYTES) return []
+    try {
+      const picture = { contentId, contentType, content: content.get(ref) }
+      bytes += size
+      return [picture]
+    } catch (error) {
+      if (error instanceof MissingBlobError) return []
+      throw error
+    }
+  })
 }
 
 /** A captured email with its content. Throws a 404. */

@@ -3,8 +3,8 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { readStoredContent } from '#features/core/app/stored-content.ts'
-import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
+import { downloadStored } from '#features/core/app/stored-content.ts'
+import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
@@ -102,13 +102,8 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
     )
     .get(
       '/:id/attachments/:n',
-      ({ actor, params, request }) => {
-        const { ref, content_type: contentType, filename } = findCapturedAttachment(app, store, actor.accountId, params)
-        return streamDownload(app, request, () => readStoredContent(() => app.content.chunks(ref)), {
-          contentType,
-          filename,
-        })
-      },
+      ({ actor, params, request }) =>
+        downloadStored(app, request, findCapturedAttachment(app, store, actor.accountId, params)),
       {
         params: Type.Object({ id, n: Type.String({ description: 'Number of the attachment, from 0.' }) }),
         detail: {

@@ -38,7 +38,9 @@ export const CapturedDetail = Type.Object({
   ),
   text: Nullable(Type.String(), { description: 'The text part; null: none.' }),
   html: Nullable(Type.String(), { description: 'The HTML part; null: none.' }),
-  truncated: Type.Boolean({ description: 'True if the bodies are from the first MiB of a larger message.' }),
+  truncated: Type.Boolean({
+    description: 'True if the bodies are from the first MiB of a larger message: they may end there, or be missing.',
+  }),
   attachments: Type.Array(
     Type.Object({
       filename: Type.String({ description: 'File name.' }),

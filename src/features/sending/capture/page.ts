@@ -5,6 +5,7 @@
 import type { Millis } from '#platform/clock.ts'
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import { KiB } from '#platform/units.ts'
+import { embedPictures, type InlinePicture } from '#protocols/mime/inline-pictures.ts'
 import type { ReadableHead, ReadableMessage } from './parse.ts'
 
 /** Envelope and metadata of a captured message. */
@@ -87,9 +88,9 @@ ${renderField('Date', message.date && renderTime(message.date.getTime()))}${rend
 ${renderField('Recipient', envelope.rcptTo)}${renderField('Envelope sender', envelope.mailFrom)}${renderField('Received', renderTime(envelope.receivedAt))}
 ${renderField('Size', `${envelope.sizeBytes} bytes`)}
 </dl>
-${message.isTruncated && html`<p>The message is large: the text, HTML and attachments below are from its start.</p>`}
+${message.isCut && html`<p>The message is large: ${message.isTruncated ? 'the text, HTML and attachments below are from its start' : 'attachments and pictures further down in it are missing below'}.</p>`}
 ${message.text !== undefined && html`<h2 id="text">Text</h2>${renderTextBlock('text', message.text)}`}
-${message.html !== undefined && html`<h2>HTML</h2>${renderFrame(message.html)}`}
+${message.html !== undefined && html`<h2>HTML</h2>${renderFrame(message.html, message.pictures)}`}
 ${
   message.attachments.length > 0 &&
   html`<h2>Attachments</h2>
@@ -129,8 +130,8 @@ ${text.length > MAX_SHOWN_TEXT_LENGTH && html`<p>Only the first ${MAX_SHOWN_TEXT
 /** The frame has its own policy, in case the page is ever sent without one. */
 const FRAME_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
-const renderFrame = (body: string): Html => {
-  const inner = `<!doctype html><meta http-equiv="Content-Security-Policy" content="${FRAME_CONTENT_SECURITY_POLICY}">${body.slice(0, MAX_SHOWN_TEXT_LENGTH)}`
+const renderFrame = (body: string, pictures: readonly InlinePicture[]): Html => {
+  const inner = `<!doctype html><meta http-equiv="Content-Security-Policy" content="${FRAME_CONTENT_SECURITY_POLICY}">${embedPictures(body.slice(0, MAX_SHOWN_TEXT_LENGTH), pictures)}`
   return html`<iframe title="HTML of the message" sandbox srcdoc="${inner}"></iframe>
 ${body.length > MAX_SHOWN_TEXT_LENGTH && html`<p>Only the first ${MAX_SHOWN_TEXT_LENGTH} of ${body.length} characters are shown.</p>`}`
 }

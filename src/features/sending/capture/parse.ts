@@ -4,6 +4,7 @@
  */
 import { type AddressObject, simpleParser } from 'mailparser'
 import { MiB } from '#platform/units.ts'
+import type { InlinePicture } from '#protocols/mime/inline-pictures.ts'
 
 export interface ReadableHead {
   readonly from: string
@@ -20,7 +21,11 @@ export interface ReadableMessage extends ReadableHead {
   readonly text: string | undefined
   readonly html: string | undefined
   readonly attachments: readonly { readonly filename: string; readonly contentType: string }[]
-  /** Whether only the start of the message was parsed: parts may be missing, and the last one truncated. */
+  /** The parts that the HTML can refer to, as far as they were parsed whole. */
+  readonly pictures: readonly InlinePicture[]
+  /** Whether only the start of the message was parsed: the last parts may be missing. */
+  readonly isCut: boolean
+  /** Whether text or HTML may be missing or truncated: they come before all other parts. */
   readonly isTruncated: boolean
 }
 
@@ -53,10 +58,12 @@ export async function parseHead(head: Uint8Array): Promise<ReadableHead> {
 
 /** Parses the first MiB of a message. All fields are empty if the message cannot be parsed. */
 export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
-  const isTruncated = raw.length > MAX_PARSED_BYTES
+  const isCut = raw.length > MAX_PARSED_BYTES
   const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_PARSED_BYTES))
   try {
     const mail = await simpleParser(start, OPTIONS)
+    // The last part that was reached may end there.
+    const whole = isCut ? mail.attachments.slice(0, -1) : mail.attachments
     return {
       from: formatAddresses(mail.from),
       to: formatAddresses(mail.to),
@@ -68,10 +75,15 @@ export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
       text: mail.text,
       html: mail.html === false ? undefined : mail.html,
       attachments: mail.attachments.map(({ filename, contentType }) => ({ filename: filename ?? '', contentType })),
-      isTruncated,
+      pictures: whole.flatMap(({ cid, contentType, content }) =>
+        cid === undefined ? [] : [{ contentId: cid, contentType, content }],
+      ),
+      isCut,
+      isTruncated: isCut && mail.attachments.length === 0,
     }
   } catch {
-    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isTruncated }
+    const nothing = { text: undefined, html: undefined, attachments: [], pictures: [] }
+    return { ...EMPTY_HEAD, ...nothing, isCut, isTruncated: isCut }
   }
 }
 

@@ -4,11 +4,11 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
-import { findEmail } from '#features/sending/emails/read.ts'
+import { getEmail } from '#features/sending/emails/read.ts'
 import { isSystemMail } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
-import { DataBody, notFoundById, parseUuidParam, Timestamp } from '#platform/http/schemas.ts'
+import { DataBody, Timestamp } from '#platform/http/schemas.ts'
 import type { CaptureStore } from './store.ts'
 
 const CapturedEmail = Type.Object(
@@ -31,8 +31,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
   new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
     '/:id/captured',
     ({ actor, params }) => {
-      const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
-      if (!email) throw notFoundById('email_not_found', 'email')
+      const email = getEmail(app.db, actor.accountId, params.id)
       const capture = readStoredContent(() => store.find(email.id))
       if (!capture || isSystemMail(email)) throw createNotCapturedError()
       return dataBody({

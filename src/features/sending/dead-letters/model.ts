@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, QueryInteger, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeadLetter } from './read.ts'
 
@@ -16,7 +16,7 @@ export const DeadLetterQuery = Type.Object({
 export const DeadLetterRecord = Type.Object({
   id: Type.String({ description: 'Id of the dead letter.' }),
   stream_id: Type.String({ description: 'The same as id.' }),
-  original_stream: Nullable(Type.String(), { description: 'Slug of the stream of the email.' }),
+  original_stream: Type.String({ description: 'Slug of the stream of the email; empty if it has none.' }),
   email_id: Uuid({ description: 'Email that was not delivered.' }),
   account_id: Uuid({ description: 'Account that sent it.' }),
   from_address: Type.String({ description: 'Sender of the email.' }),
@@ -26,11 +26,13 @@ export const DeadLetterRecord = Type.Object({
     description:
       'expired: not delivered in time; failed: an error of the service; uncertain: the receiver may have it, so a retry may deliver it twice.',
   }),
-  original_status: Type.String({ description: 'How the delivery ended: bounced, failed or uncertain.' }),
+  original_status: withStrictStatus(
+    Type.String({ description: 'How the delivery ended: bounced, failed or uncertain.' }),
+  ),
   attempt_count: Type.Integer({ description: 'Attempts at this recipient.' }),
   attempts: Type.Integer({ description: 'The same as attempt_count.' }),
-  last_error: Nullable(Type.String(), { description: 'How the last attempt ended.' }),
-  error_message: Nullable(Type.String(), { description: 'The same as last_error.' }),
+  last_error: Type.String({ description: 'How the last attempt ended; empty if nothing is known.' }),
+  error_message: Nullable(Type.String(), { description: 'The same as last_error; null if nothing is known.' }),
   failed_at: Timestamp({ description: 'When the delivery ended.' }),
   created_at: Timestamp({ description: 'The same as failed_at.' }),
   payload: Type.Object(
@@ -64,7 +66,7 @@ export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLet
   return {
     id,
     stream_id: id,
-    original_stream: letter.stream,
+    original_stream: letter.stream ?? '',
     email_id: formatUuid(letter.emailUuid),
     account_id: accountUuid,
     from_address: letter.from,
@@ -74,7 +76,7 @@ export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLet
     original_status: letter.status,
     attempt_count: letter.attempts,
     attempts: letter.attempts,
-    last_error: letter.lastError,
+    last_error: letter.lastError ?? '',
     error_message: letter.lastError,
     failed_at: failedAt,
     created_at: failedAt,

@@ -2,6 +2,7 @@
 import type { EventType } from '#features/core/events/record.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
+import { isSuspension } from './wait-reasons.ts'
 
 /**
  * Who must act. `nobody`: nothing is to be done, or retries are enough. `recipient`: the recipient, or the operator of
@@ -100,7 +101,7 @@ export interface RecipientFinding {
   readonly lastAttempt: AttemptFinding | undefined
   /** Why its email was not sent to its receiver. */
   readonly captured: 'domain' | 'mode' | 'simulator' | undefined
-  /** Why its due mail waits, as the scheduler words it. */
+  /** Why it waits although it is due, or will when it is, as the scheduler words it. */
   readonly waitReason: string | undefined
 }
 
@@ -113,30 +114,40 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
     case 'processing':
       return { who: 'nobody', text: 'It is being sent now.' }
     case 'cancelled':
-      return { who: 'nobody', text: 'It was cancelled before it was sent.' }
+      return { who: 'nobody', text: lastError ?? 'It was cancelled before it was sent.' }
     case 'rejected':
-      return {
-        who: 'sender',
-        text: `It was not sent: ${lastError ?? 'the address is suppressed'} (\`tassis suppressions\`).`,
-      }
+      return { who: 'sender', text: `It was not sent: ${endSentence(lastError ?? 'the address is suppressed')}` }
     case 'queued':
-      if (waitReason !== undefined)
-        return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text: `It is due: ${waitReason}.` }
+      if (waitReason !== undefined) return adviseOnWait(waitReason, lastAttempt)
       if (lastAttempt) return adviseOn(lastAttempt)
       return lastError === null
         ? { who: 'nobody', text: 'It waits for its first attempt.' }
         : { who: 'operator', text: `It waits without an attempt: ${lastError}` }
     case 'sent':
-      if (captured === 'simulator') return { who: 'nobody', text: 'The simulator accepted it, and sends nothing.' }
+      if (captured === 'simulator')
+        return { who: 'nobody', text: 'The simulator accepted it. Nothing left this machine.' }
       if (captured === 'domain')
         return { who: 'sender', text: 'It was captured, not sent: the sending domain was never verified.' }
       if (captured === 'mode')
         return { who: 'operator', text: 'It was captured, not sent: the delivery mode is `capture`.' }
       return adviseOn({ outcome: 'delivered', category: null, isRelayed: false })
     default:
+      // The reason names what it waited for, or the operator who ended it; the last attempt does not.
+      if (category === 'expired' && lastError !== null)
+        return { who: 'sender', text: `${endSentence(lastError)} Send it again if it is still wanted.` }
       return adviseOn({ outcome: status, category, isRelayed: lastAttempt?.isRelayed ?? false })
   }
 }
+
+/** For mail that waits for more than its time. A suspension is about our address, so it is the operator's, also before a first attempt. */
+function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefined): Advice {
+  const text = `It waits: ${endSentence(waitReason)}`
+  if (isSuspension(waitReason))
+    return { who: 'operator', text: `${text} \`tassis providers\` shows what to do about it.` }
+  return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text }
+}
+
+const endSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
 /** Who must act after an attempt, and what to do. */
 export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advice {

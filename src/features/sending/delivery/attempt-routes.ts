@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { findEmail } from '#features/sending/emails/read.ts'
+import { getEmail } from '#features/sending/emails/read.ts'
 import { listAttempts } from '#features/sending/queue/attempts.ts'
 import { pageBody } from '#platform/http/envelope.ts'
-import { notFoundById, PageBody, PageQuery, parsePage, parseUuidParam } from '#platform/http/schemas.ts'
+import { PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { Attempt, attemptWire } from './attempt-model.ts'
 
 /** The dialogue of a recent accepted message, by row id of its recipient. */
@@ -16,8 +16,7 @@ export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogu
   new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
     '/:id/attempts',
     ({ actor, params, query }) => {
-      const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
-      if (!email) throw notFoundById('email_not_found', 'email')
+      const email = getEmail(app.db, actor.accountId, params.id)
       const page = parsePage(query)
       const { attempts, total } = listAttempts(app.db, email.id, page)
       return pageBody(

@@ -51,7 +51,7 @@ export interface InFlightAttemptsOptions {
   /** Called when the attempt has ended, before its outcome is stored. */
   readonly onAttemptEnded: (attempt: InFlightAttempt) => void
   /** Called when the outcome is stored and the recipient is due again. */
-  readonly onDue: (lane: string, at: Millis) => void
+  readonly onDue: (attempt: InFlightAttempt, at: Millis) => void
 }
 
 const STORAGE_RELEASE_DELAY_MS = seconds(10)
@@ -202,7 +202,7 @@ export class InFlightAttempts {
 
   #finish({ attempt, onStored }: Outcome, nextAt?: Millis): void {
     this.#attempts.delete(attempt.recipientId)
-    if (nextAt !== undefined) this.#options.onDue(attempt.lane, nextAt)
+    if (nextAt !== undefined) this.#options.onDue(attempt, nextAt)
     onStored()
     this.#onSettled()
   }

@@ -4,20 +4,32 @@
  */
 import type { Clock, Millis, Timer } from '#platform/clock.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
+import type { Pair } from './providers/pair.ts'
 
 export interface Lane {
   readonly name: string
   /** When the lane's first mail is due; undefined when it has none. */
   firstDue: Millis | undefined
   isPumping: boolean
+  /** When its last turn began, in monotonic time. */
+  turnBeganAtMs: number
   /** Whether mail became due or a slot became free during the lane's turn. */
   shouldPumpAgain: boolean
   timer: Timer | undefined
   /** The provider of the lane; only known while rules of operators name providers. */
   provider: string | undefined
+  /** Over which it last wanted to send. */
+  pair: Pair | undefined
   /** When an operator last asked for an attempt, which ends an earlier backoff of the site. */
   retryAskedAt: Millis | undefined
+  /** When recipients of the lane were last claimed or settled, in monotonic time. */
+  progressAtMs: number
+  /** Whether its turn waits until other accounts have looked up their routes. */
+  isWaitingForLookup: boolean
 }
+
+/** Lanes woken in one tick of the event loop; this takes some 5 ms. */
+export const WAKE_BATCH_SIZE = 25
 
 export interface LanesOptions {
   readonly clock: Clock
@@ -28,6 +40,11 @@ export interface LanesOptions {
   readonly onTurnEnded: (lane: Lane) => void
 }
 
+interface DueOptions {
+  readonly isRetryAsked?: boolean | undefined
+  readonly pair?: Pair
+}
+
 export class Lanes {
   readonly #options: LanesOptions
   readonly #lanes = new Map<string, Lane>()
@@ -36,13 +53,20 @@ export class Lanes {
     this.#options = options
   }
 
-  /** The provider that was looked up for a lane, if any. */
-  findProvider(name: string): string | undefined {
-    return this.#lanes.get(name)?.provider
+  find(name: string): Lane | undefined {
+    return this.#lanes.get(name)
   }
 
-  /** Records that a lane has mail due at a time. @param isRetryAsked whether an operator asks for an attempt now */
-  setDue(name: string, at: Millis, isRetryAsked = false): void {
+  all(): Lane[] {
+    return [...this.#lanes.values()]
+  }
+
+  /**
+   * Records that a lane has mail due at a time.
+   * @param options.isRetryAsked whether an operator asks for an attempt now
+   * @param options.pair over which the mail was attempted
+   */
+  setDue(name: string, at: Millis, { isRetryAsked = false, pair }: DueOptions = {}): void {
     if (this.#options.stopping.aborted) return
     let lane = this.#lanes.get(name)
     if (!lane) {
@@ -50,13 +74,18 @@ export class Lanes {
         name,
         firstDue: undefined,
         isPumping: false,
+        turnBeganAtMs: 0,
         shouldPumpAgain: false,
         timer: undefined,
         provider: undefined,
+        pair: undefined,
         retryAskedAt: undefined,
+        progressAtMs: this.#options.clock.monotonicMs(),
+        isWaitingForLookup: false,
       }
       this.#lanes.set(name, lane)
     }
+    if (pair) lane.pair = pair
     if (isRetryAsked) lane.retryAskedAt = this.#options.clock.now()
     if (lane.firstDue === undefined || at < lane.firstDue) lane.firstDue = at
     this.#wake(lane)
@@ -75,6 +104,7 @@ export class Lanes {
       return
     }
     lane.isPumping = true
+    lane.turnBeganAtMs = this.#options.clock.monotonicMs()
     void this.#options.pump(lane).finally(() => {
       lane.isPumping = false
       if (lane.shouldPumpAgain && !this.#options.stopping.aborted) {

@@ -20,6 +20,7 @@ import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { findLaneProviders } from './lane-provider.ts'
+import { WAKE_BATCH_SIZE } from './lanes.ts'
 import { listSuspendedProviders } from './providers/pair-store.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import {
@@ -35,8 +36,6 @@ import {
 export const CHANGED_BATCH_SIZE = 50
 /** Recipients counted in one tick of the event loop; this takes some 5 ms. */
 const COUNTED_BATCH_SIZE = 1000
-/** Lanes woken in one tick of the event loop; this takes some 5 ms. */
-const WOKEN_LANES = 25
 /** Lanes whose providers are looked up at the same time. */
 const LOOKED_UP_LANES = 50
 /** Recipients examined by one call. */
@@ -249,7 +248,7 @@ export async function wakeSelected(app: App, selector: MailSelector): Promise<vo
   for (let after: string | undefined = ''; after !== undefined; await yieldToEventLoop()) {
     const { lanes, next } = listSelectedLanes(app.db, selector, after)
     for (const [index, { lane, firstAt }] of lanes.entries()) {
-      if (index % WOKEN_LANES === WOKEN_LANES - 1) await yieldToEventLoop()
+      if (index % WAKE_BATCH_SIZE === WAKE_BATCH_SIZE - 1) await yieldToEventLoop()
       app.mailDue.emit({ lane, at: firstAt })
     }
     after = next

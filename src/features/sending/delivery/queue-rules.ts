@@ -11,6 +11,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
 
 /** The kinds that commands for the queue list and end. */
 export const QUEUE_RULE_KINDS = ['hold', 'redirect'] as const
@@ -66,6 +67,7 @@ const sql = prepareStatements((db) => ({
   poolOf: db.prepare<{ pool: string }, [number]>(
     "SELECT target AS pool FROM queue_rules WHERE kind = 'pool' AND account_id = ?",
   ),
+  kinds: db.prepare<{ kind: RuleKind }, []>('SELECT DISTINCT kind FROM queue_rules'),
   count: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM queue_rules'),
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO queue_rules (kind, account_id, domain, provider, email_id, target, reason, created_by, created_at)
@@ -78,8 +80,33 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** The kinds of rules that were committed; undefined until they are needed. */
+const committedKinds = perOwner((_: Database): { value: ReadonlySet<RuleKind> | undefined } => ({ value: undefined }))
+
+/**
+ * Whether there may be a rule of a kind. Most operators have none, and a turn of a lane looks for several outside of
+ * transactions, where each look-up acquires the lock of the database. Inside of one, a look-up is cheap and exact.
+ */
+function mayHaveRules(db: Database, kind: RuleKind): boolean {
+  if (db.inTransaction) return true
+  const committed = committedKinds(db)
+  committed.value ??= new Set(
+    sql(db)
+      .kinds.all()
+      .map((row) => row.kind),
+  )
+  return committed.value.has(kind)
+}
+
+function rereadKindsAfterCommit(tx: Tx): void {
+  tx.afterCommit(() => {
+    committedKinds(tx.db).value = undefined
+  })
+}
+
 /** Rules that name a provider come last. */
 function findRule(db: Database, kind: QueueRuleKind, lane: string, provider?: string): QueueRule | undefined {
+  if (!mayHaveRules(db, kind)) return undefined
   const [account, domain] = [accountOfLane(lane), domainOfLane(lane)]
   const ofLane = sql(db).ofLane.get(kind, domain, account)
   if (ofLane || provider === undefined) return ofLane ?? undefined
@@ -94,7 +121,8 @@ export const findHold = (db: Database, lane: string, provider?: string): QueueRu
   findRule(db, 'hold', lane, provider)
 
 /** Whether a rule names a provider, so that delivery must look up the providers of lanes. */
-export const hasProviderRules = (db: Database): boolean => sql(db).anyProvider.get() !== null
+export const hasProviderRules = (db: Database): boolean =>
+  QUEUE_RULE_KINDS.some((kind) => mayHaveRules(db, kind)) && sql(db).anyProvider.get() !== null
 
 /** Why the mail of a held lane waits. */
 export const describeHold = ({ createdAt, reason }: QueueRule): string =>
@@ -112,7 +140,8 @@ export const findRedirect = (db: Database, lane: string, provider?: string): str
   findRule(db, 'redirect', lane, provider)?.target ?? undefined
 
 /** The pool of outgoing addresses that an operator gave an account; undefined if it has none of its own. */
-export const findPool = (db: Database, accountId: number): string | undefined => sql(db).poolOf.get(accountId)?.pool
+export const findPool = (db: Database, accountId: number): string | undefined =>
+  mayHaveRules(db, 'pool') ? sql(db).poolOf.get(accountId)?.pool : undefined
 
 /** The pools of a lane's stream, of its account and of the parent account, in this order, as far as there are any. */
 export const listPools = (db: Database, lane: string, parentId: number): string[] => {
@@ -151,6 +180,7 @@ export function addRule(
       `There are ${MAX_RULES} holds and redirects; release some, or hold whole domains or accounts.`,
     )
   sql(tx.db).insert.get(kind, ...key, target, reason, createdBy, createdAt)
+  rereadKindsAfterCommit(tx)
 }
 
 /** Deletes the rules, of one kind or all holds and redirects, that name at least what the selector names; returns them. */
@@ -167,5 +197,6 @@ export function removeRules(
     provider ?? null,
   )
   for (const { id } of rules) sql(tx.db).delete.run(id)
+  rereadKindsAfterCommit(tx)
   return rules
 }

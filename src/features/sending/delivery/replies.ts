@@ -17,7 +17,7 @@ export interface ReplyDecision {
   readonly rule: string
   readonly category: BounceCategory
   readonly action: ReplyAction
-  /** How long the pair is suspended; only for `suspend_provider` and `suspend_source`. */
+  /** How long the pair is suspended; only for `suspend_provider`. */
   readonly suspendMs?: number
   /** The recipient is not attempted again before this time has passed. */
   readonly waitMs?: number
@@ -39,12 +39,11 @@ export function decideReply(reply: SmtpReply, phase: Phase, provider: string | u
   const isDeferred = isDeferral(reply, category)
   const action = chooseAction(rule, reply, phase, provider, isDeferred)
   const waitMs = isDeferred ? findNamedWait(reply.text) : undefined
-  const isSuspended = action === 'suspend_source' || action === 'suspend_provider'
   return {
     rule: id,
     category,
     action,
-    ...(isSuspended && rule.suspendMs !== undefined && { suspendMs: rule.suspendMs }),
+    ...(action === 'suspend_provider' && rule.suspendMs !== undefined && { suspendMs: rule.suspendMs }),
     ...(waitMs !== undefined && { waitMs }),
     alert,
   }
@@ -72,7 +71,6 @@ function chooseAction(
   switch (rule.action) {
     case 'suppress':
       return phase !== 'session' && isPermanentlyInvalid(reply, phase) ? 'suppress' : general
-    case 'suspend_source':
     case 'suspend_provider':
       return maySuspend(rule, reply, phase, provider) ? rule.action : 'slow'
     case 'slow':

@@ -10,6 +10,7 @@ import type { BounceCategory } from './bounce-category.ts'
 import type { Verdict } from './outcome.ts'
 import type { AttemptSession } from './protocol.ts'
 import type { Pair } from './providers/pair.ts'
+import { categoryOfRule, isAlertRule } from './reply-rules.ts'
 
 const ALERT_INTERVAL_MS = hours(1)
 const MAX_REPLY_LENGTH = 500
@@ -46,7 +47,7 @@ export class ReplyAlerts {
   readonly #log: Log
   /** By rule and provider: as many as there are of both. */
   readonly #lines = new Map<string, { loggedAt: Millis; unlogged: number }>()
-  /** By rule and pair; the last one to be noted comes last. */
+  /** By rule and pair; the last one to be recorded comes last. */
   readonly #alerts = new Map<string, ReplyAlert>()
 
   constructor(clock: Clock, log: Log) {
@@ -54,14 +55,36 @@ export class ReplyAlerts {
     this.#log = log
   }
 
-  /** Alerts of the last day, the newest reply first. Those of before the start of the service are not known. */
+  /** Alerts of the last day, the newest reply first. Of those before the start of the service, only suspensions are known. */
   list(): ReplyAlert[] {
     this.#deleteEnded()
     return [...this.#alerts.values()].reverse()
   }
 
-  /** Notes a verdict that the operator should know of; ignores all others. */
-  note(verdict: Verdict, alerting: Alerting): void {
+  /** Adds the alerts of pairs that were suspended before the start of the service. */
+  restore(pairs: readonly Pair[]): void {
+    const suspended = pairs.flatMap(({ key, provider, sourceIp, state: { suspension } }) =>
+      suspension && isAlertRule(suspension.rule) ? [{ key, provider, sourceIp, suspension }] : [],
+    )
+    const lastAt = ({ suspension: { until, durationMs } }: (typeof suspended)[0]) => until - durationMs
+    for (const pair of suspended.toSorted((a, b) => lastAt(a) - lastAt(b)).slice(-MAX_ALERTS)) {
+      const { key, provider, sourceIp, suspension } = pair
+      this.#alerts.set(`${suspension.rule} ${key}`, {
+        rule: suspension.rule,
+        category: categoryOfRule(suspension.rule),
+        reply: suspension.reason,
+        provider: provider.name,
+        isNamed: provider.isNamed,
+        source: sourceIp || undefined,
+        firstAt: suspension.since,
+        lastAt: lastAt(pair),
+        count: suspension.failures,
+      })
+    }
+  }
+
+  /** Records a verdict that the operator should know of; ignores all others. */
+  record(verdict: Verdict, alerting: Alerting): void {
     if (verdict.kind !== 'deferred' || !verdict.alert || verdict.rule === undefined) return
     const { rule, category, reason } = verdict
     const reply = reason.slice(0, MAX_REPLY_LENGTH).toWellFormed()
@@ -91,7 +114,7 @@ export class ReplyAlerts {
     })
   }
 
-  /** Also those that a clock noted that was ahead. */
+  /** Also those that were recorded while the clock was ahead. */
   #deleteEnded(): void {
     const now = this.#clock.now()
     for (const [key, { lastAt }] of this.#alerts)

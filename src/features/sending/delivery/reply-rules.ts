@@ -10,7 +10,7 @@ import table from './replies.toml'
 export type Phase = 'mail' | 'rcpt' | 'data' | 'body' | 'session'
 
 /** What follows from a reply, beside the category; `replies.toml` explains each. */
-export type ReplyAction = 'none' | 'suppress' | 'retry' | 'slow' | 'suspend_provider' | 'suspend_source'
+export type ReplyAction = 'none' | 'suppress' | 'retry' | 'slow' | 'suspend_provider'
 
 /** What a rule does when it decides. */
 export interface ReplyRule {
@@ -215,3 +215,13 @@ export const MAILBOX_BUSY = getRule(FALLBACK_RULES, 'mailbox-busy')
 export const UNRECOGNISED = getRule(FALLBACK_RULES, 'unrecognised')
 /** Without words, by code. */
 export const CODE_FALLBACKS = FALLBACK_RULES.filter((rule) => ![SENDER_REJECTED, MAILBOX_BUSY].includes(rule))
+
+const RULES_BY_ID: ReadonlyMap<string, ReplyRule> = new Map(
+  [...EXACT_RULES, ...WORD_RULES, ...FALLBACK_RULES, ...RULES_BY_CODE.values()].map((rule) => [rule.id, rule]),
+)
+
+/** The category of a rule, by its id; that of a failed connection for rules without a reply. */
+export const categoryOfRule = (id: string): BounceCategory => RULES_BY_ID.get(id)?.category ?? 'connection_failure'
+
+/** Whether the operator should know of a reply, by the id of its rule. */
+export const isAlertRule = (id: string): boolean => RULES_BY_ID.get(id)?.alert ?? false

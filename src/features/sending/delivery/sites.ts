@@ -17,7 +17,7 @@ import { computeSiteBackoffMs } from './outcome.ts'
 import type { Route } from './protocol.ts'
 import type { Instant, Pair } from './providers/pair.ts'
 import { MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
-import { SlotPool, type SlotRules } from './slot-pool.ts'
+import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from './slot-pool.ts'
 import type { WaitQueue } from './wait-queue.ts'
 
 export interface Site {
@@ -42,6 +42,9 @@ export interface Destination {
   readonly network: string
 }
 
+/** How many more messages of an account and class may begin. */
+type FreeFor = (owner: number, laneClass: LaneClass) => number
+
 export interface SitesOptions {
   readonly clock: Clock
   /** Messages in delivery at the same time, over all sites. */
@@ -56,8 +59,6 @@ export interface SitesOptions {
   readonly wake: (lane: string) => boolean
 }
 
-/** Messages claimed per connection of a site: the next is composed while the previous one is being sent. */
-const CLAIMED_PER_CONNECTION = 2
 /**
  * Messages claimed for a site before its first session; each session raises this number by as many. A silent site must
  * not hold all slots.
@@ -91,6 +92,10 @@ export class Sites {
   readonly #crowdedAddresses = new Set<SlotPool>()
   /** The name of the site that has a queue. */
   readonly #siteNames = new WeakMap<WaitQueue, string>()
+  /** How many slots a queue has for lanes of an account. */
+  readonly #freeOf = new WeakMap<WaitQueue, FreeFor>()
+  /** When a lane of a queue was last woken, in monotonic time. */
+  readonly #wokenAtMs = new WeakMap<WaitQueue, number>()
   /** Only those over which a message may begin. */
   readonly #crowdedPairs = new Set<Pair>()
   readonly #pairOf = new WeakMap<WaitQueue, Pair>()
@@ -101,6 +106,7 @@ export class Sites {
   constructor(options: SitesOptions) {
     this.#options = options
     this.#all = new SlotPool(GLOBAL_RULES, options.ownerOf)
+    this.#freeOf.set(this.#all.waiting, (owner, laneClass) => this.#freeOfAll(owner, laneClass))
   }
 
   /** Messages in delivery, over all sites. */
@@ -191,8 +197,12 @@ export class Sites {
         connections: this.#options.connectionsPerSite,
         slots,
       }
-      this.#sites.set(name, site)
+      const created = site
+      this.#sites.set(name, created)
       this.#siteNames.set(slots.waiting, name)
+      this.#freeOf.set(slots.waiting, (owner, laneClass) =>
+        this.backoffLeftMs(created) > 0 ? 0 : this.#freeAtSite(created, owner, laneClass),
+      )
     }
     return site
   }
@@ -200,8 +210,10 @@ export class Sites {
   #getAddress(network: string): SlotPool {
     let slots = this.#addresses.get(network)
     if (!slots) {
-      slots = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
-      this.#addresses.set(network, slots)
+      const created = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
+      this.#addresses.set(network, created)
+      this.#freeOf.set(created.waiting, (owner, laneClass) => this.#freeAtAddress(created, owner, laneClass))
+      slots = created
     }
     return slots
   }
@@ -232,6 +244,7 @@ export class Sites {
   /** Queues a lane until a message may begin over a pair. */
   waitForPair(pair: Pair, lane: string): void {
     this.#pairOf.set(pair.slots.waiting, pair)
+    this.#freeOf.set(pair.slots.waiting, (owner, laneClass) => this.#freeAtPair(pair, owner, laneClass))
     this.#wait(pair.slots.waiting, lane)
     if (pair.allowance(this.#options.instant()) > 0) this.#crowdedPairs.add(pair)
     else this.#options.onPairBlocked(pair)
@@ -306,32 +319,48 @@ export class Sites {
   offerSlots(): void {
     if (this.#freeSlots <= 0) return
     for (const site of this.#crowdedSites) {
-      const isBackingOff = this.backoffLeftMs(site) > 0
-      if (!isBackingOff)
-        this.#wakeNext(site.slots.waiting, (owner, laneClass) => this.#freeAtSite(site, owner, laneClass))
+      this.#wakeNext(site.slots.waiting)
       // A timer wakes the lanes at the end of a backoff.
-      if (isBackingOff || site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
+      if (this.backoffLeftMs(site) > 0 || site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
     }
     for (const slots of this.#crowdedAddresses) {
-      this.#wakeNext(slots.waiting, (owner, laneClass) => this.#freeAtAddress(slots, owner, laneClass))
+      this.#wakeNext(slots.waiting)
       if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
     }
     for (const pair of this.#crowdedPairs) {
-      this.#wakeNext(pair.slots.waiting, (owner, laneClass) => this.#freeAtPair(pair, owner, laneClass))
+      this.#wakeNext(pair.slots.waiting)
       const isBlocked = pair.allowance(this.#options.instant()) === 0
       if (pair.slots.waiting.isEmpty || isBlocked) this.#crowdedPairs.delete(pair)
       if (!pair.slots.waiting.isEmpty && isBlocked) this.#options.onPairBlocked(pair)
     }
-    this.#wakeNext(this.#all.waiting, () => 1)
+    this.#wakeNext(this.#all.waiting)
   }
 
-  #wakeNext(queue: WaitQueue, freeFor: (owner: number, laneClass: LaneClass) => number): void {
-    const hasFree = (owner: number, laneClass: LaneClass): boolean =>
-      this.#freeOfAll(owner, laneClass) > 0 && freeFor(owner, laneClass) > 0
+  #wakeNext(queue: WaitQueue): void {
+    const hasFree = (owner: number, laneClass: LaneClass) => this.#hasFree(queue, owner, laneClass)
     for (let lane = queue.shift(hasFree); lane !== undefined; lane = queue.shift(hasFree)) {
+      this.#wokenAtMs.set(queue, this.#options.clock.monotonicMs())
       if (this.#options.wake(lane)) return
       this.endTurn(lane)
     }
+  }
+
+  #hasFree(queue: WaitQueue, owner: number, laneClass: LaneClass): boolean {
+    return this.#freeOfAll(owner, laneClass) > 0 && (this.#freeOf.get(queue)?.(owner, laneClass) ?? 1) > 0
+  }
+
+  /**
+   * Whether a lane waits in a queue for something that is used up now, or while other lanes of that queue were woken.
+   * @param sinceMs only lanes woken after this time, in monotonic time, count
+   */
+  isWaitExplained(lane: string, sinceMs: number): boolean {
+    const owner = this.#options.ownerOf(lane)
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      if (!queue.has(lane)) continue
+      if ((this.#wokenAtMs.get(queue) ?? sinceMs) > sinceMs || !this.#hasFree(queue, owner, classOfLane(lane)))
+        return true
+    }
+    return false
   }
 
   /**

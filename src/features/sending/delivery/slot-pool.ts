@@ -9,6 +9,9 @@ import { Counts } from '#platform/queue/counts.ts'
 import { computeBulkLimit } from './bulk-limit.ts'
 import { WaitQueue } from './wait-queue.ts'
 
+/** Messages claimed per connection: the next is composed while the previous one is being sent. */
+export const CLAIMED_PER_CONNECTION = 2
+
 export interface SlotRules {
   /** Maximum fraction for one account while an ordinary lane of another account waits here. */
   readonly contestedFraction: number

@@ -7,6 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { noteWaiting, readWaiting } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import type { BounceCategory } from './bounce-category.ts'
 import { claimLane, tryHoldForAccount } from './claim.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
 import { isRetryScheduleExhausted } from './retry-schedule.ts'
@@ -22,6 +23,9 @@ export interface Wait {
    * a recipient counted, mail to a dead site would outlive its expiry by days.
    */
   readonly failures: number
+  /** The rule that suspended the provider, or that of the site's backoff or of our own limit. */
+  readonly rule: string
+  readonly category: BounceCategory
 }
 
 /** A shorter wait is not worth an event. */
@@ -51,7 +55,7 @@ export class WaitNotes<T extends { readonly name: string }> {
   }
 
   /** Examines one batch of the lane. True when there is more to examine now. */
-  async note(lane: T & WeakKey, wait: Wait): Promise<boolean> {
+  async record(lane: T & WeakKey, wait: Wait): Promise<boolean> {
     const now = this.#app.clock.now()
     const scan = this.#scanOf(lane, now)
     if (await this.#expire(lane.name, scan, wait, now)) return true
@@ -64,7 +68,8 @@ export class WaitNotes<T extends { readonly name: string }> {
     if (unnoted.length > 0) {
       await this.#app.commit.writeFromReserve((tx) => {
         const sendingBlocks = new Map<number, string | undefined>()
-        const note = { now, eventTime: this.#app.eventTime(), until: wait.until, reason: wait.reason }
+        const { until, reason, rule, category } = wait
+        const note = { now, eventTime: this.#app.eventTime(), until, reason, rule, category }
         for (const row of unnoted)
           if (!tryHoldForAccount(this.#app, tx, { recipientId: row.id, emailId: row.emailId }, sendingBlocks))
             noteWaiting(tx, row, note)
@@ -86,7 +91,7 @@ export class WaitNotes<T extends { readonly name: string }> {
   }
 
   /** Ends one batch of mail that is too old. True when there may be more. */
-  async #expire(lane: string, scan: Scan, { reason, failures }: Wait, now: Millis): Promise<boolean> {
+  async #expire(lane: string, scan: Scan, { reason, failures, rule, category }: Wait, now: Millis): Promise<boolean> {
     const { retryExpiryHours } = this.#app.config
     // A fast clock makes all mail look old. Therefore mail expires only after as many failures as the retry schedule
     // has attempts.
@@ -94,8 +99,8 @@ export class WaitNotes<T extends { readonly name: string }> {
     if (now < scan.nextExpiryAt && scan.nextExpiryAt <= now + EXPIRY_INTERVAL_MS) return false
     const verdict: Verdict = {
       kind: 'deferred',
-      category: 'connection_failure',
-      rule: 'site-backoff',
+      category,
+      rule,
       reason,
       reply: undefined,
       siteFailures: failures,

@@ -6,7 +6,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, StrictObject } from '#platform/http/schemas.ts'
 import { createDomainTestSender, type DomainTestOptions } from './domain-test.ts'
 
@@ -38,6 +38,7 @@ export const domainTestRoutes = (app: App, options: DomainTestOptions) => {
           }),
           ...requires('emails:send'),
           ...sessionOnly,
+          ...locatedAt('/v1/emails'),
         },
       },
     )

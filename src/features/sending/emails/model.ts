@@ -2,7 +2,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
-import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 const Nullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description })
@@ -19,9 +19,11 @@ const EMAIL_FIELDS = {
   bcc: Type.Array(Type.String(), { description: 'Bcc addresses.' }),
   subject: Type.String({ description: 'Subject.' }),
   tags: Type.Array(Type.String(), { description: 'Tags.' }),
-  status: Type.String({
-    description: 'queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.',
-  }),
+  status: withStrictStatus(
+    Type.String({
+      description: 'queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.',
+    }),
+  ),
   attempts: Type.Integer({ description: 'Highest number of attempts at one of its recipients.' }),
   max_attempts: Type.Integer({ description: 'Attempts in the retry schedule until the mail expires.' }),
   suppress_list_management_header: Type.Boolean({ description: 'True if the List-Unsubscribe headers are omitted.' }),
@@ -44,13 +46,14 @@ const EMAIL_FIELDS = {
   ),
   domain_id: OptionalNullable(Uuid(), 'Domain that signs it.'),
   error_message: OptionalNullable(Type.String(), 'Why it was not delivered, or not yet.'),
-  expires_at: OptionalNullable(
-    Timestamp(),
-    'When open recipients end as expired; null: after the default time of the service.',
+  expires_at: extra(
+    OptionalNullable(Timestamp(), 'When open recipients end as expired; null: after the default time of the service.'),
   ),
-  expires_in: OptionalNullable(
-    Type.Integer(),
-    'Seconds until then, from acceptance or scheduled_at, as given or that of the stream.',
+  expires_in: extra(
+    OptionalNullable(
+      Type.Integer(),
+      'Seconds until then, from acceptance or scheduled_at, as given or that of the stream.',
+    ),
   ),
   headers: Type.Record(Type.String(), Type.Unknown(), { description: 'Extra headers as given; {} if none.' }),
   idempotency_key: OptionalNullable(Type.String(), 'Idempotency key, as given in the body or the header.'),
@@ -72,8 +75,8 @@ export const Email = Type.Object(EMAIL_FIELDS)
 export type Email = Static<typeof Email>
 
 const ROW_FIELDS = {
-  to: Type.String({ description: 'All To recipients, joined with ", ".' }),
-  sandbox: Type.Boolean({ description: 'True if it was only captured or simulated.' }),
+  to: extra(Type.String({ description: 'All To recipients, joined with ", ".' })),
+  sandbox: extra(Type.Boolean({ description: 'True if it was only captured or simulated.' })),
 }
 
 /** A row of the list, without bodies. */
@@ -142,10 +145,11 @@ export const EmailDetail = Type.Object({
   ...EMAIL_FIELDS,
   ...ROW_FIELDS,
   ...BODY_FIELDS,
-  content: ContentState,
-  resend_of: Nullable(Uuid(), 'Id of the email that this one repeats; null: none.'),
-  delivered_at: Nullable(Timestamp(), 'When a receiving server first accepted it.'),
-  recipients: Type.Array(EmailRecipient, { description: 'State of each recipient.' }),
+  content: extra(ContentState),
+  resend_of: extra(Nullable(Uuid(), 'Id of the email that this one repeats; null: none.')),
+  delivered_at: extra(Nullable(Timestamp(), 'When a receiving server first accepted it.')),
+  recipients: extra(Type.Array(EmailRecipient, { description: 'State of each recipient.' })),
+  // Public clients of the interface read it here, or above.
   email: Type.Object(
     { ...EMAIL_FIELDS, ...BODY_FIELDS },
     { description: 'The same email, nested for clients that read it here.' },

@@ -4,11 +4,13 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
+import { RATE_HEADERS } from '#features/sending/accept/send-rate.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { DataBody, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
+import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
+import { DataBody } from '#platform/http/schemas.ts'
 import { cancelEmail } from './cancel.ts'
 import { EmailChange, EmailDetail, EmailSource, ResendRequest } from './model.ts'
-import { findEmail, readEmailEvents, type StoredEmail } from './read.ts'
+import { getEmail, readEmailEvents, type StoredEmail } from './read.ts'
 import { type RenderBodies, readEmailBodies } from './read-bodies.ts'
 import { rescheduleEmail } from './reschedule.ts'
 import { resendEmail } from './resend.ts'
@@ -42,13 +44,6 @@ const RESEND_PARAMETERS = {
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the email.' }) })
 
-/** The email that a path names. Throws a 404. */
-function requireEmail(app: App, accountId: number, id: string): StoredEmail {
-  const email = findEmail(app.db, accountId, parseUuidParam(id, 'email_not_found', 'email'))
-  if (!email) throw notFoundById('email_not_found', 'email')
-  return email
-}
-
 /** Builds the detail, with its bodies as far as they are stored. */
 async function readDetail(
   app: App,
@@ -71,7 +66,7 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
     .get(
       '/:id',
       async ({ actor, params }) =>
-        dataBody(await readDetail(app, actor.accountId, requireEmail(app, actor.accountId, params.id), options)),
+        dataBody(await readDetail(app, actor.accountId, getEmail(app.db, actor.accountId, params.id), options)),
       {
         params,
         response: DataBody(EmailDetail),
@@ -98,7 +93,9 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       '/:id/resend',
       async ({ actor, params, body, headers, set, status }) => {
         const key = headers['idempotency-key']
-        const { response } = await resendEmail(app, actor, params.id, body, key, () => options.takeRate(actor))
+        const { response } = await resendEmail(app, actor, params.id, body, key, () => {
+          Object.assign(set.headers, options.takeRate(actor))
+        })
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(202, dataBody(response))
       },
@@ -112,6 +109,8 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
             'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
           tags: ['Emails'],
           ...RESEND_PARAMETERS,
+          ...locatedAt('/v1/emails'),
+          ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch'),
           ...requires('emails:send'),
         },
       },
@@ -119,7 +118,7 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
     .get(
       '/:id/source',
       async ({ actor, params }) => {
-        const email = requireEmail(app, actor.accountId, params.id)
+        const email = getEmail(app.db, actor.accountId, params.id)
         return dataBody(await options.readSource(email.id, { isContentHidden: isSystemMail(email) }))
       },
       {

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
-import { hourOf, toEventType } from '#features/core/events/record.ts'
+import { type EventType, hourOf, toEventType } from '#features/core/events/record.ts'
 import {
   RECIPIENT_KINDS,
   type RecipientKind,
@@ -17,6 +17,7 @@ import {
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 
@@ -145,6 +146,9 @@ const sql = prepareStatements((db) => ({
   countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
     `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
   ),
+  newer: db.prepare<EmailRow, [number, number, number, number]>(
+    `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE account_id = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?) ORDER BY emails.created_at DESC, emails.id DESC`,
+  ),
   betweenUuids: db.prepare<{ accountId: number; uuid: UuidBytes }, [Uint8Array, Uint8Array]>(
     'SELECT account_id AS accountId, uuid FROM emails WHERE uuid BETWEEN ? AND ? LIMIT 2',
   ),
@@ -159,6 +163,9 @@ const sql = prepareStatements((db) => ({
     `SELECT seq, type, at, recipients.address AS recipient, data, sandbox
      FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
      WHERE events.email_id = ? AND events.account_id = ? ORDER BY seq`,
+  ),
+  lastEvent: db.prepare<{ type: number }, [number, number]>(
+    'SELECT type FROM events WHERE email_id = ? AND account_id = ? ORDER BY seq DESC LIMIT 1',
   ),
   countHours: db.prepare<{ n: number | null }, [number, string, number, number]>(
     'SELECT SUM(value) AS n FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
@@ -233,6 +240,17 @@ function listEmailsOfOperation(
   }
 }
 
+/** The emails of an account that were accepted right after one, up to `limit`, newest first. */
+export const listEmailsAbove = (
+  db: Database,
+  accountId: number,
+  { createdAt, id }: Pick<StoredEmail, 'createdAt' | 'id'>,
+  limit: number,
+): StoredEmail[] =>
+  sql(db)
+    .newer.all(accountId, createdAt, id, limit)
+    .map((row) => toStoredEmail(db, row))
+
 /** How many emails of a status were accepted in a time range. */
 export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
   const countInHours = (first: number, last: number) =>
@@ -273,11 +291,24 @@ export function findEmail(db: Database, accountId: number, uuid: UuidBytes): Sto
   return row ? toStoredEmail(db, row) : undefined
 }
 
+/** Like `findEmail`, for the id in a path; throws a 404 if there is none. */
+export function getEmail(db: Database, accountId: number, id: string): StoredEmail {
+  const email = findEmail(db, accountId, parseUuidParam(id, 'email_not_found', 'email'))
+  if (!email) throw notFoundById('email_not_found', 'email')
+  return email
+}
+
 /** The events of an email, in order. */
 export const readEmailEvents = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
   sql(app.db)
     .events.all(emailId, accountId)
     .map(({ sandbox, ...row }) => ({ ...row, type: toEventType(row.type), isSandbox: sandbox === 1 }))
+
+/** The type of an email's last event; undefined when its events were deleted because of their age. */
+export function readLastEventType(db: Database, accountId: number, emailId: number): EventType | undefined {
+  const row = sql(db).lastEvent.get(emailId, accountId)
+  return row ? toEventType(row.type) : undefined
+}
 
 function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
   return {

@@ -6,12 +6,13 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { BatchRequest, BatchResponse, SendRequest, SendResponse } from '#features/sending/accept/model.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/send-rate.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { isStatus, STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { invalid } from '#platform/errors.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
+import { responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PAGE_FIELDS, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { EmailRow } from './model.ts'
@@ -53,7 +54,10 @@ const EmailQuery = Type.Object({
     }),
   ),
   message_id: Type.Optional(
-    Type.String({ description: 'Only the email with this Message-ID, with or without its angle brackets.' }),
+    Type.String({
+      description:
+        'Only emails with this Message-ID: ours, or the one that the client chose when it submitted the email by SMTP. With or without its angle brackets.',
+    }),
   ),
 })
 
@@ -136,6 +140,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
             'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key. For tests, `sim.` and the host name of the service is a domain of simulated mailboxes: `deliver`, `bounce+5.1.1` with any code, `defer`, `greylist`, `slow`, `drop-after-dot`, `open`, `click`, `complain`. Such mail has all events and webhooks but is `sandbox` mail: it affects neither quota nor reputation nor suppressions.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
+          ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch'),
           ...requires('emails:send'),
         },
       },
@@ -157,6 +162,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
           description: 'Each email is checked separately; invalid ones are reported in `errors`, the others are sent.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
+          ...responseHeaders(...RATE_HEADERS),
           ...requires('emails:send'),
         },
       },

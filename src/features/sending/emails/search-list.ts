@@ -25,7 +25,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { MAX_OFFSET } from '#platform/http/schemas.ts'
-import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
@@ -49,6 +49,8 @@ const MAX_DATED_MATCHES = 2000
  * matches.
  */
 const MAX_LOOKED_UP = 300
+/** More than any stored Message-ID has, so a longer one is cut and found nowhere. */
+const MAX_MESSAGE_ID_LENGTH = 500
 
 const sql = prepareStatements((db) => ({
   idOfUuid: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM emails WHERE uuid = ? AND account_id = ?'),
@@ -103,7 +105,7 @@ export function parseSearch(db: Database, accountId: number, text: SearchText): 
     tag,
     streamId,
     domainIds: domain === undefined ? undefined : findDomainIds(db, accountId, domain),
-    messageId: messageId === undefined ? undefined : parseMessageId(messageId),
+    ...(messageId !== undefined && parseMessageId(db, accountId, messageId)),
   }
 }
 
@@ -123,15 +125,21 @@ function findDomainIds(db: Database, accountId: number, text: string): number[] 
   )
 }
 
-/** The id of the email with this Message-ID; null if this service did not create it. */
-const parseMessageId = (messageId: string): UuidBytes | null => {
-  const [id = ''] = messageId.replace(/^</, '').split('@')
-  return parseUuid(id) ?? null
+/** Also clients put UUIDs into Message-IDs, so one that names no email of ours may still be that of a client. */
+function parseMessageId(
+  db: Database,
+  accountId: number,
+  text: string,
+): Pick<ParsedSearch, 'emailId' | 'clientMessageId'> {
+  const bare = text.trim().replace(/^<|>$/g, '').slice(0, MAX_MESSAGE_ID_LENGTH)
+  const uuid = parseUuid(bare.split('@')[0] ?? '')
+  const email = uuid && sql(db).idOfUuid.get(uuid, accountId)
+  return email ? { emailId: email.id } : { clientMessageId: `<${bare}>` }
 }
 
 interface ParsedSearch extends EmailSearch {
-  /** The public id from a Message-ID; null if this service did not create it. */
-  readonly messageId?: UuidBytes | null | undefined
+  /** Row id of the email that a Message-ID of ours names. */
+  readonly emailId?: number | undefined
 }
 
 interface MatchPage {
@@ -151,7 +159,7 @@ export async function searchEmails(
   const { db } = app
   const match = buildMatch(accountId, search)
   await updateIndex(app)
-  const range = findRange(db, accountId, { ...filter, match, messageId: search.messageId })
+  const range = findRange(db, accountId, { ...filter, match, emailId: search.emailId })
   const operationId = filter.operation && sql(db).idOfOperation.get(filter.operation, accountId)?.id
   const isKnown = filter.operation === undefined || operationId !== undefined
   if (!range || !isKnown) return { emails: [], total: 0, hasMore: false, lastKey: undefined }
@@ -190,24 +198,16 @@ async function updateIndex(app: App): Promise<void> {
   }
 }
 
-/** The row ids that the date filter and the Message-ID allow; undefined if there are none. */
+/** The row ids that the date filter and a Message-ID of ours allow; undefined if there are none. */
 function findRange(
   db: Database,
   accountId: number,
-  {
-    from,
-    to,
-    match,
-    messageId,
-  }: EmailFilter & { readonly match: string; readonly messageId: UuidBytes | null | undefined },
+  { from, to, match, emailId }: EmailFilter & { readonly match: string; readonly emailId: number | undefined },
 ): TimeRange | undefined {
-  if (messageId === undefined) {
-    if (from <= ANY_TIME.from && to >= ANY_TIME.to) return ALL_ROWS
-    const isRare = countMatches(db, match, ALL_ROWS, MAX_DATED_MATCHES + 1) <= MAX_DATED_MATCHES
-    return isRare ? { ...ALL_ROWS, time: { from, to } } : findTimeRange(db, accountId, from, to)
-  }
-  const id = messageId === null ? undefined : sql(db).idOfUuid.get(messageId, accountId)?.id
-  return id === undefined ? undefined : { first: id, last: id, time: { from, to } }
+  if (emailId !== undefined) return { first: emailId, last: emailId, time: { from, to } }
+  if (from <= ANY_TIME.from && to >= ANY_TIME.to) return ALL_ROWS
+  const isRare = countMatches(db, match, ALL_ROWS, MAX_DATED_MATCHES + 1) <= MAX_DATED_MATCHES
+  return isRare ? { ...ALL_ROWS, time: { from, to } } : findTimeRange(db, accountId, from, to)
 }
 
 interface MatchQuery {

@@ -4,6 +4,7 @@ import { SendAt } from '#features/sending/broadcasts/model.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
+  extra,
   FreeMap,
   mapFromPhp,
   Nullable,
@@ -51,9 +52,11 @@ export type NewsletterRecord = Static<typeof NewsletterRecord>
 
 export const NewsletterRow = Type.Object({
   ...FIELDS,
-  truncated: Type.Boolean({
-    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); GET of the newsletter returns it.`,
-  }),
+  truncated: extra(
+    Type.Boolean({
+      description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); GET of the newsletter returns it.`,
+    }),
+  ),
 })
 export type NewsletterRow = Static<typeof NewsletterRow>
 

@@ -6,7 +6,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
 import { createNewsletterTestSender, type NewsletterTestOptions, previewNewsletter } from './preview.ts'
 
@@ -83,6 +83,7 @@ export const newsletterPreviewRoutes = (app: App, options: NewsletterTestOptions
           }),
           ...requires('emails:send', 'contacts:read'),
           ...sessionOnly,
+          ...locatedAt('/v1/emails'),
         },
       },
     )

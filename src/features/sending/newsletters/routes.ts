@@ -3,11 +3,11 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/send-rate.ts'
 import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { parseRowRange } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import {
@@ -131,7 +131,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     )
     .post(
       '/:id/send',
-      ({ actor, params, body, request, status }) =>
+      ({ actor, params, body, request, set, status }) =>
         withoutTimeLimit(request, async () =>
           status(
             202,
@@ -139,7 +139,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
               await sendNewsletter(app, actor, params.id, {
                 sendAt: body.send_at || undefined,
                 maxRecipients: body.max_recipients ?? undefined,
-                admit: () => takeRate(actor),
+                admit: () => Object.assign(set.headers, takeRate(actor)),
               }),
             ),
           ),
@@ -153,6 +153,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
           description:
             'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Responds once a snapshot of the recipients is on disk. If it is cancelled before the first email, it becomes a draft again.',
           tags,
+          ...responseHeaders(...RATE_HEADERS),
           ...errorResponses({
             409: [
               'newsletter_not_draft',

@@ -1,6 +1,7 @@
 /**
  * @module Erases one person from the emails of an account, inside the caller's transaction: cancels waiting mail to the
- * address, anonymises recipients, and deletes the content of an email once no other recipient needs it. Rows stay, so
+ * address, anonymises recipients, deletes the content of an email once no other recipient needs it, and takes the
+ * address out of the To and Cc of mail that only others get. Rows stay, so
  * that quota, counters, operations and lists still agree. Handles emails only; the caller erases what refers to them.
  */
 import type { Database } from 'bun:sqlite'
@@ -10,6 +11,7 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
 import { deleteAttempts } from './attempts.ts'
 import { hashIdempotencyKey } from './idempotency-key.ts'
 import type { DraftExtra } from './new-email.ts'
@@ -57,6 +59,14 @@ const sql = prepareStatements((db) => ({
   empty: db.prepare(
     `UPDATE emails SET subject = '', html_ref = NULL, text_ref = NULL, attachments = NULL, extra = NULL WHERE id = ?`,
   ),
+  // Emails and their recipients are inserted together, so both are in the same order.
+  withOthersInHeader: db.prepare<{ id: number; extra: string }, [number, number, number]>(
+    `SELECT id, extra FROM emails WHERE id >= (SELECT email_id FROM recipients WHERE id > ?1 ORDER BY id LIMIT 1)
+     AND id <= (SELECT email_id FROM recipients WHERE id <= ?2 ORDER BY id DESC LIMIT 1)
+     AND +account_id = ?3 AND instr(extra, '"also_') > 0`,
+  ),
+  extra: db.prepare<{ extra: string | null }, [number]>('SELECT extra FROM emails WHERE id = ?'),
+  setExtra: db.prepare('UPDATE emails SET extra = ? WHERE id = ?'),
   forgetBody: db.prepare(
     'UPDATE idempotency_keys SET body_hash = zeroblob(16) WHERE account_id = ? AND key_hash = ? AND email_id = ?',
   ),
@@ -102,6 +112,49 @@ export function findEmailsTo(
   }
   const last = sql(db).lastId.get()?.id ?? 0
   return { emailIds: [...emailIds], next: upTo < last ? upTo : undefined }
+}
+
+/**
+ * Finds emails whose To or Cc shows an address that is none of their recipients, among those with a recipient after
+ * `after`, up to `upTo`.
+ */
+export const findEmailsShowing = (
+  db: Database,
+  search: {
+    readonly accountId: number
+    readonly isMatch: (address: string) => boolean
+    readonly after: number
+    readonly upTo: number | undefined
+  },
+): number[] =>
+  sql(db)
+    .withOthersInHeader.all(search.after, search.upTo ?? Number.MAX_SAFE_INTEGER, search.accountId)
+    .filter(({ extra }) => listShown(JSON.parse(extra) as DraftExtra).some((mailbox) => isOf(mailbox, search.isMatch)))
+    .map(({ id }) => id)
+
+const listShown = ({ also_to: to = [], also_cc: cc = [] }: DraftExtra): readonly string[] => [...to, ...cc]
+
+function isOf(mailbox: string, isMatch: (address: string) => boolean): boolean {
+  const parsed = parseMailbox(mailbox)
+  return parsed.kind === 'ok' && isMatch(parsed.address)
+}
+
+/** Takes an address out of the To and Cc of an email that others get; returns whether it was there. */
+export function eraseShown(tx: Tx, emailId: number, isMatch: (address: string) => boolean): boolean {
+  const {
+    also_to: to = [],
+    also_cc: cc = [],
+    ...extra
+  } = JSON.parse(sql(tx.db).extra.get(emailId)?.extra ?? '{}') as DraftExtra
+  const [keptTo, keptCc] = [to, cc].map((list) => list.filter((mailbox) => !isOf(mailbox, isMatch)))
+  if (keptTo?.length === to.length && keptCc?.length === cc.length) return false
+  const kept: DraftExtra = {
+    ...extra,
+    ...(keptTo?.length && { also_to: keptTo }),
+    ...(keptCc?.length && { also_cc: keptCc }),
+  }
+  sql(tx.db).setExtra.run(JSON.stringify(kept), emailId)
+  return true
 }
 
 export interface CancelledRecipients {

@@ -79,6 +79,9 @@ export const streamOfLane = (lane: string): number | undefined => {
   return end > start ? Number(lane.slice(start, end)) : undefined
 }
 
+/** What the names of all lanes of its account and class begin with. */
+export const prefixOfLane = (lane: string): string => lane.slice(0, lane.indexOf(':', startOfAccount(lane)) + 1)
+
 const startOfAccount = (lane: string): number => PREFIXES[classOfLane(lane)].length
 
 /** What the names of an account's lanes begin with, in the order of the names. */

@@ -302,7 +302,7 @@ export const readWaiting = (
 export function noteWaiting(
   tx: Tx,
   row: WaitingRecipient,
-  note: { now: Millis; eventTime: Millis; until: Millis; reason: string },
+  note: { now: Millis; eventTime: Millis; until: Millis; reason: string; rule: string; category: string },
 ): void {
   const queued = statusCode('queued')
   const { changes } = sql(tx.db).noteWait.run(queued, note.now, note.reason, row.id, queued, statusCode('scheduled'))
@@ -315,7 +315,12 @@ export function noteWaiting(
     ...at,
     type: 'deferred',
     recipientId: row.id,
-    data: { reason: note.reason, next_retry_at: note.until },
+    data: {
+      reason: note.reason,
+      next_retry_at: note.until,
+      bounce_category: note.category,
+      rule: note.rule,
+    },
   })
   settleEmail(tx, email, 'queued', note.eventTime)
 }

@@ -43,8 +43,9 @@ const atDomain = (address: string): string =>
 const wordOf = (text: string): string => `'a' || account_id || 'x' || hex(${text})`
 
 /**
- * The indexed values of an email. Besides each address, the domains of the recipients and of the sender are words too;
- * its signing domain is a word beside the stream, because every email has one. All words but those of the subject belong
+ * The indexed values of an email. Besides each address, the domains of the recipients and of the sender are words too.
+ * Its signing domain is a word beside the stream, because every email has one, and so is the Message-ID if its client
+ * chose that; another is derived from the email's id, by which the email is found. All words but those of the subject belong
  * to one account, so a search reads no entries of others: matching the account too would read all entries of the
  * account, which took 6 ms for 1,000 matches among a million emails.
  */
@@ -53,7 +54,8 @@ const INDEX_ROW = `SELECT id, 'a' || account_id,
     FROM recipients WHERE email_id = emails.id),
   (SELECT ${wordOf('sender')} || ' ' || ${wordOf(atDomain('sender'))} FROM (SELECT lower(iif(instr(from_address, '<') = 0, from_address,
     rtrim(replace(from_address, rtrim(from_address, replace(from_address, '<', '')), ''), '>'))) AS sender)),
-  subject, (SELECT group_concat(${wordOf('value')}, ' ') FROM json_each(extra, '$.tags')), 's' || stream_id || ' d' || domain_id
+  subject, (SELECT group_concat(${wordOf('value')}, ' ') FROM json_each(extra, '$.tags')), 's' || stream_id || ' d' || domain_id ||
+    coalesce((SELECT ' ' || ${wordOf('value')} FROM json_each(extra, '$.message_id')), '')
   FROM emails`
 
 const INSERT_INTO_INDEX = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
@@ -72,6 +74,9 @@ const sql = prepareStatements((db) => ({
   ),
   insertOne: db.prepare<never, [number]>(`${INSERT_INTO_INDEX} ${INDEX_ROW} WHERE id = ?`),
   delete: db.prepare<never, [number]>('DELETE FROM email_search WHERE rowid = ?'),
+  pendingByMessageId: db.prepare<{ id: number }, [number, number, string]>(
+    "SELECT id FROM emails WHERE id > ? AND account_id = ? AND extra ->> '$.message_id' = ?",
+  ),
 }))
 
 const readCursor = (db: Database): number => sql(db).cursor.get()?.id ?? 0
@@ -169,11 +174,13 @@ export interface EmailSearch {
   readonly streamId?: number | undefined
   /** Row ids of signing domains; an email matches if it has one of them. */
   readonly domainIds?: readonly number[] | undefined
+  /** A Message-ID that the email's client chose, with angle brackets. */
+  readonly clientMessageId?: string | undefined
 }
 
 /** The FTS5 query of a search. Throws a 422 for an invalid address, and for a subject without words. */
 export function buildMatch(accountId: number, search: EmailSearch): string {
-  const { to, from, subject, tag, streamId, domainIds } = search
+  const { to, from, subject, tag, streamId, domainIds, clientMessageId } = search
   const toAddressWord = (field: string, text: string) => toWord(accountId, lowerAscii(readAddress(field, text)))
   // Each of these matches only emails of the account; a subject has the words of all accounts.
   const terms = [
@@ -182,6 +189,7 @@ export function buildMatch(accountId: number, search: EmailSearch): string {
     tag === undefined ? '' : `tag : ${toWord(accountId, readTag(tag))}`,
     streamId === undefined ? '' : `stream : ${quoteWord(`s${streamId}`)}`,
     domainIds === undefined ? '' : `stream : (${domainIds.map((id) => quoteWord(`d${id}`)).join(' OR ')})`,
+    clientMessageId === undefined ? '' : `stream : ${toWord(accountId, clientMessageId)}`,
   ].filter((term) => term !== '')
   if (terms.length === 0) terms.push(`account : ${quoteWord(`a${accountId}`)}`)
   if (subject !== undefined) terms.push(`subject : (${toAllWordsQuery('subject', subject)})`)
@@ -281,3 +289,13 @@ export function countMatches(db: Database, match: string, { first, last, time }:
 
 /** Whether one email matches. */
 export const isMatch = (db: Database, match: string, id: number): boolean => searchSql(db).one.get(match, id) !== null
+
+/**
+ * Row ids of the emails of an account whose client chose this Message-ID, pending ones first; at most `limit` of the
+ * others. Clients may use a Message-ID twice.
+ */
+export function findByClientMessageId(db: Database, accountId: number, messageId: string, limit: number): number[] {
+  const pending = sql(db).pendingByMessageId.all(readCursor(db), accountId, messageId)
+  const match = buildMatch(accountId, { clientMessageId: messageId })
+  return [...pending.map(({ id }) => id), ...findMatchIds(db, match, ALL_ROWS, { limit })]
+}

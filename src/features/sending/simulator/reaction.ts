@@ -21,13 +21,13 @@ export type Step =
 export type Reaction =
   | string
   | {
-      /** A reply, or octets that are sent as they are. Without `say` and `end`, the polite reply is sent. */
-      readonly say?: string | Uint8Array
+      /** A reply, or octets that are sent as they are. Without `reply` and `end`, the polite reply is sent. */
+      readonly reply?: string | Uint8Array
       /** Delay before anything is sent, in milliseconds. */
       readonly delayMs?: number
       /**
        * `close`: ends the connection with FIN. `reset`: ends it with RST. `silence`: reads and says nothing more.
-       * `endless`: repeats `say` until the client closes the connection, or up to `MAX_ENDLESS_BYTES`.
+       * `endless`: repeats `reply` until the client closes the connection, or up to `MAX_ENDLESS_BYTES`.
        */
       readonly end?: 'close' | 'reset' | 'silence' | 'endless'
     }

@@ -135,7 +135,7 @@ export class ReceiverSession {
     const end = input.indexOf('\n')
     if (end === -1) {
       this.#input = input
-      if (input.length > MAX_COMMAND_BYTES) await this.#perform({ say: '500 5.5.2 Line too long', end: 'close' }, '')
+      if (input.length > MAX_COMMAND_BYTES) await this.#perform({ reply: '500 5.5.2 Line too long', end: 'close' }, '')
       return undefined
     }
     this.#input = Buffer.alloc(0)
@@ -244,10 +244,10 @@ export class ReceiverSession {
   }
 
   async #perform(reaction: Reaction, politeReply: string): Promise<void> {
-    const { say, delayMs = 0, end } = typeof reaction === 'string' ? { say: reaction } : reaction
+    const { reply, delayMs = 0, end } = typeof reaction === 'string' ? { reply: reaction } : reaction
     if (delayMs > 0) await this.#options.clock.sleep(delayMs)
     if (this.#mode === 'ended' || this.#raw.destroyed) return
-    const said = say ?? (end === undefined ? politeReply : '')
+    const said = reply ?? (end === undefined ? politeReply : '')
     const octets = typeof said === 'string' ? Buffer.from(said === '' ? '' : `${said}\r\n`) : said
     if (end === 'endless') {
       this.#mode = 'ended'
@@ -311,6 +311,6 @@ const readAddress = (line: string): string => /^[^<]*<([^>]*)>/.exec(line)?.[1] 
 function readReplyOf(reaction: Reaction | undefined, politeReply: string): string {
   if (reaction === undefined) return politeReply
   if (typeof reaction === 'string') return reaction
-  const { say, end } = reaction
-  return typeof say === 'string' ? say : say === undefined && end === undefined ? politeReply : ''
+  const { reply, end } = reaction
+  return typeof reply === 'string' ? reply : reply === undefined && end === undefined ? politeReply : ''
 }

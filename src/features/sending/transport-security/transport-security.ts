@@ -5,7 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
-import type { TlsaRecord } from '#protocols/smtp/dane.ts'
+import { shortenTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
 import type { DomainPolicy } from './domain-policy.ts'
 import { type StsFinding, StsPolicies } from './mta-sts.ts'
 import { SessionCounts } from './session-counts.ts'
@@ -18,8 +18,6 @@ export type TlsaFinding = readonly TlsaRecord[] | 'unknown'
 const SELF_TEST_INTERVAL_MS = minutes(10)
 /** Records of one host that are used; each job for the host carries them. */
 const MAX_TLSA_RECORDS = 20
-/** Longest data of a record in hexadecimal: a certificate of 4 KiB. */
-const MAX_TLSA_LENGTH = 8192
 
 /** What domains and mail hosts demand of TLS. */
 export interface DemandSource {
@@ -91,17 +89,15 @@ export class TransportSecurity {
   }
 
   /**
-   * The TLSA records of a mail host whose address DNSSEC protects; empty when there are none that DNSSEC protects. A
-   * record that is too long has no data, so it cannot be used.
+   * The TLSA records of a mail host whose address DNSSEC protects; empty when there are none that DNSSEC protects. They
+   * are shortened: each job has a copy of those of all hosts, and an answer of DNS has up to 64 KiB.
    */
   async findTlsa(host: string): Promise<TlsaFinding> {
     const answer = await this.#app.resolver.tlsa(`_${this.#app.config.smtpPort}._tcp.${host}`)
     switch (answer.kind) {
       case 'ok':
         if (!answer.isSecure) return []
-        return answer.records
-          .slice(0, MAX_TLSA_RECORDS)
-          .map((record) => (record.data.length > MAX_TLSA_LENGTH ? { ...record, data: '' } : record))
+        return answer.records.slice(0, MAX_TLSA_RECORDS).map(shortenTlsa)
       case 'nodata':
       case 'nxdomain':
         return []

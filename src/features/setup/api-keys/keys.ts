@@ -1,17 +1,20 @@
 /**
- * @module Creates, imports, lists, deletes and authenticates API keys. Stores only the SHA-256 of a key. The only
- * writer of `api_keys`.
+ * @module Creates, imports, lists, changes, deletes and authenticates API keys. Stores only the SHA-256 of a key. The
+ * only writer of `api_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import type { Actor, ActorLimits, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
+import { createNetworkMatcher } from '#platform/http/client-ip.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
+import { applyLimits, type LimitsInput } from './limits.ts'
 import { hasScope, SCOPES } from './scopes.ts'
 
 export interface ApiKey {
@@ -19,6 +22,7 @@ export interface ApiKey {
   readonly name: string
   readonly keyPrefix: string
   readonly scopes: readonly string[]
+  readonly limits: ActorLimits
   readonly lastUsedAt: Millis | null
   readonly createdAt: Millis
 }
@@ -31,17 +35,23 @@ interface Row {
   name: string
   keyPrefix: string
   scopes: string
+  expiresAt: number | null
+  limits: string | null
   lastUsedAt: number | null
   createdAt: number
 }
 
-const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.uuid AS accountUuid, api_keys.name, key_prefix AS keyPrefix, scopes,
+const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.uuid AS accountUuid, api_keys.name, key_prefix AS keyPrefix, scopes, expires_at AS expiresAt, limits,
   last_used_at AS lastUsedAt, api_keys.created_at AS createdAt`
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare(
-    'INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, expires_at, limits, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   ),
+  byUuid: db.prepare<Row, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE api_keys.uuid = ? AND account_id = ?`,
+  ),
+  update: db.prepare('UPDATE api_keys SET name = ?, scopes = ?, expires_at = ?, limits = ? WHERE id = ?'),
   list: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE account_id = ? ORDER BY api_keys.id DESC`,
   ),
@@ -50,6 +60,7 @@ const sql = prepareStatements((db) => ({
   ),
   deleteAll: db.prepare('DELETE FROM api_keys WHERE account_id = ?'),
   delete: db.prepare('DELETE FROM api_keys WHERE uuid = ? AND account_id = ?'),
+  hash: db.prepare<{ hash: Uint8Array }, [Uint8Array]>('SELECT hash FROM api_keys WHERE uuid = ?'),
   used: db.prepare('UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?'),
 }))
 
@@ -60,11 +71,21 @@ const MAX_NAME_LENGTH = 200
 /** A key provided by the operator: long enough to resist guessing, short enough for a header. */
 const KEY_PATTERN = /^[\x21-\x7e]{20,200}$/
 
+const toLimits = ({ limits, expiresAt }: Pick<Row, 'limits' | 'expiresAt'>): ActorLimits => ({
+  ...(JSON.parse(limits ?? '{}') as Omit<ActorLimits, 'expiresAt'>),
+  ...(expiresAt !== null && { expiresAt }),
+})
+
+/** The limits as they are stored, apart from the time. */
+const toLimitsJson = ({ domains, networks }: ActorLimits): string | null =>
+  domains || networks ? JSON.stringify({ domains, networks }) : null
+
 const toApiKey = (row: Row): ApiKey => ({
   id: formatUuid(row.uuid),
   name: row.name,
   keyPrefix: row.keyPrefix,
   scopes: JSON.parse(row.scopes) as string[],
+  limits: toLimits(row),
   lastUsedAt: row.lastUsedAt,
   createdAt: row.createdAt,
 })
@@ -75,19 +96,19 @@ export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db
 /**
  * Creates a key and returns it in clear; it is never returned again.
  * @param input.scopes if empty, the key gets all scopes of the actor
+ * @param input.limits where the key may be used; what is missing is as for the actor
  * @param input.key provided by the operator in place of a random key
  * @param inTransaction runs in the same transaction; if it throws, no key is created
  */
 export async function createApiKey(
   app: App,
   actor: Actor,
-  input: { name: string; scopes?: readonly string[] | undefined; key?: string },
+  input: { name: string; scopes?: readonly string[] | undefined; limits?: LimitsInput; key?: string },
   inTransaction?: (tx: Tx, id: string) => void,
 ): Promise<ApiKey & { key: string }> {
-  const name = input.name.trim()
-  if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
+  const name = parseName(input.name)
   const scopes = resolveScopes(actor, input.scopes ?? [])
+  const limits = applyLimits(actor, actor.limits ?? {}, input.limits ?? {}, app.clock.now())
   const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_LENGTH)}`
   if (!KEY_PATTERN.test(key))
     throw invalid('key', 'The key must have 20 to 200 printable ASCII characters without spaces.')
@@ -98,17 +119,77 @@ export async function createApiKey(
   await app.commit.write((tx) => {
     const hash = sha256(key)
     if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is already in use.')
-    sql(tx.db).insert.run(uuid, actor.accountId, name, hash, keyPrefix, JSON.stringify(scopes), createdAt)
+    sql(tx.db).insert.run(
+      uuid,
+      actor.accountId,
+      name,
+      hash,
+      keyPrefix,
+      JSON.stringify(scopes),
+      limits.expiresAt ?? null,
+      toLimitsJson(limits),
+      createdAt,
+    )
     audit(app, tx, actor, {
       action: 'api_key.created',
       resourceType: 'api_key',
       resourceId: id,
-      metadata: { name, scopes },
+      metadata: { name, scopes, ...toLimitsMetadata(limits) },
     })
     inTransaction?.(tx, id)
   })
-  return { id, name, keyPrefix, scopes, lastUsedAt: null, createdAt, key }
+  return { id, name, keyPrefix, scopes, limits, lastUsedAt: null, createdAt, key }
 }
+
+function parseName(text: string): string {
+  const name = text.trim()
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
+  return name
+}
+
+const toLimitsMetadata = ({ expiresAt, domains, networks }: ActorLimits) => ({
+  ...(expiresAt !== undefined && { expires_at: isoTime(expiresAt) }),
+  ...(domains && { domains }),
+  ...(networks && { networks }),
+})
+
+/** A change of a key; what is undefined stays as it is. */
+export interface ApiKeyChange extends LimitsInput {
+  readonly name?: string | undefined
+  readonly scopes?: readonly string[] | undefined
+}
+
+/**
+ * Changes a key, from its next request on. Throws 404, and 422 for an empty change and when the changed key could do
+ * more than the actor: a key that can already do more can only be renamed.
+ */
+export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyChange): Promise<ApiKey> {
+  const uuid = parseUuid(id)
+  if (Object.values(change).every((value) => value === undefined))
+    throw invalid('body', 'The body must have at least one of name, scopes, expires_at, domains and networks.')
+  return app.commit.write((tx) => {
+    const row = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
+    if (!row) throw apiKeyNotFound()
+    const before = toApiKey(row)
+    const name = change.name === undefined ? before.name : parseName(change.name)
+    const { name: _, ...access } = change
+    const isNameOnly = Object.values(access).every((value) => value === undefined)
+    const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes)
+    const limits = isNameOnly ? before.limits : applyLimits(actor, before.limits, change, app.clock.now())
+    sql(tx.db).update.run(name, JSON.stringify(scopes), limits.expiresAt ?? null, toLimitsJson(limits), row.id)
+    audit(app, tx, actor, {
+      action: 'api_key.updated',
+      resourceType: 'api_key',
+      resourceId: id,
+      metadata: { name, scopes, ...toLimitsMetadata(limits) },
+    })
+    announceAccessChange(app, tx, actor.accountId)
+    return { ...before, name, scopes, limits }
+  })
+}
+
+const apiKeyNotFound = () => notFound('api_key_not_found', 'API key not found.')
 
 /** A key never gets scopes that its creator lacks. */
 function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
@@ -130,8 +211,7 @@ function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
 export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
   const uuid = parseUuid(id)
   return app.commit.writeFromReserve((tx) => {
-    if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0)
-      throw notFound('api_key_not_found', 'API key not found.')
+    if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
     audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
     announceAccessChange(app, tx, actor.accountId)
   })
@@ -144,50 +224,93 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
 export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
 export interface Authenticator {
-  /** The actor of a key; undefined for an unknown or deleted key. */
-  authenticate(key: string): Actor | undefined
+  /**
+   * The actor of a key; undefined for an unknown or deleted key. Throws 401 `api_key_expired` for an expired key, and
+   * 403 `network_not_allowed` for a client outside of its networks.
+   * @param clientIp called only for a key with networks
+   */
+  authenticate(key: string, clientIp: () => string): Actor | undefined
+  /** The same by the id of a key, for a request that proves in another way that its sender has the key. */
+  authenticateId(id: string, clientIp: () => string): Actor | undefined
   /** Stores the times of last use; called periodically, so that requests need no write. */
   flushLastUsed(): Promise<void>
 }
 
 const MAX_CACHED_KEYS = 10_000
 
+interface CachedKey {
+  readonly actor: Actor
+  readonly rowId: number
+  /** Undefined: any network. */
+  readonly isAllowedNetwork: ((address: string) => boolean) | undefined
+}
+
+function requireUsable({ actor, isAllowedNetwork }: CachedKey, now: Millis, clientIp: () => string): void {
+  const { expiresAt, networks = [] } = actor.limits ?? {}
+  if (expiresAt !== undefined && now >= expiresAt)
+    throw new AppError(
+      401,
+      'api_key_expired',
+      `This API key expired at ${isoTime(expiresAt)}; use another one, or give it a later expires_at.`,
+    )
+  if (isAllowedNetwork === undefined) return
+  const address = clientIp()
+  if (!isAllowedNetwork(address))
+    throw new AppError(
+      403,
+      'network_not_allowed',
+      `This API key may be used from ${networks.join(', ')} only; this request came from ${address}.`,
+    )
+}
+
 /**
  * Authenticates keys by hash, with a cache in front of the table. The cache is always right, because this process is
  * the only writer of the table.
  */
 export function createAuthenticator(app: App): Authenticator {
-  const actors = new Map<string, { actor: Actor; rowId: number }>()
+  const actors = new Map<string, CachedKey>()
   const lastUsed = new Map<number, Millis>()
   app.accessChanged.listen(({ accountId }) => {
     for (const [key, { actor }] of actors) if (actor.accountId === accountId) actors.delete(key)
   })
-  return {
-    authenticate(key) {
-      const hash = sha256(key)
-      const cacheKey = hash.toHex()
-      let known = actors.get(cacheKey)
-      if (!known) {
-        const row = sql(app.db).byHash.get(hash)
-        if (row?.isOpen !== 1) return undefined
-        known = {
-          rowId: row.id,
-          actor: {
-            accountId: row.accountId,
-            accountUuid: formatUuid(row.accountUuid),
-            type: 'api_key',
-            id: formatUuid(row.uuid),
-            scopes: new Set(JSON.parse(row.scopes) as string[]),
-            // Reads the table: since the actor was cached, the key may have been deleted, or its account disabled or
-            // deleted.
-            mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
+  const authenticateHash = (hash: Uint8Array, clientIp: () => string): Actor | undefined => {
+    const cacheKey = hash.toHex()
+    let known = actors.get(cacheKey)
+    if (!known) {
+      const row = sql(app.db).byHash.get(hash)
+      if (row?.isOpen !== 1) return undefined
+      const limits = toLimits(row)
+      known = {
+        rowId: row.id,
+        isAllowedNetwork: limits.networks && createNetworkMatcher(limits.networks),
+        actor: {
+          accountId: row.accountId,
+          accountUuid: formatUuid(row.accountUuid),
+          type: 'api_key',
+          id: formatUuid(row.uuid),
+          scopes: new Set(JSON.parse(row.scopes) as string[]),
+          limits,
+          // Reads the table: since the actor was cached, the key may have been deleted, or its account disabled or
+          // deleted.
+          mayStillAct: () => {
+            const current = sql(app.db).byHash.get(hash)
+            return current?.isOpen === 1 && (current.expiresAt ?? Number.POSITIVE_INFINITY) > app.clock.now()
           },
-        }
-        if (actors.size >= MAX_CACHED_KEYS) actors.clear()
-        actors.set(cacheKey, known)
+        },
       }
-      lastUsed.set(known.rowId, app.clock.now())
-      return known.actor
+      if (actors.size >= MAX_CACHED_KEYS) actors.clear()
+      actors.set(cacheKey, known)
+    }
+    requireUsable(known, app.clock.now(), clientIp)
+    lastUsed.set(known.rowId, app.clock.now())
+    return known.actor
+  }
+  return {
+    authenticate: (key, clientIp) => authenticateHash(sha256(key), clientIp),
+    authenticateId(id, clientIp) {
+      const uuid = parseUuid(id)
+      const row = uuid && sql(app.db).hash.get(uuid)
+      return row ? authenticateHash(row.hash, clientIp) : undefined
     },
     async flushLastUsed() {
       if (lastUsed.size === 0) return

@@ -1,7 +1,8 @@
 /** @module Wire form of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import type { ApiKey } from './keys.ts'
 
 const FIELDS = {
@@ -9,7 +10,16 @@ const FIELDS = {
   name: Type.String({ description: 'Purpose of the key, in your own words.' }),
   key_prefix: Type.String({ description: 'First 16 characters of the key.' }),
   scopes: Type.Array(Type.String(), { description: 'Scopes of the key.' }),
-  is_active: Type.Boolean({ description: 'Always true: deleted keys are not listed.' }),
+  is_active: Type.Boolean({ description: 'False once the key has expired; deleted keys are not listed.' }),
+  ...extraFields({
+    expires_at: Nullable(Timestamp(), { description: 'When the key stops working; null: never.' }),
+    domains: Nullable(Type.Array(Type.String()), {
+      description: 'The domains that the key may send from; null: all of the account.',
+    }),
+    networks: Nullable(Type.Array(Type.String()), {
+      description: 'The addresses and networks that the key may be used from; null: all.',
+    }),
+  }),
   last_used_at: Nullable(Timestamp(), {
     description: 'When the key was last used, to within about a minute; null: never.',
   }),
@@ -26,7 +36,22 @@ export const CreatedApiKey = Type.Object({
 })
 export type CreatedApiKey = Static<typeof CreatedApiKey>
 
+const texts = (description: string) => OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), { description })
+
+const LIMIT_FIELDS = {
+  expires_at: OptionalNullable(Type.String(), {
+    description: 'When the key stops working, a date-time with a time zone; null: never.',
+  }),
+  domains: texts(
+    'The domains that the key may send from, at most 50; a send from another domain is a 403. Null: all of the account.',
+  ),
+  networks: texts(
+    'The addresses and networks that the key may be used from, such as 192.0.2.7 or 10.0.0.0/8, at most 50; a request from elsewhere is a 403. Null: all.',
+  ),
+}
+
 export const NewApiKey = StrictObject({
+  ...LIMIT_FIELDS,
   name: Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key, in your own words.' }),
   scopes: OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), {
     description: 'Scopes of the new key, within those of the calling key; omitted: all scopes of the calling key.',
@@ -34,12 +59,29 @@ export const NewApiKey = StrictObject({
 })
 export type NewApiKey = Static<typeof NewApiKey>
 
-export const toApiKeyWire = (key: ApiKey): ApiKeyRecord => ({
+export const ApiKeyPatch = StrictObject({
+  ...LIMIT_FIELDS,
+  name: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key.' })),
+  scopes: Type.Optional(
+    Type.Array(Type.String(), {
+      minItems: 1,
+      maxItems: 100,
+      description: 'All scopes of the key from now on, within those of the calling key.',
+    }),
+  ),
+})
+export type ApiKeyPatch = Static<typeof ApiKeyPatch>
+
+/** @param now decides whether the key has expired */
+export const toApiKeyWire = (key: ApiKey, now: Millis): ApiKeyRecord => ({
   id: key.id,
   name: key.name,
   key_prefix: key.keyPrefix,
   scopes: [...key.scopes],
-  is_active: true,
+  is_active: (key.limits.expiresAt ?? Number.POSITIVE_INFINITY) > now,
+  expires_at: isoTimeOrNull(key.limits.expiresAt ?? null),
+  domains: key.limits.domains ? [...key.limits.domains] : null,
+  networks: key.limits.networks ? [...key.limits.networks] : null,
   last_used_at: isoTimeOrNull(key.lastUsedAt),
   created_at: isoTime(key.createdAt),
 })

@@ -5,8 +5,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
-import { createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
-import { ApiKeyRecord, CreatedApiKey, NewApiKey, toApiKeyWire } from './model.ts'
+import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
+import { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey, toApiKeyWire } from './model.ts'
 
 const tags = ['API keys']
 
@@ -16,7 +16,7 @@ export const apiKeyRoutes = (app: App) =>
     .get(
       '/',
       ({ actor }) => {
-        const keys = listApiKeys(app.db, actor.accountId).map(toApiKeyWire)
+        const keys = listApiKeys(app.db, actor.accountId).map((key) => toApiKeyWire(key, app.clock.now()))
         return pageBody(keys, { page: 1, perPage: Math.max(keys.length, 1), total: keys.length })
       },
       {
@@ -32,13 +32,31 @@ export const apiKeyRoutes = (app: App) =>
     .post(
       '/',
       async ({ actor, body, status }) => {
-        const created = await createApiKey(app, actor, { name: body.name, scopes: body.scopes ?? [] })
-        return status(201, dataBody({ ...toApiKeyWire(created), key: created.key }))
+        const { name, scopes, ...limits } = body
+        const created = await createApiKey(app, actor, { name, scopes: scopes ?? [], limits })
+        return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {
         body: NewApiKey,
         response: { 201: DataBody(CreatedApiKey) },
         detail: { summary: 'Create an API key', tags, ...requires('account:admin') },
+      },
+    )
+    .patch(
+      '/:id',
+      async ({ actor, params, body }) =>
+        dataBody(toApiKeyWire(await changeApiKey(app, actor, params.id, body), app.clock.now())),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
+        body: ApiKeyPatch,
+        response: DataBody(ApiKeyRecord),
+        detail: {
+          summary: 'Change an API key',
+          description:
+            'Changes the fields that the body has, from the next request with the key on. A restricted key cannot give another key more than it has itself.',
+          tags,
+          ...requires('account:admin'),
+        },
       },
     )
     .delete(

@@ -17,6 +17,10 @@ export const apiKeys = sqliteTable(
     keyPrefix: text('key_prefix').notNull(),
     /** JSON array of scope names. */
     scopes: text('scopes').notNull(),
+    /** The key is refused from then on; null: it does not expire. */
+    expiresAt: time('expires_at'),
+    /** JSON of ApiKeyLimits; null: none. */
+    limits: text('limits'),
     lastUsedAt: time('last_used_at'),
     createdAt: time('created_at').notNull(),
   },

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
+import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
@@ -14,7 +15,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox, formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type ContactList, countLists, getList } from './lists.ts'
 
 /**
@@ -203,10 +204,17 @@ const WELCOME_FIELDS = [
   'welcomeTemplateId',
 ] as const
 
-/** Throws 403 when the change affects the welcome email and the actor may not send. */
+/** Throws 403 when the change affects the welcome email and the actor may not send, or not from this domain. */
 function requireSendScope(actor: Actor, before: ListFields, after: ListFields): void {
-  if (after.welcomeEnabled && WELCOME_FIELDS.some((field) => after[field] !== before[field]))
-    requireScope(actor, 'emails:send', 'for welcome emails')
+  if (!after.welcomeEnabled || WELCOME_FIELDS.every((field) => after[field] === before[field])) return
+  requireScope(actor, 'emails:send', 'for welcome emails')
+  if (!actor.limits?.domains) return
+  if (after.welcomeFrom === null)
+    throw invalid(
+      'welcome_email_from_address',
+      'This API key is restricted to domains, so the welcome email must have a From address at one of them.',
+    )
+  requireAllowedDomain(actor, domainOfMailbox(after.welcomeFrom))
 }
 
 function requireWelcomeContent(list: ListFields): void {

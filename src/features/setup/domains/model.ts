@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
 import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'
@@ -73,15 +73,19 @@ const FIELDS = {
   dkim_selector: Type.String({ description: 'DKIM selector: the label before `._domainkey`.' }),
   dkim_public_key: OptionalNullable(Type.String(), { description: 'The `p=` value of the DKIM record.' }),
   sending_subdomain: Type.String({ description: 'Label of the envelope sender below the domain, such as `send`.' }),
-  status: Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
-    description:
-      '`verified` once SPF, DKIM and return path are verified, and for 72 hours after one of them is lost. Mail of a domain that was never verified is captured; after 72 hours without a record, mail is rejected.',
-  }),
+  status: extra(
+    Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
+      description:
+        '`verified` once SPF, DKIM and return path are verified, and for 72 hours after one of them is lost. Mail of a domain that was never verified is captured; after 72 hours without a record, mail is rejected.',
+    }),
+  ),
   spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
   dkim_verified: Type.Boolean({ description: 'Our DKIM key is published.' }),
-  dkim_ed25519_verified: Type.Boolean({
-    description: 'Our Ed25519 key is published, so mail has a second signature. Not needed to send.',
-  }),
+  dkim_ed25519_verified: extra(
+    Type.Boolean({
+      description: 'Our Ed25519 key is published, so mail has a second signature. Not needed to send.',
+    }),
+  ),
   dmarc_verified: Type.Boolean({ description: 'The domain, or its organisational domain, has a valid DMARC policy.' }),
   return_path_verified: Type.Boolean({ description: 'The MX of the sending subdomain points to us.' }),
   mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
@@ -95,19 +99,25 @@ const FIELDS = {
     description: 'When the tracking host became verified.',
   }),
   verified_at: OptionalNullable(Timestamp(), { description: 'When the domain became verified.' }),
-  records_lost_at: OptionalNullable(Timestamp(), {
-    description:
-      'When a check first found that a verified domain lacks a record that sending needs; null: no record is missing.',
-  }),
-  lost_records: Type.Optional(
-    Type.Array(Type.String(), {
-      description: 'Which of `spf`, `dkim` and `return_path` were lost since the domain was verified.',
+  records_lost_at: extra(
+    OptionalNullable(Timestamp(), {
+      description:
+        'When a check first found that a verified domain lacks a record that sending needs; null: no record is missing.',
     }),
   ),
-  sends_until: OptionalNullable(Timestamp(), {
-    description:
-      'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`. From then on, sends fail with 422 `domain_not_verified`.',
-  }),
+  lost_records: extra(
+    Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'Which of `spf`, `dkim` and `return_path` were lost since the domain was verified.',
+      }),
+    ),
+  ),
+  sends_until: extra(
+    OptionalNullable(Timestamp(), {
+      description:
+        'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`. From then on, sends fail with 422 `domain_not_verified`.',
+    }),
+  ),
   dns_records: DNS_RECORDS,
   created_at: Timestamp({ description: 'When the domain was registered.' }),
   updated_at: Timestamp({ description: 'When the domain last changed.' }),
@@ -138,7 +148,7 @@ const Check = (description: string) =>
 const CHECKS = {
   spf: Check('The SPF record.'),
   dkim: Check('The DKIM key.'),
-  dkim_ed25519: Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.')),
+  dkim_ed25519: extra(Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.'))),
   dmarc: Check('The DMARC policy; without one the domain still verifies.'),
   return_path: Check('The MX of the sending subdomain.'),
   mx: Check('The MX of the domain itself; without it the domain still verifies.'),

@@ -2,6 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import {
+  extra,
   FreeMap,
   mapFromPhp,
   Nullable,
@@ -36,7 +37,7 @@ const FIELDS = {
   subject: Type.String({ description: 'Source of the subject.' }),
   html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
   text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
-  version: Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' }),
+  version: extra(Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' })),
   created_at: Timestamp({ description: 'When the template was created.' }),
   updated_at: Timestamp({ description: 'When the template was last changed.' }),
 }
@@ -46,9 +47,11 @@ export type TemplateRecord = Static<typeof TemplateRecord>
 
 export const TemplateRow = Type.Object({
   ...FIELDS,
-  truncated: Type.Boolean({
-    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); get the template to read it.`,
-  }),
+  truncated: extra(
+    Type.Boolean({
+      description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); get the template to read it.`,
+    }),
+  ),
 })
 export type TemplateRow = Static<typeof TemplateRow>
 

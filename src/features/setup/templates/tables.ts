@@ -19,6 +19,8 @@ export const templates = sqliteTable(
     subject: text('subject').notNull(),
     htmlBody: text('html_body'),
     textBody: text('text_body'),
+    /** Number that the template had at the provider from which it was imported; null: it was made here. */
+    foreignId: integer('foreign_id'),
     /** 1 at first; incremented with each change of subject or bodies. */
     version: integer('version').notNull(),
     createdAt: time('created_at').notNull(),
@@ -28,6 +30,9 @@ export const templates = sqliteTable(
   },
   (t) => [
     uniqueIndex('templates_alias').on(t.accountId, t.alias).where(sql`deleted_at is null`),
+    uniqueIndex('templates_foreign')
+      .on(t.accountId, t.foreignId)
+      .where(sql`foreign_id is not null and deleted_at is null`),
     index('templates_account').on(t.accountId),
   ],
 )

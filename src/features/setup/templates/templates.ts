@@ -27,6 +27,8 @@ export interface Template {
   readonly subject: string
   readonly htmlBody: string | null
   readonly textBody: string | null
+  /** Number that it had at the provider from which it was imported, or null. */
+  readonly foreignId: number | null
   /** 1 at first; incremented with each change of subject or bodies. */
   readonly version: number
   readonly createdAt: Millis
@@ -69,7 +71,7 @@ export const MAX_LISTED_BYTES = 64 * KiB
 const ALIAS = /^[A-Za-z0-9._-]{1,100}$/
 
 const COLUMNS =
-  'id, uuid, account_id AS accountId, alias, name, subject, version, created_at AS createdAt, updated_at AS updatedAt'
+  'id, uuid, account_id AS accountId, alias, name, subject, foreign_id AS foreignId, version, created_at AS createdAt, updated_at AS updatedAt'
 const BODIES = 'html_body AS htmlBody, text_body AS textBody'
 const isLongSql = (column: string): string => `coalesce(octet_length(${column}), 0) > ${MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_body END AS htmlBody,
@@ -101,6 +103,12 @@ const sql = prepareStatements((db) => ({
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE id = ? AND deleted_at IS NULL`,
   ),
   uuidOf: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM templates WHERE id = ?'),
+  byForeignId: db.prepare<{ alias: string }, [number, number]>(
+    'SELECT alias FROM templates WHERE account_id = ? AND foreign_id = ? AND deleted_at IS NULL',
+  ),
+  byRowId: db.prepare<{ alias: string }, [number, number]>(
+    'SELECT alias FROM templates WHERE account_id = ? AND id = ? AND deleted_at IS NULL',
+  ),
   aliasOwner: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
@@ -121,8 +129,8 @@ const sql = prepareStatements((db) => ({
     `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
   insert: db.prepare(
-    `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, version, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
+    `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, foreign_id, version, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
   ),
   update: db.prepare(
     'UPDATE templates SET alias = ?, name = ?, subject = ?, html_body = ?, text_body = ?, version = ?, updated_at = ? WHERE id = ?',
@@ -135,6 +143,15 @@ const sql = prepareStatements((db) => ({
 /** The account's template with an alias; undefined when it has none. */
 export const findTemplateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
   sql(db).byAlias.get(accountId, alias) ?? undefined
+
+/** The number by which clients of another provider know a template. */
+export const toTemplateNumber = ({ id, foreignId }: Pick<Template, 'id' | 'foreignId'>): number => foreignId ?? id
+
+/** Alias of the account's template with the number that `toTemplateNumber` returns; undefined when it has none. */
+export function findTemplateAlias(db: Database, accountId: number, number: number): string | undefined {
+  if (!Number.isSafeInteger(number)) return undefined
+  return (sql(db).byForeignId.get(accountId, number) ?? sql(db).byRowId.get(accountId, number))?.alias
+}
 
 /** Size of the account's template sources in bytes; 0 when there is no such template. */
 export function readTemplateSize(
@@ -204,13 +221,20 @@ export function listTemplates(
 /**
  * Creates a template once all its parts are known to be renderable. Throws 422 `template_error` with a detail for each
  * part that is not, 409 `template_exists` when the account has one with this alias, and 403 `plan_limit_reached`.
+ * @param foreignId its number at the provider from which it is imported
  */
-export async function createTemplate(app: App, actor: Actor, input: TemplateInput): Promise<Template> {
+export async function createTemplate(
+  app: App,
+  actor: Actor,
+  input: TemplateInput,
+  foreignId: number | null = null,
+): Promise<Template> {
   const provided = validateInput(input)
   requireUnusedAlias(app.db, actor.accountId, provided.alias)
   await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
     requireUnusedAlias(tx.db, actor.accountId, provided.alias)
+    requireUnusedForeignId(tx.db, actor.accountId, foreignId)
     requirePlanCapacity(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_TEMPLATES)
       throw conflict(
@@ -221,7 +245,7 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
     const now = app.eventTime()
     const { alias, name, subject, htmlBody, textBody } = provided
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, now, now),
+      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, foreignId, now, now),
     )
     const id = formatUuid(uuid)
     audit(app, tx, actor, {
@@ -325,6 +349,15 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
 function requireUnusedAlias(db: Database, accountId: number, alias: string): void {
   if (sql(db).aliasOwner.get(accountId, alias))
     throw conflict('template_exists', `This account already has a template with the alias "${alias}".`)
+}
+
+function requireUnusedForeignId(db: Database, accountId: number, foreignId: number | null): void {
+  const found = foreignId === null ? null : sql(db).byForeignId.get(accountId, foreignId)
+  if (found)
+    throw conflict(
+      'template_exists',
+      `The template ${foreignId} was imported before, as the template "${found.alias}".`,
+    )
 }
 
 const applyChange = (before: Template, provided: TemplateChange): TemplateInput => ({

@@ -9,6 +9,7 @@ import type { Webhook } from '#features/webhooks/webhooks/webhooks.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
+  extraFields,
   Nullable,
   OptionalNullable,
   PAGE_FIELDS,
@@ -34,15 +35,17 @@ export const RouteRecord = Type.Object({
   priority: Type.Integer({ description: 'Routes with a lower number are tried first.' }),
   webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only stored.' }),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
-  failure_count: Type.Integer({
-    description: 'Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.',
+  ...extraFields({
+    failure_count: Type.Integer({
+      description: 'Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.',
+    }),
+    last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
+    last_failure_reason: Nullable(Type.String(), {
+      description:
+        'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
+    }),
+    last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
   }),
-  last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
-  last_failure_reason: Nullable(Type.String(), {
-    description:
-      'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
-  }),
-  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })

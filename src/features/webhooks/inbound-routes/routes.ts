@@ -163,7 +163,7 @@ export const inboundRouteRoutes = (app: App) =>
         detail: {
           summary: 'Replace the signing secret of inbound routes',
           description:
-            'For signed-in users only. The new secret signs every later attempt, including retries; the old one is not used again.',
+            'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day.',
           tags,
           ...requires('inbound:write'),
           ...sessionOnly,

@@ -6,21 +6,16 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { FetchFailureCause, FetchOutcome } from '#platform/safe-fetch.ts'
 import { seconds } from '#platform/units.ts'
-import { headersOf, signatureOf } from './signature.ts'
+import { createRequestHeaders, type SignedRequest, type SigningSecrets } from './signature.ts'
 
 /** Time limit from the lookup of the host name to the end of the response. */
 const ATTEMPT_TIMEOUT_MS = seconds(10)
 /** How much of a response body the history stores. */
 const MAX_STORED_RESPONSE_BYTES = 1000
 
-export interface AttemptRequest {
+export interface AttemptRequest extends Omit<SignedRequest, 'at'> {
   readonly url: string
-  readonly secret: string
-  readonly event: string
-  /** The JSON that is signed and sent. */
-  readonly body: string
-  /** Number of the attempt, from 1. */
-  readonly attempt: number
+  readonly secrets: SigningSecrets
   readonly signal: AbortSignal
 }
 
@@ -44,19 +39,17 @@ export interface AttemptResult {
 }
 
 /**
- * Makes an attempt. The `t` of the signature is the time of the attempt, so each retry has a new signature. Never
- * throws for network failures.
+ * Makes an attempt. The time in the signatures is that of the attempt, so each retry has new ones. Never throws for
+ * network failures.
  */
 export async function makeAttempt(
   app: Pick<App, 'clock' | 'config' | 'fetch'>,
   request: AttemptRequest,
 ): Promise<AttemptResult> {
   const at = app.clock.now()
-  const { event, body } = request
-  const signature = signatureOf(request.secret, Math.floor(at / 1000), body)
   const outcome = await app.fetch.post(request.url, {
-    headers: headersOf({ event, attempt: request.attempt, signature }, app.config.compatHeaderPrefixes),
-    body,
+    headers: createRequestHeaders({ ...request, at }, request.secrets, app.config.compatHeaderPrefixes),
+    body: request.body,
     timeoutMs: ATTEMPT_TIMEOUT_MS,
     maxResponseBytes: MAX_STORED_RESPONSE_BYTES,
     signal: request.signal,

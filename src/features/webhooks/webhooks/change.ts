@@ -14,6 +14,7 @@ import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from './event-names.ts'
+import { type PayloadFormat, payloadFormatCode, RESEND_EVENTS, requireEventsInFormat } from './payload-format.ts'
 import { endPending, endPendingBatch } from './pending.ts'
 import { createSealedSecret } from './secret.ts'
 import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
@@ -32,7 +33,7 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    'INSERT INTO webhooks (uuid, account_id, url, description, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO webhooks (uuid, account_id, url, description, events, format, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
   ),
   // `updated_at` always increases, even while the clock stands still: a different value shows that the webhook was
   // changed since an attempt began.
@@ -44,6 +45,7 @@ const sql = prepareStatements((db) => ({
   ),
   forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0, failing_since = NULL WHERE id = ?'),
   describe: db.prepare('UPDATE webhooks SET description = ? WHERE id = ?'),
+  setFormat: db.prepare('UPDATE webhooks SET format = ? WHERE id = ?'),
   delete: db.prepare('UPDATE webhooks SET deleted_at = ? WHERE id = ?'),
 }))
 
@@ -52,6 +54,8 @@ export interface WebhookInput {
   readonly events: readonly string[]
   /** Null or blank: none. Undefined leaves it as it is. */
   readonly description?: string | null | undefined
+  /** Undefined: `tassis` for a new webhook; otherwise it stays. */
+  readonly format?: PayloadFormat | undefined
 }
 
 /**
@@ -64,6 +68,8 @@ export async function createWebhook(
   input: WebhookInput,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const events = parseEvents(input.events)
+  const { format = 'tassis' } = input
+  requireEventsInFormat(format, events)
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   const uuid = newUuid()
@@ -85,6 +91,7 @@ export async function createWebhook(
       input.url,
       description,
       JSON.stringify(events),
+      payloadFormatCode(format),
       sealed,
       cursorSeq,
       now,
@@ -95,7 +102,12 @@ export async function createWebhook(
       action: 'webhook.created',
       resourceType: 'webhook',
       resourceId: id,
-      metadata: { url: input.url, events, ...(description !== null && { description }) },
+      metadata: {
+        url: input.url,
+        events,
+        ...(format !== 'tassis' && { format }),
+        ...(description !== null && { description }),
+      },
     })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
     return created
@@ -128,11 +140,14 @@ export async function changeWebhook(
   const changed = await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
     requireUnchanged(before, input.expectedUpdatedAt)
+    const { format = before.format } = input
+    requireEventsInFormat(format, events)
     const isActive = input.isActive || before.offByFailures
     const isReactivated = isActive && !before.isActive
     writeChange(app, tx, before, { url: input.url, events, isActive })
     const { description } = input
     if (description !== undefined) sql(tx.db).describe.run(toDescription(description), before.id)
+    sql(tx.db).setFormat.run(payloadFormatCode(format), before.id)
     audit(app, tx, actor, {
       action: 'webhook.updated',
       resourceType: 'webhook',
@@ -142,6 +157,7 @@ export async function changeWebhook(
         events,
         is_active: isActive,
         ...(description !== undefined && { description: toDescription(description) }),
+        ...(format !== before.format && { format }),
         ...(isReactivated && { reactivated: true }),
       },
     })
@@ -241,6 +257,13 @@ function parseEvents(events: readonly string[]): string[] {
 /** The name itself. Throws 422, which lists the known names, for an unknown one. */
 export function requireKnownEvent(name: string): string {
   if (isWebhookEvent(name)) return name
+  const ofResend = new Map<string, string>(Object.entries(RESEND_EVENTS)).get(name)
+  if (ofResend !== undefined)
+    throw invalid(
+      'events',
+      `"${name}" is the name of Resend for ${ofResend}; write ${ofResend}, and "format": "resend" for payloads in Resend's form.`,
+      'unknown_event',
+    )
   const problem = EVENT_TYPES.some((type) => type === name)
     ? `The event "${name}" is available only in the feed (GET /v1/events)`
     : `There is no event "${name.slice(0, 60)}"`
@@ -265,10 +288,19 @@ export async function requireCallable(app: App, { accountId }: Actor, url: strin
   checks.set(accountId, running + 1)
   try {
     const check = await app.fetch.check(url)
-    if (check.kind === 'invalid' || check.kind === 'refused') throw invalid(field, check.reason, 'invalid_url')
+    if (check.kind === 'invalid' || check.kind === 'refused')
+      throw invalid(field, `${check.reason}${describeLocal(url)}`, 'invalid_url')
   } finally {
     const remaining = (checks.get(accountId) ?? 1) - 1
     if (remaining > 0) checks.set(accountId, remaining)
     else checks.delete(accountId)
   }
 }
+
+const LOCAL_HOSTS: readonly (string | undefined)[] = ['localhost', '127.0.0.1', '[::1]']
+
+/** What to do instead of a webhook to a program in development. The URL may be too long to be parsed as a whole. */
+const describeLocal = (url: string): string =>
+  LOCAL_HOSTS.includes(URL.parse(url.slice(0, 200))?.hostname)
+    ? ' To get events on the machine you develop on, run `tassis listen` there.'
+    : ''

@@ -12,10 +12,11 @@ import { formatUuid } from '#platform/ids.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { seconds } from '#platform/units.ts'
-import { signingSecret } from './inbound-secret.ts'
+import { openSigningSecrets } from './inbound-secret.ts'
 import { DEACTIVATION_REASON, ENDED_BY_FAILURES, moveCursor } from './outcome.ts'
 import { endPending } from './pending.ts'
 import { type RegistryEntry, WebhookRegistry } from './registry.ts'
+import type { SigningSecrets } from './signature.ts'
 import { type Slot, Slots } from './slots.ts'
 import { Streak } from './streak.ts'
 import { PUT_BACK, type Task, type TaskResult, TaskRunner } from './task.ts'
@@ -143,8 +144,8 @@ export class WebhookDispatcher {
   #register(webhook: Webhook): void {
     const { clock, db, log } = this.#app
     const { id } = webhook
-    const secret = this.#tryOpenSecret(webhook)
-    if (secret === undefined) {
+    const secrets = this.#tryOpenSecrets(webhook)
+    if (secrets === undefined) {
       log.error({ webhook: id }, 'webhook skipped: cannot decrypt its secret')
       this.#registry.remove(id)
       return
@@ -155,18 +156,18 @@ export class WebhookDispatcher {
     const entry = this.#registry.get(id)
     const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
     if (!entry) {
-      this.#registry.add(new WebhookQueue(db, webhook, secret, streak))
+      this.#registry.add(new WebhookQueue(db, webhook, secrets, streak))
       return
     }
-    entry.queue.update(webhook, secret, streak)
+    entry.queue.update(webhook, secrets, streak)
     // Replays reach only up to the stored cursor. Storing it now lets them cover the events that were skipped before
     // the change.
     this.#track(this.#storeCursor(entry))
   }
 
-  #tryOpenSecret(webhook: Webhook): string | undefined {
+  #tryOpenSecrets(webhook: Webhook): SigningSecrets | undefined {
     try {
-      return signingSecret(this.#app, webhook)
+      return openSigningSecrets(this.#app, webhook)
     } catch {
       return undefined
     }

@@ -5,20 +5,33 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { generateSecret } from './secret.ts'
-import { openSecret, type Webhook } from './webhooks.ts'
+import { PREVIOUS_SECRET_MS, type SigningSecrets } from './signature.ts'
+import { openSecrets, type Webhook } from './webhooks.ts'
+
+interface Row {
+  readonly secret: Uint8Array
+  readonly previousSecret: Uint8Array | null
+  readonly updatedAt: Millis
+  readonly accountUuid: Uint8Array
+}
 
 const sql = prepareStatements((db) => ({
-  get: db.prepare<{ secret: Uint8Array; accountUuid: Uint8Array }, [number]>(
-    'SELECT secret, uuid AS accountUuid FROM inbound_secrets JOIN accounts ON accounts.id = account_id WHERE account_id = ?',
+  get: db.prepare<Row, [number]>(
+    `SELECT secret, previous_secret AS previousSecret, inbound_secrets.updated_at AS updatedAt, uuid AS accountUuid
+     FROM inbound_secrets JOIN accounts ON accounts.id = account_id WHERE account_id = ?`,
   ),
   put: db.prepare(
     `INSERT INTO inbound_secrets (account_id, secret, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
-     ON CONFLICT DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
+     ON CONFLICT DO UPDATE SET previous_secret = inbound_secrets.secret, secret = excluded.secret, updated_at = excluded.updated_at`,
+  ),
+  dropPrevious: db.prepare(
+    'UPDATE inbound_secrets SET previous_secret = NULL WHERE previous_secret IS NOT NULL AND updated_at < ?',
   ),
   // Invalidates the results of attempts signed with the old secret.
   touchRoutes: db.prepare<{ id: number }, [number, number, number]>(
@@ -30,17 +43,24 @@ const sql = prepareStatements((db) => ({
 /** Seal context of an inbound secret, so that it opens for no other account. */
 const toSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
 
-function openInboundSecret(db: Database, keys: KeyRing, accountId: number): string | undefined {
+function openInboundSecrets(db: Database, keys: KeyRing, accountId: number): SigningSecrets | undefined {
   const row = sql(db).get.get(accountId)
-  return row ? keys.unsealText(row.secret, toSealContext(formatUuid(row.accountUuid))) : undefined
+  if (!row) return undefined
+  const open = (sealed: Uint8Array) => keys.unsealText(sealed, toSealContext(formatUuid(row.accountUuid)))
+  return {
+    current: open(row.secret),
+    previous: row.previousSecret
+      ? { secret: open(row.previousSecret), until: row.updatedAt + PREVIOUS_SECRET_MS }
+      : undefined,
+  }
 }
 
-/** The secret that signs a webhook's requests. Throws when it is missing or cannot be opened with this master key. */
-export function signingSecret({ db, keys }: Pick<App, 'db' | 'keys'>, webhook: Webhook): string {
-  if (webhook.routeId === null) return openSecret(keys, webhook)
-  const secret = openInboundSecret(db, keys, webhook.accountId)
-  if (secret === undefined) throw new Error('the account has inbound routes with a URL, but no inbound secret')
-  return secret
+/** The secrets that sign a webhook's requests. Throws when one is missing or cannot be opened with this master key. */
+export function openSigningSecrets({ db, keys }: Pick<App, 'db' | 'keys'>, webhook: Webhook): SigningSecrets {
+  if (webhook.routeId === null) return openSecrets(keys, webhook)
+  const secrets = openInboundSecrets(db, keys, webhook.accountId)
+  if (secrets === undefined) throw new Error('the account has inbound routes with a URL, but no inbound secret')
+  return secrets
 }
 
 function storeNewSecret(app: App, tx: Tx, { accountId, accountUuid }: Actor): string {
@@ -58,7 +78,7 @@ const auditSecret = (app: App, tx: Tx, actor: Actor, action: 'revealed' | 'rotat
 
 /** The account's inbound secret in clear, created in the caller's transaction when there is none yet. */
 export const ensureInboundSecret = (app: App, tx: Tx, actor: Actor): string =>
-  openInboundSecret(tx.db, app.keys, actor.accountId) ?? storeNewSecret(app, tx, actor)
+  openInboundSecrets(tx.db, app.keys, actor.accountId)?.current ?? storeNewSecret(app, tx, actor)
 
 /** The account's inbound secret in clear; writes an audit entry. */
 export const revealInboundSecret = (app: App, actor: Actor): Promise<string> =>
@@ -68,7 +88,8 @@ export const revealInboundSecret = (app: App, actor: Actor): Promise<string> =>
   })
 
 /**
- * Replaces the account's inbound secret and returns the new one, which signs every later attempt, including retries.
+ * Replaces the account's inbound secret and returns the new one, which signs every later attempt, including retries. In
+ * the headers of Standard Webhooks the old one also signs for a day.
  */
 export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
   app.commit.write((tx) => {
@@ -80,3 +101,7 @@ export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
     })
     return clear
   })
+
+/** Deletes inbound secrets that no longer sign. */
+export const dropPreviousInboundSecrets = (tx: Tx, now: Millis): void =>
+  void sql(tx.db).dropPrevious.run(now - PREVIOUS_SECRET_MS)

@@ -4,6 +4,7 @@ import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
+  extra,
   Nullable,
   OptionalNullable,
   PAGE_FIELDS,
@@ -15,6 +16,7 @@ import {
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from './event-names.ts'
 import { type Delivery, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
+import { FORMAT_NOTE, PAYLOAD_FORMATS } from './payload-format.ts'
 import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
 import type { DeliveryRequest } from './request.ts'
 import type { Webhook } from './webhooks.ts'
@@ -26,21 +28,26 @@ const WEBHOOK_FIELDS = {
   id: Uuid({ description: 'Id of the webhook.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
   url: Type.String({ description: 'Where events are posted.' }),
-  description: Nullable(Type.String(), { description: 'What you call it; null: nothing.' }),
+  description: extra(Nullable(Type.String(), { description: 'What you call it; null: nothing.' })),
   events: Type.Array(Type.String(), { description: 'Names of the events that it gets.' }),
+  format: extra(StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads. ${FORMAT_NOTE}` })),
   is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
   failure_count: Type.Integer({ description: 'Consecutive failed attempts; the tenth deactivates it.' }),
-  failing_since: Nullable(Timestamp(), {
-    description: 'When the first of these failed attempts was made; null: there is none.',
-  }),
+  failing_since: extra(
+    Nullable(Timestamp(), {
+      description: 'When the first of these failed attempts was made; null: there is none.',
+    }),
+  ),
   last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
   last_failure_reason: Nullable(Type.String(), {
     description: 'Why it failed, or that failures deactivated the webhook.',
   }),
   last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
-  secret_rotated_at: Nullable(Timestamp(), {
-    description: 'When its signing secret was last replaced; null: never.',
-  }),
+  secret_rotated_at: extra(
+    Nullable(Timestamp(), {
+      description: 'When its signing secret was last replaced; null: never.',
+    }),
+  ),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
@@ -67,10 +74,16 @@ const MAX_DESCRIPTION_LENGTH = 200
 const description = (text: string) =>
   OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), { description: text })
 
+const format = (omitted: string) =>
+  Type.Optional(
+    StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads; default: ${omitted}. ${FORMAT_NOTE}` }),
+  )
+
 export const NewWebhook = StrictObject({
   url: url(),
   events: events(),
   description: description('What you call it.'),
+  format: format('tassis'),
 })
 
 /** Clients that only want to change is_active tend to omit the other fields. */
@@ -86,6 +99,7 @@ export const WebhookChange = StrictObject({
   url: url(PUT_HINT),
   events: events(PUT_HINT),
   description: description('What you call it; null: nothing. Stays as it is when it is omitted.'),
+  format: format('as it is'),
   is_active: Type.Boolean({
     ...PUT_HINT,
     description: 'Whether anything is posted. A webhook that failures deactivated becomes active in any case.',
@@ -94,7 +108,7 @@ export const WebhookChange = StrictObject({
 
 export const TestResult = Type.Object({
   message: Type.String({ description: 'What happens now.' }),
-  delivery_id: Uuid({ description: 'Id of the delivery, which shows the result.' }),
+  delivery_id: extra(Uuid({ description: 'Id of the delivery, which shows the result.' })),
   payload: Type.Object(
     {
       event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
@@ -155,10 +169,22 @@ export const DeliveryDetail = Type.Object({
   }),
   headers: Nullable(Type.Record(Type.String(), Type.String()), {
     description:
-      'Headers of the last attempt; null before the first, and when there is no payload. The signature is missing when the secret was replaced since then, and without the scope webhooks:write.',
+      'Headers of the last attempt; null before the first, and when there is no payload. The signatures are missing when the secret was replaced since then, and without the scope webhooks:write.',
   }),
 })
 export type DeliveryDetail = Static<typeof DeliveryDetail>
+
+export const PayloadQuery = Type.Object({
+  format: Type.Optional(
+    StringEnum(PAYLOAD_FORMATS, { description: `Form of the payload; default: tassis. ${FORMAT_NOTE}` }),
+  ),
+})
+
+export const EventPayload = Type.Object({
+  event: Type.String({ description: 'Name of the event.' }),
+  event_id: Uuid({ description: 'Id of the event in the event feed.' }),
+  payload: Type.String({ description: 'The JSON text that a webhook would get.' }),
+})
 
 export const SecretResult = Type.Object({
   secret: Type.String({ description: 'Signing secret of the webhook.' }),
@@ -222,6 +248,7 @@ export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRec
   url: webhook.url,
   description: webhook.description,
   events: [...webhook.events],
+  format: webhook.format,
   is_active: webhook.isActive,
   failure_count: webhook.failureCount,
   failing_since: isoTimeOrNull(webhook.failingSince),

@@ -7,13 +7,16 @@ import type { App } from '#features/core/app/app.ts'
 import { deriveEventUuid, type EventData, type EventType, toEventType } from '#features/core/events/record.ts'
 import { buildMailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
 import { buildInboundPayload } from '#features/receiving/inbound/webhook.ts'
-import { messageIdOf } from '#features/sending/queue/names.ts'
-import { recipientKindCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { KeyRing } from '#platform/crypto.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { type EmailEvent, readEmailEvent } from './email-event.ts'
+import type { PayloadFormat } from './payload-format.ts'
+import { toPostmarkPayload } from './postmark-payload.ts'
+import { toResendPayload, toResendReceived } from './resend-payload.ts'
 
 /** An event and its account. */
 interface Row {
@@ -23,54 +26,20 @@ interface Row {
   readonly accountUuid: Uint8Array
 }
 
-/** The email of an event, and its recipient. */
-interface EmailRow {
-  readonly emailId: number
-  readonly emailUuid: Uint8Array
-  readonly from: string
-  /** Set by the client; null: derived. */
-  readonly messageId: string | null
-  readonly subject: string
-  readonly sandbox: number
-  readonly recipient: string | null
-}
-
 const sql = prepareStatements((db) => ({
   event: db.prepare<Row, [number, number]>(
     'SELECT type, at, data, accounts.uuid AS accountUuid FROM events JOIN accounts ON accounts.id = events.account_id WHERE events.account_id = ? AND seq = ?',
   ),
-  email: db.prepare<EmailRow, [number, number]>(
-    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox, address AS recipient,
-     extra ->> '$.message_id' AS messageId
-     FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
-     WHERE events.account_id = ? AND seq = ?`,
-  ),
   insight: db.prepare<{ summary: string; findings: string }, [number, Uint8Array]>(
     'SELECT summary, findings FROM insights WHERE account_id = ? AND uuid = ?',
   ),
-  toAddresses: db.prepare<{ address: string }, [number]>(
-    `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
-  ),
 }))
-
-/** The data from which a body is built. */
-interface EventContext {
-  readonly emailId: string
-  /** From header, as the API returns it. */
-  readonly from: string
-  readonly subject: string
-  readonly messageId: string
-  readonly recipient: string | null
-  readonly data: EventData
-  /** The To addresses in order. */
-  to(): readonly string[]
-}
 
 /** Fields specific to an event, beyond those of all payloads. */
 type Body = Readonly<Record<string, string | null>>
 
 /** The fields of `delivered`: all strings, empty when unknown. */
-const toOutcomeBody = (context: EventContext): Body => ({
+const toOutcomeBody = (context: EmailEvent): Body => ({
   email_id: context.emailId,
   from: context.from,
   to: context.to().join(', '),
@@ -80,19 +49,26 @@ const toOutcomeBody = (context: EventContext): Body => ({
   ip_address: context.data.ip_address ?? '',
 })
 
-/** Missing in events that were recorded before there were rules, so that a payload never changes. */
-const toRuleBody = ({ data }: EventContext): Body => (data.rule ? { rule: data.rule } : {})
+/** Absent for an event that was recorded without a rule, so that its payload never changes. */
+const toRuleBody = ({ data }: EmailEvent): Body => (data.rule ? { rule: data.rule } : {})
 
 /** The rejection text is the SMTP reply. Without one, for example after the last retry, it is the stored reason. */
-const toBounceBody = (context: EventContext): Body => {
+const toBounceBody = (context: EmailEvent): Body => {
   const body = toOutcomeBody(context)
-  return { ...body, smtp_response: body['smtp_response'] || (context.data.reason ?? ''), ...toRuleBody(context) }
+  const { bounce_type = null, bounce_category = null, reason } = context.data
+  return {
+    ...body,
+    smtp_response: body['smtp_response'] || (reason ?? ''),
+    bounce_type,
+    bounce_category,
+    ...toRuleBody(context),
+  }
 }
 
-const toReasonBody = (context: EventContext): Body => ({ ...toOutcomeBody(context), reason: context.data.reason ?? '' })
+const toReasonBody = (context: EmailEvent): Body => ({ ...toOutcomeBody(context), reason: context.data.reason ?? '' })
 
 /** Bodies of the email events that webhooks get; other events are handled elsewhere or not sent. */
-const BODIES: { readonly [Type in EventType]?: (context: EventContext) => Body } = {
+const BODIES: { readonly [Type in EventType]?: (context: EmailEvent) => Body } = {
   sent: (context) => ({ ...toOutcomeBody(context), smtp_response: null, ip_address: null }),
   delivered: toOutcomeBody,
   bounced: toBounceBody,
@@ -132,44 +108,83 @@ export interface Payload {
 
 /**
  * The payload of an account's event; `JSON.stringify` of its body always gives the same bytes. Undefined when the event
- * or its subject was deleted, or when webhooks do not get its type. Throws when a part cannot be read.
+ * or its subject was deleted, or when webhooks of this format do not get its type. Throws when a part cannot be read.
  */
-export function buildPayload(app: App, accountId: number, seq: number): Payload | undefined {
-  const { db, keys } = app
-  const row = sql(db).event.get(accountId, seq)
+export function buildPayload(
+  app: App,
+  accountId: number,
+  seq: number,
+  format: PayloadFormat = 'tassis',
+): Payload | undefined {
+  const row = sql(app.db).event.get(accountId, seq)
   if (!row) return undefined
   const event = toEventType(row.type)
   const data = JSON.parse(row.data ?? '{}') as EventData
+  const body =
+    format === 'tassis'
+      ? buildOwnBody(app, accountId, { ...row, event, seq, data })
+      : buildForeignBody(app, accountId, { type: event, seq, at: row.at, data }, format)
+  return body && { event, body }
+}
+
+/** The body in the form of another provider. */
+function buildForeignBody(
+  app: App,
+  accountId: number,
+  event: Pick<EmailEvent, 'type' | 'seq' | 'at' | 'data'>,
+  format: 'resend' | 'postmark',
+): Record<string, unknown> | undefined {
+  if (event.type === 'email.inbound') {
+    const received = buildInboundPayload(app, accountId, event.data.inbound_email_id ?? '')
+    return format === 'resend' && received ? toResendReceived(event.at, received) : undefined
+  }
+  const email = readEmailEvent(app.db, accountId, event)
+  return email && (format === 'resend' ? toResendPayload(email) : toPostmarkPayload(accountId, email))
+}
+
+function buildOwnBody(
+  app: App,
+  accountId: number,
+  {
+    event,
+    seq,
+    at,
+    data,
+    accountUuid,
+  }: Omit<Row, 'type' | 'data'> & {
+    readonly event: EventType
+    readonly seq: number
+    readonly data: EventData
+  },
+): Record<string, unknown> | undefined {
+  const { db, keys } = app
   const head = {
     event,
     event_id: deriveEventUuid(keys, accountId, seq),
-    account_id: formatUuid(row.accountUuid),
-    timestamp: isoTime(row.at),
+    account_id: formatUuid(accountUuid),
+    timestamp: isoTime(at),
   }
   if (event === 'email.inbound') {
     const body = buildInboundPayload(app, accountId, data.inbound_email_id ?? '')
-    return body && { event, body: { ...head, ...body } }
+    return body && { ...head, ...body }
   }
   if (event === 'insights.generated') {
     const body = readInsight(db, accountId, data.insight_id ?? '')
-    return body && { event, body: { ...head, ...body } }
+    return body && { ...head, ...body }
   }
   if (event === 'mailbox.message.received') {
     // The only event without the common fields.
     const body = buildMailboxPayload(app, accountId, data.mailbox_message_id ?? '')
-    return body && { event, body: { event, ...body } }
+    return body && { event, ...body }
   }
-  if (event === 'account.auto_paused')
-    return { event, body: { ...head, source: data.source ?? 'admin', reason: data.reason ?? '' } }
+  if (event === 'account.auto_paused') return { ...head, source: data.source ?? 'admin', reason: data.reason ?? '' }
   if (event === 'domain.records_lost' || event === 'domain.records_restored' || event === 'domain.unverified')
-    return { event, body: { ...head, ...data } }
-  const email = sql(db).email.get(accountId, seq)
-  const body = email && BODIES[event]?.(toEventContext(db, email, data))
+    return { ...head, ...data }
+  const email = readEmailEvent(db, accountId, { type: event, seq, at, data })
+  const body = email && BODIES[event]?.(email)
   if (!body) return undefined
-  return {
-    event,
-    body: { ...head, ...body, recipient: email.recipient, ...(email.sandbox === 1 && { sandbox: true }) },
-  }
+  const { recipient, isSandbox, tags, metadata } = email
+  return { ...head, ...body, recipient, tags, metadata, ...(isSandbox && { sandbox: true }) }
 }
 
 function readInsight(db: Database, accountId: number, id: string): Record<string, unknown> | undefined {
@@ -178,15 +193,12 @@ function readInsight(db: Database, accountId: number, id: string): Record<string
   return row ? { insight_id: id, summary: row.summary, findings: JSON.parse(row.findings) } : undefined
 }
 
-const toEventContext = (db: Database, row: EmailRow, data: EventData): EventContext => ({
-  emailId: formatUuid(row.emailUuid),
-  from: row.from,
-  subject: row.subject,
-  messageId: messageIdOf(row.emailUuid, row.from, row.messageId),
-  recipient: row.recipient,
-  data,
-  to: () =>
-    sql(db)
-      .toAddresses.all(row.emailId)
-      .map(({ address }) => address),
-})
+/**
+ * The id of a request in Standard Webhooks: that of its event, or that of the delivery when the event is not in the
+ * feed.
+ */
+export const toMessageId = (
+  keys: KeyRing,
+  accountId: number,
+  { seq, uuid }: { readonly seq: number | null; readonly uuid: UuidBytes },
+): string => (seq === null ? formatUuid(uuid) : deriveEventUuid(keys, accountId, seq))

@@ -8,7 +8,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { DEACTIVATED_REASON } from './change.ts'
+import { dropPreviousInboundSecrets } from './inbound-secret.ts'
 import { endPending } from './pending.ts'
+import { dropPreviousSecrets } from './secret.ts'
 
 const sql = prepareStatements((db) => ({
   deleted: db.prepare<{ id: number; uuid: Uint8Array }, []>(
@@ -35,11 +37,15 @@ const sql = prepareStatements((db) => ({
 const BATCH_SIZE = 200
 
 /**
- * Deletes the rows of deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`;
+ * Deletes secrets that no longer sign, the rows of deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`;
  * ends pending deliveries of inactive webhooks. Returns the number of deleted deliveries of existing webhooks. Called
  * about every hour, one run at a time.
  */
 export async function purgeWebhookHistory(app: App): Promise<number> {
+  await app.commit.writeFromReserve((tx) => {
+    dropPreviousSecrets(tx, app.confirmedNow())
+    dropPreviousInboundSecrets(tx, app.confirmedNow())
+  })
   for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, DEACTIVATED_REASON)
   for (const { id, uuid } of sql(app.db).deleted.all()) {
     while (!(await app.commit.writeFromReserve((tx) => deleteBatch(tx, id))));

@@ -109,7 +109,7 @@ function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId:
   requireBodyScopes(actor, [event])
   requireActive(webhook)
   requireSubscribed(webhook, event)
-  if (payload === null && (seq === null || !buildPayload(app, webhook.accountId, seq)))
+  if (payload === null && (seq === null || !buildPayload(app, webhook.accountId, seq, webhook.format)))
     throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }
 

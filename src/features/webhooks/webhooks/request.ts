@@ -1,11 +1,14 @@
 /** @module Reads one delivery with its request: the payload and the headers of its last attempt. Sends nothing. */
 import type { Actor, App } from '#features/core/app/app.ts'
+import { deriveEventUuid } from '#features/core/events/record.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { notFound } from '#platform/errors.ts'
 import { requireBodyScopes } from './event-names.ts'
 import { type Delivery, getDelivery } from './history.ts'
-import { signingSecret } from './inbound-secret.ts'
-import { buildPayload } from './payload.ts'
-import { headersOf, signatureOf } from './signature.ts'
+import { openSigningSecrets } from './inbound-secret.ts'
+import { buildPayload, toMessageId } from './payload.ts'
+import type { PayloadFormat } from './payload-format.ts'
+import { createRequestHeaders } from './signature.ts'
 import { type FindWebhook, getWebhook, type Webhook } from './webhooks.ts'
 
 /** A delivery with what was sent. */
@@ -15,8 +18,8 @@ export interface DeliveryRequest {
   /** The body as it is sent; null when the event is no longer kept. */
   readonly payload: string | null
   /**
-   * The headers of the last attempt; null when there was none. The signature is left out when the secret that signed it
-   * is no longer stored.
+   * The headers of the last attempt; null when there was none. The signatures are left out when the secret was replaced
+   * since then.
    */
   readonly headers: Readonly<Record<string, string>> | null
 }
@@ -44,9 +47,9 @@ export function readDeliveryRequest(
   }
 }
 
-function readPayload(app: App, { accountId }: Webhook, { seq, payload }: Delivery): string | null {
+function readPayload(app: App, { accountId, format }: Webhook, { seq, payload }: Delivery): string | null {
   if (payload !== null) return payload
-  const built = seq === null ? undefined : buildPayload(app, accountId, seq)
+  const built = seq === null ? undefined : buildPayload(app, accountId, seq, format)
   return built ? JSON.stringify(built.body) : null
 }
 
@@ -60,9 +63,35 @@ function toHeaders(
   const { event, attempts, attemptedAt } = delivery
   if (attemptedAt === null || attempts === 0) return null
   const isOldSecret = webhook.secretRotatedAt !== null && attemptedAt <= webhook.secretRotatedAt
-  // A fresh signature lets its holder send the request once more; whoever may not change webhooks does not need it.
+  // A fresh signature lets its holder send the request once more; actors who may not change webhooks do not need it.
   const isHidden = isOldSecret || !hasScope(actor.scopes, 'webhooks:write')
-  const signature = isHidden ? '' : signatureOf(signingSecret(app, webhook), Math.floor(attemptedAt / 1000), payload)
-  const headers = headersOf({ event, attempt: attempts, signature }, app.config.compatHeaderPrefixes)
-  return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''))
+  const id = toMessageId(app.keys, webhook.accountId, delivery)
+  return createRequestHeaders(
+    { id, event, attempt: attempts, at: attemptedAt, body: payload },
+    isHidden ? undefined : openSigningSecrets(app, webhook),
+    app.config.compatHeaderPrefixes,
+  )
+}
+
+/**
+ * The payload of an event of the feed, as a webhook of this format gets it. Throws 404 when there is no such event, or
+ * none that the format has, and 403 when the actor may not read the mail that it carries.
+ * @param seq position in the feed, as text
+ */
+export function readEventPayload(
+  app: App,
+  actor: Actor,
+  seq: string,
+  format: PayloadFormat = 'tassis',
+): { readonly event: string; readonly event_id: string; readonly payload: string } {
+  const { accountId } = actor
+  const position = /^\d{1,15}$/.test(seq) ? Number(seq) : 0
+  const built = buildPayload(app, accountId, position, format)
+  if (!built) throw notFound('event_not_found', 'There is no event at this position that has a payload in this format.')
+  requireBodyScopes(actor, [built.event])
+  return {
+    event: built.event,
+    event_id: deriveEventUuid(app.keys, accountId, position),
+    payload: JSON.stringify(built.body),
+  }
 }

@@ -19,8 +19,10 @@ import {
   DeliveryDetail,
   DeliveryQuery,
   DeliveryRecord,
+  EventPayload,
   HISTORY_LIMIT_NOTE,
   NewWebhook,
+  PayloadQuery,
   ReplayCount,
   ReplayRange,
   ReplayResult,
@@ -35,7 +37,7 @@ import {
   WebhookRecord,
 } from './model.ts'
 import { countReplay, replayDelivery, replayRange } from './replay.ts'
-import { readDeliveryRequest } from './request.ts'
+import { readDeliveryRequest, readEventPayload } from './request.ts'
 import { revealSecret, rotateSecret } from './secret.ts'
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
@@ -44,6 +46,29 @@ const tags = ['Webhooks']
 const ID = Type.String({ description: 'Id of the webhook.' })
 const params = Type.Object({ id: ID })
 const deliveryParams = Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) })
+
+/** What a webhook would get, for programs that read the feed. */
+export const webhookPayloadRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/webhook-payloads' }).use(authenticated).get(
+    '/:id',
+    async ({ actor, params, query }) => {
+      const found = readEventPayload(app, actor, params.id, query.format)
+      // The event may not be on disk yet.
+      await app.commit.barrier()
+      return dataBody(found)
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'The `seq` of the event in the event feed.' }) }),
+      query: PayloadQuery,
+      response: DataBody(EventPayload),
+      detail: {
+        summary: 'Get the payload of an event',
+        description: `What a webhook would get for an event of the feed, for programs that read the feed and hand events on. ${BODY_SCOPES_NOTE}`,
+        tags,
+        ...requires('webhooks:read', 'emails:read'),
+      },
+    },
+  )
 
 export const webhookRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/webhooks' })
@@ -94,9 +119,9 @@ export const webhookRoutes = (app: App) =>
     .put(
       '/:id',
       async ({ actor, params, body }) => {
-        const { url, events, description, is_active: isActive, updated_at: seen } = body
+        const { url, events, description, format, is_active: isActive, updated_at: seen } = body
         const expectedUpdatedAt = parseSeen(seen)
-        const change = { url, events, description, isActive, expectedUpdatedAt }
+        const change = { url, events, description, format, isActive, expectedUpdatedAt }
         const changed = await changeWebhook(app, actor, params.id, change)
         return dataBody(toWebhookWire(changed, actor.accountUuid))
       },
@@ -269,7 +294,7 @@ export const webhookRoutes = (app: App) =>
         detail: {
           summary: 'Replace the signing secret',
           description:
-            'For signed-in users only. The new secret signs every later attempt, including retries; the old one is not used again.',
+            'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day, so that receivers have time to change.',
           tags,
           ...requires('webhooks:write'),
           ...sessionOnly,

@@ -6,9 +6,11 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
+import { PREVIOUS_SECRET_MS } from './signature.ts'
 import { getWebhook, openSecret, toSealContext } from './webhooks.ts'
 
 const SECRET_PREFIX = 'whsec_'
@@ -18,7 +20,10 @@ const sql = prepareStatements((db) => ({
   // `updated_at` always increases, even while the clock stands still: it reveals attempts signed with the old secret,
   // and outdated versions of the page.
   setSecret: db.prepare(
-    'UPDATE webhooks SET secret = ?1, secret_rotated_at = ?2, updated_at = max(?3, updated_at + 1) WHERE id = ?4',
+    'UPDATE webhooks SET previous_secret = secret, secret = ?1, secret_rotated_at = ?2, updated_at = max(?3, updated_at + 1) WHERE id = ?4',
+  ),
+  dropPrevious: db.prepare(
+    'UPDATE webhooks SET previous_secret = NULL WHERE previous_secret IS NOT NULL AND secret_rotated_at < ?',
   ),
 }))
 
@@ -45,7 +50,8 @@ export function revealSecret(app: App, actor: Actor, id: string): Promise<string
 }
 
 /**
- * Replaces the secret and returns the new one, which signs every later attempt, including retries. Throws 404.
+ * Replaces the secret and returns the new one, which signs every later attempt, including retries. In the headers of
+ * Standard Webhooks the old one also signs for a day. Throws 404.
  * @param expectedUpdatedAt `updatedAt` of the webhook as the user saw it; throws 409 `webhook_changed` when it differs.
  * Default: any
  */
@@ -68,3 +74,7 @@ export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdated
     return clear
   })
 }
+
+/** Deletes secrets that no longer sign. */
+export const dropPreviousSecrets = (tx: Tx, now: Millis): void =>
+  void sql(tx.db).dropPrevious.run(now - PREVIOUS_SECRET_MS)

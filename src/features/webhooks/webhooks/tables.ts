@@ -25,6 +25,10 @@ export const webhooks = sqliteTable(
     secret: bytes('secret').notNull(),
     /** When the secret was last replaced; null: never. */
     secretRotatedAt: time('secret_rotated_at'),
+    /** The secret before that, sealed likewise, which also signs for a day; null: none, or the day has passed. */
+    previousSecret: bytes('previous_secret'),
+    /** Index into PAYLOAD_FORMATS. */
+    format: integer('format').notNull().default(ZERO),
     /** Consecutive failed attempts, over all events. */
     failureCount: integer('failure_count').notNull().default(ZERO),
     /** When the first of the consecutive failed attempts was made; null: there is none. */
@@ -55,6 +59,8 @@ export const inboundSecrets = sqliteTable('inbound_secrets', {
   accountId: integer('account_id').primaryKey(),
   /** Sealed with context `inbound:{account uuid}`. */
   secret: bytes('secret').notNull(),
+  /** The secret before the last rotation, sealed likewise; it also signs for a day after `updated_at`. */
+  previousSecret: bytes('previous_secret'),
   createdAt: time('created_at').notNull(),
   updatedAt: time('updated_at').notNull(),
 })

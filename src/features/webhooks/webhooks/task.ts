@@ -5,6 +5,7 @@
  */
 import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
@@ -14,7 +15,7 @@ import { type AttemptResult, makeAttempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
 import { type AttemptOrigin, endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
 import { OwnFailureDetector } from './own-failures.ts'
-import { buildPayload } from './payload.ts'
+import { buildPayload, toMessageId } from './payload.ts'
 import type { Slot } from './slots.ts'
 import type { FailureKind, Streak } from './streak.ts'
 import type { DueDelivery, WaitingEvent, WebhookQueue } from './webhook-queue.ts'
@@ -102,7 +103,8 @@ export class TaskRunner {
     const attemptNumber = isTest ? undefined : streak.begin()
     const result = await makeAttempt(this.#app, {
       url: webhook.url,
-      secret: queue.secret,
+      secrets: queue.secrets,
+      id: this.#messageIdOf(webhook, task),
       event: stored?.event ?? body.event,
       body: body.text,
       attempt: (stored?.attempts ?? 0) + 1,
@@ -203,10 +205,17 @@ export class TaskRunner {
     }
   }
 
+  #messageIdOf({ accountId }: Webhook, task: Task): string {
+    const { keys } = this.#app
+    return task.kind === 'stored'
+      ? toMessageId(keys, accountId, task.delivery)
+      : deriveEventUuid(keys, accountId, task.event.seq)
+  }
+
   #buildBody(queue: WebhookQueue, task: Task): EventBody | undefined {
     const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
     if (payload !== null) return { event, text: payload }
-    const built = seq === null ? undefined : buildPayload(this.#app, queue.webhook.accountId, seq)
+    const built = seq === null ? undefined : buildPayload(this.#app, queue.webhook.accountId, seq, queue.webhook.format)
     return built && { event: built.event, text: JSON.stringify(built.body) }
   }
 

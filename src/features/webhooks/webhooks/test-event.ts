@@ -12,6 +12,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { TEST_EVENT } from './event-names.ts'
+import type { PayloadFormat } from './payload-format.ts'
 import { insertPending } from './pending.ts'
 import { type FindWebhook, getWebhook } from './webhooks.ts'
 
@@ -51,7 +52,7 @@ export function sendTestEvent(
   find: FindWebhook = getWebhook,
 ): Promise<{ payload: TestPayload; deliveryId: string }> {
   return app.commit.write((tx) => {
-    const { id: webhookId, uuid, routeId } = find(tx.db, actor.accountId, id)
+    const { id: webhookId, uuid, routeId, format } = find(tx.db, actor.accountId, id)
     const now = app.clock.now()
     requireTestAllowed(tx, webhookId, now)
     const payload: TestPayload = {
@@ -60,7 +61,7 @@ export function sendTestEvent(
       timestamp: isoTime(now),
       data: { message: 'This is a test event: the webhook is set up, and its receiver can be reached.' },
     }
-    const delivery = { webhookId, seq: null, event: TEST_EVENT, payload: JSON.stringify(payload) }
+    const delivery = { webhookId, seq: null, event: TEST_EVENT, payload: JSON.stringify(toFormat(format, payload)) }
     const deliveryId = formatUuid(insertPending(tx, delivery, now))
     audit(app, tx, actor, {
       action: routeId === null ? 'webhook.tested' : 'inbound_route.tested',
@@ -71,6 +72,13 @@ export function sendTestEvent(
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
     return { payload, deliveryId }
   })
+}
+
+/** The posted body. Other providers have no such event, but the receiver must find the fields that it reads first. */
+function toFormat(format: PayloadFormat, { event, timestamp, data, ...rest }: TestPayload): object {
+  if (format === 'resend') return { type: event, created_at: timestamp, data }
+  if (format === 'postmark') return { RecordType: 'Test', ServerID: 1, Message: data.message }
+  return { event, ...rest, timestamp, data }
 }
 
 /** Throws 429 when the webhook has had its maximum of tests in the last minute. */

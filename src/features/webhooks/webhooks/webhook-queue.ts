@@ -10,9 +10,11 @@ import type { Database } from 'bun:sqlite'
 import { toEventType } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { deliveryStatusCode } from './event-names.ts'
 import { MAX_DELAY_MS } from './retry-schedule.ts'
+import type { SigningSecrets } from './signature.ts'
 import type { Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
 
@@ -35,6 +37,7 @@ interface EventRow {
 
 interface StoredRow {
   id: number
+  uuid: UuidBytes
   seq: number | null
   event: string
   payload: string | null
@@ -55,13 +58,13 @@ const sql = prepareStatements((db) => ({
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
   ),
   due: db.prepare<StoredRow, [number, number, number, number]>(
-    `SELECT id, webhook_deliveries.seq, event, payload, attempts, email_id AS emailId, recipient_id AS recipientId
+    `SELECT id, uuid, webhook_deliveries.seq, event, payload, attempts, email_id AS emailId, recipient_id AS recipientId
      FROM webhook_deliveries LEFT JOIN events ON events.account_id = ? AND events.seq = webhook_deliveries.seq
      WHERE webhook_id = ? AND next_at <= ? AND event <> 'test' ORDER BY next_at, id LIMIT ?`,
   ),
   // By event and status, without scanning all due deliveries: replays may have left 100,000.
   dueTests: db.prepare<StoredRow, [number, number, number]>(
-    `SELECT id, seq, event, payload, attempts, NULL AS emailId, NULL AS recipientId FROM webhook_deliveries INDEXED BY webhook_deliveries_filter
+    `SELECT id, uuid, seq, event, payload, attempts, NULL AS emailId, NULL AS recipientId FROM webhook_deliveries INDEXED BY webhook_deliveries_filter
      WHERE webhook_id = ? AND event = 'test' AND status = ${deliveryStatusCode('pending')} AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
   ),
   firstDue: db.prepare<{ at: number | null }, [number]>(
@@ -82,6 +85,7 @@ export interface WaitingEvent {
 /** A delivery that is due, for the first time or again. */
 export interface DueDelivery {
   readonly id: number
+  readonly uuid: UuidBytes
   readonly seq: number | null
   readonly event: string
   readonly payload: string | null
@@ -98,7 +102,7 @@ export type LatencyClass = 'fast' | 'slow' | 'unproven'
 
 export class WebhookQueue {
   webhook: Webhook
-  secret: string
+  secrets: SigningSecrets
   /** Tests do not change it. */
   latencyClass: LatencyClass = 'unproven'
   /** Replaced when the URL changes or the webhook is reactivated, because earlier attempts say nothing about it. */
@@ -123,10 +127,10 @@ export class WebhookQueue {
   /** Stored deliveries in flight. */
   readonly #storedInFlight = new Set<number>()
 
-  constructor(db: Database, webhook: Webhook, secret: string, streak: Streak) {
+  constructor(db: Database, webhook: Webhook, secrets: SigningSecrets, streak: Streak) {
     this.#db = db
     this.webhook = webhook
-    this.secret = secret
+    this.secrets = secrets
     this.streak = streak
     this.lastSuccessAt = webhook.lastSuccessAt
     this.#readSeq = webhook.cursorSeq
@@ -134,10 +138,10 @@ export class WebhookQueue {
   }
 
   /** Applies a change of the webhook. Drops events that it no longer subscribes to, or all while it is inactive. */
-  update(webhook: Webhook, secret: string, streak: Streak): void {
+  update(webhook: Webhook, secrets: SigningSecrets, streak: Streak): void {
     const before = this.webhook
     this.webhook = webhook
-    this.secret = secret
+    this.secrets = secrets
     if (webhook.url !== before.url || webhook.isActive !== before.isActive) this.streak = streak
     if (!webhook.isActive) this.#waiting = []
     else if (!before.isActive) {

@@ -9,6 +9,8 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { type PayloadFormat, payloadFormatName } from './payload-format.ts'
+import { PREVIOUS_SECRET_MS, type SigningSecrets } from './signature.ts'
 
 export interface Webhook {
   readonly id: number
@@ -25,6 +27,9 @@ export interface Webhook {
   readonly secret: Uint8Array
   /** When the secret was last replaced; null: never. */
   readonly secretRotatedAt: Millis | null
+  /** Sealed likewise: the secret before the last rotation; null: none, or it no longer signs. */
+  readonly previousSecret: Uint8Array | null
+  readonly format: PayloadFormat
   /** Consecutive failed attempts, over all events. */
   readonly failureCount: number
   /** When the first of them was made; null: there is none. */
@@ -45,14 +50,15 @@ export interface Webhook {
   readonly routeId: number | null
 }
 
-interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures'> {
+interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures' | 'format'> {
+  readonly format: number
   readonly events: string
   readonly isActive: number
   readonly offByFailures: number
 }
 
 const COLUMNS = `id, uuid, account_id AS accountId, url, description, events, is_active AS isActive, off_by_failures AS offByFailures, secret,
-  secret_rotated_at AS secretRotatedAt, failure_count AS failureCount, failing_since AS failingSince, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
+  secret_rotated_at AS secretRotatedAt, previous_secret AS previousSecret, format, failure_count AS failureCount, failing_since AS failingSince, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
   cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
 
 const sql = prepareStatements((db) => ({
@@ -93,6 +99,7 @@ const toWebhook = (row: Row): Webhook => ({
   events: JSON.parse(row.events) as string[],
   isActive: row.isActive === 1,
   offByFailures: row.offByFailures === 1,
+  format: payloadFormatName(row.format),
 })
 
 /** The webhook of a row id, even if inactive or deleted. */
@@ -151,3 +158,15 @@ export const toSealContext = (uuid: UuidBytes): string => `webhook:${formatUuid(
 /** The signing secret in clear, `whsec_…`, of a webhook that an account created. Throws for another master key. */
 export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
   keys.unsealText(webhook.secret, toSealContext(webhook.uuid))
+
+/** The secrets that sign its requests: the current one and, for a day after a rotation, the one before. */
+export function openSecrets(keys: KeyRing, webhook: Webhook): SigningSecrets {
+  const { previousSecret, secretRotatedAt, uuid } = webhook
+  return {
+    current: openSecret(keys, webhook),
+    previous:
+      previousSecret === null || secretRotatedAt === null
+        ? undefined
+        : { secret: openSecret(keys, { secret: previousSecret, uuid }), until: secretRotatedAt + PREVIOUS_SECRET_MS },
+  }
+}

@@ -8,6 +8,8 @@ import { idOf, type SubmissionFixture, startSubmissionFixture } from './fixture.
 
 const PHPMAILER = '/usr/share/php/libphp-phpmailer/autoload.php'
 const DJANGO = '/usr/lib/python3/dist-packages/django'
+const SYMFONY = '/usr/share/php/Symfony/Component/Mailer/autoload.php'
+const RUBY_MAIL = '/usr/share/doc/ruby-mail'
 
 let service: SubmissionFixture
 
@@ -225,6 +227,68 @@ print(mail.send())
       text_body: 'Hello',
       html_body: '<b>Hello</b>',
       attachments: [{ filename: 'a.txt', content_type: 'text/plain', size: 4 }],
+    })
+  })
+})
+
+describe.skipIf(!existsSync(SYMFONY))('Symfony', () => {
+  test.each([['smtps'], ['smtp']])('sends with %s', async (scheme) => {
+    const script = join(service.dataDir, 'symfony.php')
+    const port = scheme === 'smtps' ? service.tlsPort : service.port
+    writeFileSync(
+      script,
+      `<?php
+require '${SYMFONY}';
+use Symfony\\Component\\Mailer\\Transport;
+use Symfony\\Component\\Mime\\Email;
+$mail = (new Email())->from('Ada <ada@${VERIFIED}>')->to('bob@receiver.test')->bcc('dora@receiver.test')
+  ->subject('Grüße by ${scheme}')->text('Hello')->html('<img src="cid:logo">')->embed("\\x01\\x02\\x03", 'logo', 'image/png');
+$mail->getHeaders()->addTextHeader('X-Tassis-Tags', 'symfony');
+Transport::fromDsn('${scheme}://apikey:${service.key}@127.0.0.1:${port}?verify_peer=0')->send($mail);
+`,
+    )
+    expect(await run(['php', script])).toEqual({ exitCode: 0, output: '' })
+    expect(await readNewest()).toMatchObject({
+      subject: `Grüße by ${scheme}`,
+      tags: ['symfony'],
+      bcc: ['dora@receiver.test'],
+      html_body: expect.stringMatching(/^<img src="cid:[^"]+">$/),
+      attachments: [{ filename: 'logo', content_type: 'image/png', content_id: expect.any(String), size: 3 }],
+    })
+  })
+})
+
+// What Rails sends with.
+describe.skipIf(!existsSync(RUBY_MAIL))("Ruby's Mail", () => {
+  test.each([
+    ['TLS', 'tls: true'],
+    ['STARTTLS', 'enable_starttls_auto: true'],
+  ])('sends with %s', async (name, setting) => {
+    const { exitCode, output } = await run([
+      ...['ruby', '-r', 'mail', '-e'],
+      `mail = Mail.new do
+  from 'Ada <ada@${VERIFIED}>'
+  to 'bob@receiver.test'
+  bcc 'dora@receiver.test'
+  subject 'Grüße by ${name}'
+  text_part { body 'Hello' }
+  html_part { content_type 'text/html; charset=UTF-8'; body '<b>Hello</b>' }
+  add_file filename: 'a.txt', content: 'Text'
+end
+mail.header['X-Tassis-Tags'] = 'ruby'
+mail.delivery_method :smtp, address: '127.0.0.1', port: ${name === 'TLS' ? service.tlsPort : service.port}, ${setting},
+  user_name: 'apikey', password: '${service.key}', authentication: :plain, openssl_verify_mode: 'none'
+mail.deliver!
+`,
+    ])
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: '' })
+    expect(await readNewest()).toMatchObject({
+      subject: `Grüße by ${name}`,
+      tags: ['ruby'],
+      bcc: ['dora@receiver.test'],
+      text_body: 'Hello',
+      html_body: '<b>Hello</b>',
+      attachments: [{ filename: 'a.txt', size: 4 }],
     })
   })
 })

@@ -5,7 +5,7 @@ import { LISTENER_LIMITS } from '#features/receiving/inbound/listener-protocol.t
 import { InboundServer } from '#features/receiving/inbound/listener-server.ts'
 import type { Rejection } from '#features/receiving/received/message.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
-import { createTestAccount } from '#test/support/app.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { createListenerSettings } from '#test/support/listener-settings.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -64,6 +64,32 @@ describe('a message gets the sentence of the API', () => {
   })
 })
 
+describe('a client that loses its connection and sends the message again', () => {
+  test('before the end of the message has sent nothing', async () => {
+    await using service = await startSubmissionFixture()
+    const before = service.stored()
+    const client = await service.connectLoggedIn()
+    for (const line of ['MAIL FROM:<ada@sender.test>', 'RCPT TO:<bob@receiver.test>', 'DATA']) await client.say(line)
+    await client.write(createMessage())
+    client.destroy()
+    await using other = await service.connectLoggedIn()
+    expect([await other.say('NOOP'), service.stored()]).toEqual(['250 2.0.0 OK', before])
+  })
+
+  test('after its end has sent one email if the message has a key', async () => {
+    await using service = await startSubmissionFixture()
+    const message = createMessage(['X-Tassis-Idempotency-Key: order-1'])
+    const client = await service.connectLoggedIn()
+    for (const line of ['MAIL FROM:<ada@sender.test>', 'RCPT TO:<bob@receiver.test>', 'DATA']) await client.say(line)
+    await client.write(`${message}.\r\n`)
+    client.destroy()
+    await eventually(() => service.stored()['emails'] === 1)
+    await using other = await service.connectLoggedIn()
+    expect(await sendMessage(other, message)).toMatch(/^250 2\.0\.0 Ok: queued as \S+ \(of the first message with/)
+    expect(service.stored()['emails']).toBe(1)
+  })
+})
+
 test('stopping ends idle sessions and a message that does not end with a 421', async () => {
   const service = await startSubmissionFixture()
   const [idle, arriving] = [await service.connectLoggedIn(), await service.connectLoggedIn()]
@@ -99,17 +125,20 @@ async function startServer(maxConnections: number, submit: (message: SubmittedMe
     onDebug: () => undefined,
   })
   const [{ port } = { port: 0 }] = await server.listen()
+  const open = (localAddress: string): Promise<RawSmtp> => connectSmtp(port, '127.0.0.1', { localAddress })
   const connect = async (localAddress = '127.0.0.1'): Promise<RawSmtp> => {
-    const client = await connectSmtp(port, '127.0.0.1', { localAddress })
+    const client = await open(localAddress)
     await client.reply()
     await client.say('EHLO client.test')
     return client
   }
   return {
     clock,
+    /** A connection on which nothing was read or written. */
+    open,
     connect,
-    async connectLoggedIn() {
-      const client = await connect()
+    async connectLoggedIn(localAddress?: string) {
+      const client = await connect(localAddress)
       await client.startTls()
       await client.say('EHLO client.test')
       return { client, reply: await client.say(`AUTH PLAIN ${encodePlain('a', 'b')}`) }
@@ -166,12 +195,17 @@ describe('limits of time and number', () => {
     for (const { client } of [...sessions, fifth]) client.destroy()
   })
 
-  test('idle strangers never take the place of a client that has logged in', async () => {
-    await using server = await startServer(10, accept)
+  test('a thousand idle strangers take the place neither of a client that has logged in nor of the next one', async () => {
+    await using server = await startServer(500, accept)
     const { client } = await server.connectLoggedIn()
     const strangers: RawSmtp[] = []
-    for (let i = 1; i <= 30; i++) strangers.push(await server.connect(`127.0.3.${i}`))
-    expect(await client.say('NOOP')).toBe('250 2.0.0 OK')
-    for (const connection of [client, ...strangers]) connection.destroy()
+    for (let i = 0; i < 1000; i++) strangers.push(await server.open(`127.0.3.${1 + (i % 250)}`))
+    const other = await server.connectLoggedIn('127.0.4.1')
+    expect([await client.say('NOOP'), other.reply, await sendMessage(other.client, createMessage())]).toEqual([
+      '250 2.0.0 OK',
+      '235 2.7.0 Authentication successful',
+      '250 2.0.0 Ok',
+    ])
+    for (const connection of [client, other.client, ...strangers]) connection.destroy()
   })
 })

@@ -227,6 +227,16 @@ describe('control fields', () => {
     })
   })
 
+  test("of Postmark's stream for broadcasts make mail that can be unsubscribed from", async () => {
+    expect((await service.api('POST', '/v1/streams', { name: 'Broadcast', slug: 'broadcast' })).status).toBe(201)
+    expect(await accept(createMessage(['X-PM-Message-Stream: broadcast']))).toMatchObject({
+      suppress_list_management_header: false,
+    })
+    expect(await accept(createMessage(['X-PM-Message-Stream: outbound']))).toMatchObject({
+      suppress_list_management_header: true,
+    })
+  })
+
   test('render a template, whose parts the message overrides', async () => {
     const created = await service.api('POST', '/v1/templates', {
       name: 'Welcome',
@@ -263,6 +273,20 @@ describe('control fields', () => {
   })
 })
 
+describe('the reply to a message says that it is not sent', () => {
+  test('when the domain of From is not verified', async () => {
+    const reply = await send(createMessage().replace(VERIFIED, UNVERIFIED))
+    expect(reply).toEndWith(' (not sent: the domain of From is not verified, or the simulator gets it)')
+  })
+
+  test('when every recipient is suppressed', async () => {
+    const address = 'suppressed@receiver.test'
+    expect((await service.api('POST', '/v1/suppressions', { email_address: address })).status).toBe(201)
+    expect(await send(createMessage(), { to: [address] })).toEndWith(' (not sent: every recipient is suppressed)')
+    expect(await send(createMessage(), { to: [address, 'bob@receiver.test'] })).toMatch(/ queued as \S+$/)
+  })
+})
+
 describe('a rejection', () => {
   const received = (count: number) => Array.from({ length: count }, () => 'Received: from a by b')
 
@@ -289,7 +313,7 @@ describe('a rejection', () => {
     [
       'a sealed message',
       createMessage(['Content-Type: multipart/signed; boundary=x']),
-      '554 5.6.0 A message of type multipart/signed cannot be sent, because the service builds messages anew, which breaks their seal; send it unsealed, or the sealed part as an attachment.',
+      '554 5.6.0 A message of type multipart/signed cannot be sent, because the service rebuilds messages, which breaks their seal; send it unsealed, or the sealed part as an attachment.',
     ],
     [
       'an unknown control field',
@@ -309,7 +333,7 @@ describe('a rejection', () => {
     [
       'a stream that does not exist',
       createMessage(['X-Tassis-Stream: none']),
-      '554 5.6.0 There is no stream "none" on this account.',
+      '554 5.6.0 There is no stream "none" on this account; POST /v1/streams creates one.',
     ],
     ['an invalid Reply-To', createMessage(['Reply-To: nobody']), expect.stringMatching(/^553 5\.1\.3 reply_to: /)],
     [

@@ -251,6 +251,16 @@ describe('BDAT', () => {
         [`${FROM}\r\n`, '250 2.1.0'],
       ],
     ],
+    [
+      'octets above the announced size are commands, and no message',
+      [
+        [`${FROM}\r\n`, '250 2.1.0'],
+        [`${TO}\r\n`, '250 2.1.5'],
+        ['BDAT 2\r\nabSubject: more\r\n', '250 2.0.0'],
+        ['', '500 5.5.2'],
+        ['BDAT 0 LAST\r\n', '550 5.7.1'],
+      ],
+    ],
     ['a size that is none ends the session', [['BDAT x LAST\r\n', '501 5.5.4']]],
     ['so does one far above the limit', [['BDAT 999999999999\r\n', '552 5.3.4']]],
     [

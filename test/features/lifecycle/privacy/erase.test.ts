@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
+import { createTransport } from 'nodemailer'
 import { startBackground } from '#app/background.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
@@ -241,6 +242,38 @@ test('mail to other recipients is delivered without the person, and then its con
 })
 
 // Proves: privacy-2
+test('mail that others got no longer shows the person in To and Cc', async () => {
+  await using service = await createEmailApi({ runsTasks: true, submits: true })
+  const { api, app } = service
+  const transport = createTransport({
+    host: '127.0.0.1',
+    port: service.submission?.endpoints[0]?.port ?? 0,
+    auth: { user: 'apikey', pass: service.key },
+    tls: { rejectUnauthorized: false },
+  })
+  const header = { to: `Ada <${ADA}>, Ben <${BEN}>`, cc: [`ADA@victim.test`, 'Cara <cara@others.test>'] }
+  const { response } = await transport.sendMail({
+    from: `x@${VERIFIED}`,
+    ...header,
+    subject: 'For all',
+    text: 'Hello',
+    envelope: { from: `x@${VERIFIED}`, to: BEN },
+  })
+  transport.close()
+  const id = /queued as (\S+)/.exec(response)?.[1]
+  const source = async () => String(at((await api('GET', `/v1/emails/${id}/source`)).body, 'data', 'source'))
+  expect(await source()).toContain(`To: Ben <${BEN}>, Ada <${ADA}>`)
+  // Of an export it is no part: others got it.
+  expect((await exported(service))['emails']).toEqual([])
+  const { completed_items: rows } = await completed(service, await erase(service))
+  expect(rows).toBe(1)
+  const erased = await source()
+  expect(erased).toContain(`To: Ben <${BEN}>\r\nCc: Cara <cara@others.test>`)
+  expect(erased).not.toMatch(/victim/i)
+  expect(await service.detail(id)).toMatchObject({ to: BEN, subject: 'For all', text_body: 'Hello\n' })
+  expect(JSON.stringify(app.db.query('SELECT extra FROM emails').all())).not.toMatch(/victim/i)
+})
+
 test('a repeated request joins a running erasure, and starts a new one afterwards', async () => {
   await using service = await createEmailApi()
   await service.accepted({ to: ADA })

@@ -175,11 +175,12 @@ describe('the first matching rule answers:', () => {
     reply: { text_body: textBody },
   })
   const answerTo = (rules: readonly AutoResponderRule[], message: Partial<StoredMessage> = {}) =>
-    findRule(rules, createMessage(message))?.reply.text_body
+    findRule(rules, createMessage(message))?.reply?.text_body
 
   test('a rule without match, or with an empty one, matches every message', () => {
     expect(answerTo([rule(undefined, 'all')])).toBe('all')
     expect(answerTo([rule({}, 'all')])).toBe('all')
+    for (const match of ['all', '*'] as const) expect(answerTo([rule(match, 'all')])).toBe('all')
   })
 
   test('the order of the rules decides, and without a match there is no reply', () => {

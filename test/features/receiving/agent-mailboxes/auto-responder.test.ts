@@ -50,8 +50,11 @@ describe('the settings', () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: null } })
+    const settings = (enabled: boolean, rules: unknown) => ({
+      data: { auto_responder_enabled: enabled, auto_responder_rules: rules, enabled, rules },
+    })
     const own = async () => (await api('GET', `${path}/auto-responder`)).body
-    expect(await own()).toEqual({ data: { enabled: false, rules: [] } })
+    expect(await own()).toEqual(settings(false, []))
     const rules = [
       {
         match: { from: '@receiver.test', subject_contains: 'price', text_contains: 'how much' },
@@ -63,12 +66,12 @@ describe('the settings', () => {
       const { status, body: answered } = await api('PATCH', `${path}/auto-responder`, body)
       return { status, body: answered }
     }
-    expect(await change({ enabled: true })).toEqual({ status: 200, body: { data: { enabled: true, rules: [] } } })
-    expect(await change({ rules })).toEqual({ status: 200, body: { data: { enabled: true, rules } } })
-    expect(await change({ enabled: false })).toEqual({ status: 200, body: { data: { enabled: false, rules } } })
+    expect(await change({ enabled: true })).toEqual({ status: 200, body: settings(true, []) })
+    expect(await change({ rules })).toEqual({ status: 200, body: settings(true, rules) })
+    expect(await change({ enabled: false })).toEqual({ status: 200, body: settings(false, rules) })
     expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: { enabled: false, rules } } })
-    expect(await own()).toEqual({ data: { enabled: false, rules } })
-    expect(await change({ rules: [] })).toEqual({ status: 200, body: { data: { enabled: false, rules: [] } } })
+    expect(await own()).toEqual(settings(false, rules))
+    expect(await change({ rules: [] })).toEqual({ status: 200, body: settings(false, []) })
     const log = await api('GET', '/v1/audit-logs?per_page=4')
     expect(
       (at(log.body, 'data') as Record<string, unknown>[]).map(({ action, metadata }) => ({ action, metadata })),
@@ -88,7 +91,10 @@ describe('the settings', () => {
     ['an unknown field', { enable: true }, 'enable'],
     ['rules other than a list', { rules: {} }, 'rules'],
     ['21 rules', { rules: Array.from({ length: 21 }, () => ({ reply: text })) }, 'rules'],
-    ['a rule without a reply', { rules: [{}] }, 'rules.0.reply'],
+    ['a rule without a reply', { rules: [{}] }, 'rules.0'],
+    ['a rule with two replies', { rules: [{ reply: text, action: { reply_text: 'x' } }] }, 'rules.0'],
+    ['an action without a body', { rules: [{ match: 'all', action: {} }] }, 'rules.0.action'],
+    ['another word as match', { rules: [{ match: 'none', action: { reply_text: 'x' } }] }, 'rules.0.match'],
     ['a reply without a text', { rules: [{ reply: { html_body: '<p>x</p>' } }] }, 'rules.0.reply.text_body'],
     ['an empty text', { rules: [{ reply: { text_body: '' } }] }, 'rules.0.reply.text_body'],
     [
@@ -165,12 +171,37 @@ describe('a message is answered', () => {
     })
     const thread = at((await api('GET', `${path}/threads`)).body, 'data', 0, 'id')
     expect((await api('GET', `${path}/threads/${thread}`)).body).toMatchObject({
-      data: {
-        message_count: 2,
-        messages: [{ direction: 'received' }, { direction: 'sent', email_id: sent, subject: 'Auto: A question' }],
-      },
+      data: [{ direction: 'received' }, { direction: 'sent', email_id: sent, subject: 'Auto: A question' }],
+      thread: { message_count: 2 },
     })
     expect(readReplyRows(service)).toEqual([{ address: 'bob@receiver.test', at: service.clock.now() }])
+  })
+
+  test('by a rule with an action, as text, HTML or both', async () => {
+    await using service = await createMailboxApi()
+    const actions = [
+      { reply_text: 'Away.' },
+      { reply_html: '<p>Away.</p>' },
+      { reply_text: 'A', reply_html: '<p>B</p>' },
+    ]
+    for (const [n, action] of actions.entries()) {
+      const rules = [{ match: 'all', action }]
+      await setUp(service, { enabled: true, rules })
+      expect((await service.api('GET', service.path)).body).toMatchObject({ data: { auto_responder: { rules } } })
+      expect(await countRepliesTo(service, {}, { mailFrom: `bob${n}@receiver.test` })).toBe(1)
+    }
+    const { body } = await service.api('GET', '/v1/emails')
+    const bodies = await Promise.all(
+      (at(body, 'data') as { readonly id: string }[]).map(async ({ id }) => {
+        const email = await service.api('GET', `/v1/emails/${id}`)
+        return [at(email.body, 'data', 'text_body'), at(email.body, 'data', 'html_body')]
+      }),
+    )
+    expect(bodies.toReversed()).toEqual([
+      ['Away.', null],
+      [null, '<p>Away.</p>'],
+      ['A', '<p>B</p>'],
+    ])
   })
 
   test.each([

@@ -152,7 +152,8 @@ describe('a message', () => {
     const row = { id, text_body: null, html_body: null, content: 'missing' }
     for (const list of ['/messages', '/messages/search?q=pelican'])
       expect(await rowsOf(service, mailbox, list)).toMatchObject([row])
-    expect(await detailOf(service, mailbox, `/threads/${thread?.['id']}`)).toMatchObject({ messages: [row] })
+    expect(thread).toMatchObject(row)
+    expect(await rowsOf(service, mailbox, `/threads/${thread?.['thread_id']}`)).toMatchObject([row])
   })
 
   test('with only an envelope is stored too, under the envelope sender', async () => {
@@ -218,7 +219,8 @@ describe('a message', () => {
     for (const rest of ['', '/attachments', '/attachments/0', '/raw'])
       expectError(await service.api('GET', service.path(mailbox, `/messages/${id}${rest}`)), 404, 'message_not_found')
     const [thread] = await rowsOf(service, other, '/threads')
-    expectError(await service.api('GET', service.path(mailbox, `/threads/${thread?.['id']}`)), 404, 'thread_not_found')
+    for (const threadId of [thread?.['thread_id'], thread?.['id']])
+      expectError(await service.api('GET', service.path(mailbox, `/threads/${threadId}`)), 404, 'thread_not_found')
   })
 })
 
@@ -340,19 +342,27 @@ describe('a thread', () => {
     service.clock.advance(1000)
     const stranger = await service.deliver(mailbox, { subject: 'Hello' })
     const [newest, oldest] = await rowsOf(service, mailbox, '/threads')
-    expect(newest).toMatchObject({ subject: 'Hello', message_count: 1 })
-    expect(oldest).toEqual({
-      id: expect.any(String),
-      mailbox_id: formatUuid(mailbox.uuid),
-      account_id: service.actor.accountUuid,
-      subject: 'Hello',
-      message_count: 5,
-      last_message_at: new Date(NOW + 2000).toISOString(),
-      created_at: new Date(NOW).toISOString(),
+    expect(newest).toMatchObject({ id: stranger, subject: 'Hello', message_count: 1 })
+    const [last] = await rowsOf(service, mailbox, '/messages?offset=1&limit=1')
+    const lastMessageAt = new Date(NOW + 2000).toISOString()
+    expect(oldest).toEqual({ ...last, id: copy, message_count: 5, last_message_at: lastMessageAt })
+    const threadPath = `/threads/${oldest?.['thread_id']}`
+    const { body } = await service.api('GET', service.path(mailbox, threadPath))
+    expect(body).toEqual({
+      data: expect.any(Array),
+      pagination: { page: 1, per_page: 25, total: 5, total_pages: 1 },
+      thread: {
+        id: String(oldest?.['thread_id']),
+        mailbox_id: formatUuid(mailbox.uuid),
+        account_id: service.actor.accountUuid,
+        subject: 'Hello',
+        message_count: 5,
+        last_message_at: lastMessageAt,
+        created_at: new Date(NOW).toISOString(),
+      },
     })
-    const { messages, ...thread } = await detailOf(service, mailbox, `/threads/${oldest?.['id']}`)
-    expect(thread).toEqual(oldest ?? {})
-    const told = (messages as Json[]).map(({ id, direction, text_body }) => [id, direction, text_body])
+    const messages = at(body, 'data') as Json[]
+    const told = messages.map(({ id, direction, text_body }) => [id, direction, text_body])
     expect(told).toEqual([
       [first, 'received', 'Hello, mailbox.'],
       [expect.any(String), 'sent', 'Our pelican answer.'],
@@ -360,12 +370,12 @@ describe('a thread', () => {
       [byReferences, 'received', 'Hello, mailbox.'],
       [copy, 'received', 'Hello, mailbox.'],
     ])
-    expect((messages as Json[])[1]).toMatchObject({ message_id: sentId, in_reply_to: '<1@x>', to_header: EMAIL.to })
-    expect(await detailOf(service, mailbox, `/threads/${newest?.['id']}`)).toMatchObject({
-      messages: [{ id: stranger }],
-    })
-    const page = await detailOf(service, mailbox, `/threads/${oldest?.['id']}?limit=2&offset=3`)
-    expect((page['messages'] as Json[]).map(({ id }) => id)).toEqual([byReferences, copy])
+    expect(messages[1]).toMatchObject({ message_id: sentId, in_reply_to: '<1@x>', to_header: EMAIL.to })
+    // The id of a message leads to its thread, too.
+    for (const id of [newest?.['thread_id'], stranger])
+      expect(await rowsOf(service, mailbox, `/threads/${id}`)).toMatchObject([{ id: stranger }])
+    const page = await rowsOf(service, mailbox, `${threadPath}?limit=2&offset=3`)
+    expect(page.map(({ id }) => id)).toEqual([byReferences, copy])
     // Sent messages count in the thread alone.
     expect(await countsOf(service, mailbox)).toEqual([5, 5, 2])
     expect((await rowsOf(service, mailbox, '/messages')).map(({ id }) => id)).toEqual([
@@ -398,7 +408,7 @@ describe('a thread', () => {
     const threads = await rowsOf(service, mailbox, '/threads')
     expect(threads.map(({ subject, message_count }) => [subject, message_count]).toSorted()).toEqual([
       ['Evil', 2],
-      ['Ours', 2],
+      ['Re: Ours', 2],
     ])
   })
 
@@ -407,7 +417,8 @@ describe('a thread', () => {
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox, { text: `${'x'.repeat(64 * KiB - 1)}ü…` })
     const [thread] = await rowsOf(service, mailbox, '/threads')
-    const { messages } = await detailOf(service, mailbox, `/threads/${thread?.['id']}`)
+    expect(thread).toMatchObject({ text_body: 'x'.repeat(32 * KiB), truncated: true })
+    const messages = await rowsOf(service, mailbox, `/threads/${thread?.['thread_id']}`)
     expect(messages).toMatchObject([{ text_body: 'x'.repeat(64 * KiB - 1), truncated: true }])
   })
 })
@@ -616,6 +627,54 @@ describe('attachments', () => {
   })
 
   // Proves: mailbox-9
+  test('have links that need no key, name one file each, and end after one to two hours', async () => {
+    await using service = await createMailboxApi()
+    const { api, clock, path } = service
+    const mailbox = await service.newMailbox()
+    const files = ['first', 'second'].map((text) => ({
+      filename: `${text}.html`,
+      contentType: 'text/html',
+      content: Buffer.from(text),
+    }))
+    const id = await service.deliver(mailbox, { attachments: files })
+    const { body } = await api('GET', path(mailbox, `/messages/${id}/attachments?offset=1`))
+    expect(at(body, 'data')).toEqual([
+      {
+        filename: 'second.html',
+        content_type: 'text/html',
+        size: 6,
+        content_id: null,
+        disposition: 'attachment',
+        url: expect.stringContaining('/mailbox-files?token='),
+        expires_in_seconds: expect.any(Number),
+      },
+    ])
+    const { pathname, search } = new URL(String(at(body, 'data', 0, 'url')))
+    const link = `${service.url}${pathname}${search}`
+    const file = await fetch(link)
+    const { headers } = file
+    expect([file.status, headers.get('content-disposition'), headers.get('content-type'), await file.text()]).toEqual([
+      200,
+      'attachment; filename="second.html"',
+      'application/octet-stream',
+      'second',
+    ])
+    for (const wrong of [`${link}A`, link.replace('token=', 'token=A'), `${service.url}/mailbox-files`])
+      expect((await fetch(wrong)).status).toBe(404)
+    // A link opens nothing at another route.
+    expect((await fetch(link.replace('/mailbox-files', '/resend/files'))).status).toBe(404)
+    const lifetime = Number(at(body, 'data', 0, 'expires_in_seconds'))
+    expect([lifetime >= 3600, lifetime <= 7200]).toEqual([true, true])
+    clock.advance(lifetime * 1000)
+    expect((await fetch(link)).status).toBe(200)
+    clock.advance(1001)
+    expect((await fetch(link)).status).toBe(404)
+    clock.advance(-days(1))
+    await api('DELETE', path(mailbox, `/messages/${id}`))
+    expect((await fetch(link)).status).toBe(404)
+  })
+
+  // Proves: mailbox-9
   test('are listed in order, in pages; other numbers do not exist', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
@@ -658,14 +717,14 @@ test('lists, threads and searches show the first 20 of very many attachments, th
   const lists = [
     await rowsOf(service, mailbox, '/messages'),
     await rowsOf(service, mailbox, '/messages/search?q=mailbox'),
-    ((await detailOf(service, mailbox, `/threads/${thread?.['id']}`))['messages'] as Json[]).toReversed(),
+    (await rowsOf(service, mailbox, `/threads/${thread?.['thread_id']}`)).toReversed(),
   ]
   const all = (await detailOf(service, mailbox, `/messages/${many}`))['attachments'] as Json[]
   expect(all).toHaveLength(1000)
   for (const list of lists)
     expect(list.map(({ attachments }) => attachments)).toEqual([all.slice(0, 20), all.slice(0, 20)])
   const files = await service.api('GET', service.path(mailbox, `/messages/${many}/attachments?offset=990`))
-  expect(at(files.body, 'data')).toEqual(all.slice(990))
+  expect(at(files.body, 'data')).toMatchObject(all.slice(990))
 })
 
 // Proves: mailbox-9
@@ -679,16 +738,13 @@ test('contacts are the senders, by address, with their number of messages and th
   await service.deliver(mailbox, { from: 'ada@example.com', fromAddress: 'ada@example.com' })
   // Sent messages create no contacts.
   await sendReply(service, mailbox, '<none@x>')
+  const toContact = (address: string, name: string | null, count: number, at: number) => {
+    const last = new Date(at).toISOString()
+    const own = { email: address, display_name: name, message_count: count, last_seen: last }
+    return { ...own, address, name, last_message_at: last }
+  }
   expect((await service.api('GET', service.path(mailbox, '/contacts'))).body).toEqual({
-    data: [
-      {
-        address: 'ada@example.com',
-        name: 'Ada',
-        message_count: 2,
-        last_message_at: new Date(NOW + 2000).toISOString(),
-      },
-      { address: 'bob@example.com', name: null, message_count: 1, last_message_at: new Date(NOW + 1000).toISOString() },
-    ],
+    data: [toContact('ada@example.com', 'Ada', 2, NOW + 2000), toContact('bob@example.com', null, 1, NOW + 1000)],
     pagination: { page: 1, per_page: 25, total: 2, total_pages: 1 },
   })
 })

@@ -129,7 +129,7 @@ test('an automatic reply to a message without a usable Message-ID is in the thre
   await loop.comesToTwo({ 'Message-ID': `<${'a'.repeat(600)}@elsewhere.test>` })
   await eventually(() => app.db.query('SELECT id FROM emails').get())
   const threads = (await api('GET', `${two}/threads`)).body
-  expect(at(threads, 'data')).toMatchObject([{ subject: 'A question', message_count: 2 }])
+  expect(at(threads, 'data')).toMatchObject([{ subject: 'Auto: A question', message_count: 2 }])
 })
 
 // Proves: mailbox-12

@@ -29,6 +29,8 @@ test("a Bcc recipient's complaint reaches the webhook with its fields, and stops
     feedback_type: 'abuse',
     original_message_id: email.messageId,
     recipient: 'erin@provider.test',
+    tags: [],
+    metadata: {},
   }
   expect(JSON.parse(request?.text ?? '{}')).toEqual(told)
   expect((await service.settled(webhook, 1)).map(({ event, status }) => ({ event, status }))).toEqual([

@@ -285,9 +285,10 @@ test('while a site backs off, mail of a paused account waits for its account, an
   await pause(app, actor)
   const dueAt = clock.now() + hours(1)
   const notes = new WaitNotes<{ name: string }>({ ...app, clock: new ManualClock(dueAt) })
-  const wait = { until: dueAt + minutes(15), reason: 'The site rests.', failures: 1 }
+  const why = { reason: 'The site rests.', rule: 'site-backoff', category: 'connection_failure' } as const
+  const wait = { until: dueAt + minutes(15), failures: 1, ...why }
   for (const { lane } of app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').all())
-    await notes.note({ name: lane }, wait)
+    await notes.record({ name: lane }, wait)
   expect(waiting(app).map(({ lastError, nextAt }) => [lastError, nextAt])).toEqual([
     [`Held: The account is paused: ${REASON}`, dueAt + hours(24)],
     ['The site rests.', dueAt],

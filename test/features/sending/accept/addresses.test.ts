@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 let emails: EmailApi
@@ -39,6 +40,15 @@ describe('recipients', () => {
     ])
     expect(await recipientsOf({ to: 'a@r.test', cc: '', bcc: '' })).toEqual(['to a@r.test'])
     expectError(await emails.send({ cc: 'b' }), 422, 'invalid_address', 'cc')
+    for (const to of ['a@r.test, "Doe, Jane" <b@r.test>', 'a@r.test,b@r.test']) {
+      const list = await emails.send({ to })
+      expectError(list, 422, 'invalid_address', 'to')
+      expect(at(list.body, 'message')).toBe('to: Several addresses must be an array of strings, with one address each.')
+    }
+    expect(await recipientsOf({ to: 'Doe, Jane <b@r.test>', cc: '"a@r.test, Jane" <c@r.test>' })).toEqual([
+      'to b@r.test',
+      'cc c@r.test',
+    ])
   })
 
   // Proves: send-14

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { hours } from '#platform/units.ts'
+import { hours, MiB } from '#platform/units.ts'
 import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
@@ -73,6 +73,22 @@ test('captured mail is listed once per email, newest first, and found by recipie
   expect(subjectsOf(await api('GET', `/v1/captured-emails?per_page=1&q=sender.test&cursor=${cursor}`))).toEqual([
     'Grüße aus Köln',
   ])
+})
+
+test('of an email above 1 MiB the bodies are whole if only attachments are beyond, and marked if not', async () => {
+  await using service = await startService()
+  const { api } = service
+  const read = async (id: string) => at((await api('GET', `/v1/captured-emails/${id}`)).body, 'data')
+  const file = { filename: 'a.bin', content: 'A'.repeat(2 * MiB), content_type: 'application/octet-stream' }
+  const withFile = await capture(service, { html_body: '<p>Hi</p>', attachments: [file] })
+  expect(await read(withFile)).toMatchObject({
+    text: expect.stringMatching(/^Hello\.\s*$/),
+    html: expect.stringMatching(/^<p>Hi<\/p>\s*$/),
+    truncated: false,
+    attachments: [{ filename: 'a.bin', size: 1.5 * MiB }],
+  })
+  const withText = await capture(service, { text_body: 'word '.repeat(300_000), html_body: '<p>Hi</p>' })
+  expect(await read(withText)).toMatchObject({ html: null, truncated: true })
 })
 
 // Proves: email-33

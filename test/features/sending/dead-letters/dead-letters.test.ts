@@ -103,6 +103,17 @@ test('a dead letter describes the email, the recipient and the failure, without 
   })
 })
 
+test('a dead letter without a known stream or error has empty texts, which typed clients can read', async () => {
+  await using service = await createDeadLetterApi()
+  await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  service.app.db.run('UPDATE emails SET stream_id = 0')
+  service.app.db.run('UPDATE dead_letters SET last_error = NULL')
+  expect(await listLetters(service)).toMatchObject([
+    { original_stream: '', last_error: '', error_message: null, payload: { stream: null } },
+  ])
+})
+
 // Proves: dead-2
 test('count defaults to 50 and is at most 200; the newest come first and total counts all', async () => {
   await using service = await createDeadLetterApi()

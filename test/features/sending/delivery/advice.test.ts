@@ -68,6 +68,12 @@ test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
   ['waits for its first attempt', {}, 'nobody', /first attempt/],
   ['waits for a retry', { lastAttempt: GREYLISTED, lastError: '450 Later' }, 'nobody', /greylisting.* is retried/],
   ['is due and waits for its site', { waitReason: 'waits for a connection to mx' }, 'nobody', /waits for a connection/],
+  [
+    'waits for a suspended provider',
+    { waitReason: 'gmail is suspended until 2026-03-15T12:30:00.000Z (block-list): 554 Blocked' },
+    'operator',
+    /^It waits: gmail .* Blocked\. `tassis providers` shows/,
+  ],
   ['is held', { lastError: 'Held: The account is paused' }, 'operator', /account is paused/],
   ['is scheduled', { status: 'scheduled' }, 'nobody', /at its time/],
   ['is being sent', { status: 'processing' }, 'nobody', /now/],
@@ -79,6 +85,13 @@ test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
   ['was cancelled', { status: 'cancelled' }, 'nobody', /cancelled/],
   ['bounced after a DSN', { status: 'bounced', category: 'mailbox_full' }, 'recipient', /space/],
   ['expired', { status: 'bounced', category: 'expired', lastAttempt: GREYLISTED }, 'sender', /in time/],
+  [
+    'was ended by the operator',
+    { status: 'bounced', category: 'expired', lastAttempt: GREYLISTED, lastError: 'Ended by the operator: Oops' },
+    'sender',
+    /^Ended by the operator: Oops\. Send it again/,
+  ],
+  ['was dropped by the operator', { status: 'cancelled', lastError: 'Dropped by the operator.' }, 'nobody', /^Dropped/],
   ['is uncertain', { status: 'uncertain' }, 'sender', /twice/],
   ['failed', { status: 'failed' }, 'operator', /compose/],
 ])('a recipient that %s', (_, finding, who, text) => {

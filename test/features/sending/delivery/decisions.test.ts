@@ -60,7 +60,6 @@ test('whatever the words, code, phase and provider: only what waits touches the 
           verdict.kind === (action === 'none' || action === 'suppress' ? 'bounced' : 'deferred') &&
           (reply.code >= 500 || verdict.kind === 'deferred') &&
           (!isPairTouched || ['rate_limited', 'reputation'].includes(decision.category)) &&
-          action !== 'suspend_source' &&
           (action === 'suspend_provider') === (suspendMs !== undefined) &&
           (suspendMs === undefined || (suspendMs >= minutes(10) && suspendMs <= hours(4))) &&
           (action !== 'suppress' || (reply.code >= 500 && phase !== 'mail')) &&

@@ -22,7 +22,7 @@ test('the operator is warned of a block once an hour for each rule and provider,
   const clock = new ManualClock(Date.UTC(2026, 0, 1))
   const alerts = new ReplyAlerts(clock, createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) }))
   const note = (text: string, provider: string | undefined) =>
-    alerts.note(refusal(text), { site: 'mx.receiver.test', pair: pairOf(provider), session: undefined })
+    alerts.record(refusal(text), { site: 'mx.receiver.test', pair: pairOf(provider), session: undefined })
   for (let i = 0; i < 100; i++) note(LISTED, undefined)
   note(GREYLISTED, undefined)
   note(LISTED, 'gmx')
@@ -42,7 +42,7 @@ test('alerts are listed by rule and pair for a day after the last reply, at most
   const clock = new ManualClock(Date.UTC(2026, 0, 1))
   const alerts = new ReplyAlerts(clock, createLog('silent'))
   const note = (text: string, provider: string | undefined, site?: string) =>
-    alerts.note(refusal(text), { site: 'mx.receiver.test', pair: pairOf(provider, site), session: undefined })
+    alerts.record(refusal(text), { site: 'mx.receiver.test', pair: pairOf(provider, site), session: undefined })
   note(LISTED, 'gmx')
   note(GREYLISTED, 'gmail')
   clock.advance(hours(23))

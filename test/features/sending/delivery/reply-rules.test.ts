@@ -12,7 +12,7 @@ const REGISTERED: Readonly<Record<string, number>> = { 0: 0, 1: 10, 2: 4, 3: 6, 
 const REGISTERED_CODES = Object.entries(REGISTERED).flatMap(([subject, last]) =>
   Array.from({ length: last + 1 }, (_, detail) => `${subject}.${detail}`),
 )
-/** Not `suspend_source`: any server can claim that our IP is listed, and must not stop all our mail. */
+/** None stops all mail of an address of ours: any server can claim that it is listed. */
 const ACTIONS = ['suppress', 'retry', 'slow', 'suspend_provider']
 const CATEGORIES =
   'invalid_recipient mailbox_full inactive_mailbox spam_content policy authentication reputation rate_limited message_too_large dns_failure tls_failure protocol_error relay_denied expired unknown'.split(

@@ -129,9 +129,10 @@ test('a deferred recipient counts as begun once', async () => {
   for (const wait of [0, hours(1)]) {
     clock.advance(wait)
     const now = clock.now()
+    const why = { reason: 'rests', rule: 'site-backoff', category: 'connection_failure' }
     await move((tx) => {
       for (const waiting of readWaiting(tx.db, LANE, { dueBy: now, after: { nextAt: 0, id: 0 }, limit: 10 }))
-        noteWaiting(tx, waiting, { now, eventTime: now, until: now + hours(1), reason: 'rests' })
+        noteWaiting(tx, waiting, { now, eventTime: now, until: now + hours(1), ...why })
     })
     expect(begun()).toBe(1)
   }

@@ -12,6 +12,19 @@ const at = (mailbox: string): string => `${mailbox}@${SIMULATOR}`
 const start = (options: MailFlowOptions = {}) => startMailFlow({ settings: { TASSIS_DELIVERY: 'direct' }, ...options })
 const typesOf = (events: readonly { readonly type: string }[]): string[] => events.map(({ type }) => type)
 
+test('what an account simulates changes no limit, causes no alert and delays no other mail', async () => {
+  await using flow = await start({ clock: new ManualClock() })
+  const mailboxes = ['defer+4.7.28', 'defer+4.7.1', 'defer+4.3.2', 'drop-after-dot']
+  for (const mailbox of mailboxes) await flow.outcome(at(mailbox))
+  const scheduler = flow.service.delivery?.scheduler
+  const pairs = scheduler?.pairs.all() ?? []
+  expect(pairs.map(({ key, isNormal }) => [key, isNormal])).toEqual([['1.simulator.invalid', true]])
+  expect(scheduler?.alerts.list()).toEqual([])
+  // More than a slowed provider gets while the clock stands still.
+  const sent = await Promise.all(Array.from({ length: 30 }, () => flow.send({ to: at('deliver') })))
+  for (const one of sent) expect((await flow.settled(one)).recipients[0]?.status).toBe('sent')
+})
+
 describe('mail to the simulator', () => {
   test.each([
     ['deliver', ['sent', 'delivered']],
@@ -148,8 +161,8 @@ describe('mail to the simulator', () => {
     expect(flow.service.opened.captures.find(1)).toBeUndefined()
   })
 
-  test('cannot be combined with other recipients', async () => {
-    await using flow = await start()
+  test.each([true, false])('cannot be combined with other recipients; domain verified: %p', async (verified) => {
+    await using flow = await start({ verified })
     await expect(flow.send({ to: [at('deliver'), 'bob@receiver.test'] })).rejects.toMatchObject({
       status: 422,
       code: 'simulator_mixed',

@@ -25,6 +25,8 @@ const EMAIL = {
   to: ['Bob <bob@receiver.test>', 'carl@receiver.test'],
   cc: ['dora@receiver.test'],
   subject: 'Your order №7',
+  tags: ['receipts'],
+  metadata: { order: 7 },
 }
 const DESCRIBED = {
   from: `Ada Byron <ada@${VERIFIED}>`,
@@ -33,16 +35,18 @@ const DESCRIBED = {
   domain: VERIFIED,
 }
 
+const HARD = { bounce_type: 'hard', bounce_category: 'invalid_recipient' }
+
 /** Type, data of the event, and the specific fields of its payload. */
 const CASES: readonly (readonly [type: EventType, data: EventData | undefined, fields: Json])[] = [
   ['sent', undefined, { ...DESCRIBED, smtp_response: null, ip_address: null }],
   ['delivered', SESSION, { ...DESCRIBED, smtp_response: '250 2.0.0 Queued as 1', ip_address: '192.0.2.25' }],
-  ['bounced', REFUSED, { ...DESCRIBED, smtp_response: '550 5.1.1 No such user', ip_address: '192.0.2.25' }],
+  ['bounced', REFUSED, { ...DESCRIBED, ...HARD, smtp_response: '550 5.1.1 No such user', ip_address: '192.0.2.25' }],
   // Events that were recorded by a version without rules have none.
   [
     'bounced',
     { ...REFUSED, rule: 'X.1.1' },
-    { ...DESCRIBED, smtp_response: '550 5.1.1 No such user', ip_address: '192.0.2.25', rule: 'X.1.1' },
+    { ...DESCRIBED, ...HARD, smtp_response: '550 5.1.1 No such user', ip_address: '192.0.2.25', rule: 'X.1.1' },
   ],
   [
     'deferred',
@@ -113,6 +117,8 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
         timestamp: AT,
         email_id: email.id,
         recipient: 'carl@receiver.test',
+        tags: ['receipts'],
+        metadata: { order: 7 },
         ...fields,
       },
     })

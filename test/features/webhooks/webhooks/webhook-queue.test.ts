@@ -23,7 +23,12 @@ test('the next delivery is found among 20,000 due ones as quickly as among ten',
     insertDue(service, id, count)
     const webhook = findWebhookById(app.db, id)
     if (!webhook) throw new Error('there is no webhook')
-    return new WebhookQueue(app.db, webhook, 'secret', new Streak(webhook, clock.now(), clock.monotonicMs()))
+    return new WebhookQueue(
+      app.db,
+      webhook,
+      { current: 'secret' },
+      new Streak(webhook, clock.now(), clock.monotonicMs()),
+    )
   }
   const [few, many] = [await laneOf(10), await laneOf(20_000)]
   /** The fastest of many runs, which a busy machine does not slow down. */

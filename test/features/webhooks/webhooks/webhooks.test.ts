@@ -72,6 +72,7 @@ test('a webhook is created with a signing secret that is shown only then, and re
     last_failure_reason: null,
     last_success_at: null,
     secret_rotated_at: null,
+    format: 'tassis',
     created_at: new Date(NOW).toISOString(),
     updated_at: new Date(NOW).toISOString(),
   }
@@ -170,6 +171,15 @@ describe('events', () => {
     },
   )
 
+  test('with a name of Resend are a 422 that names ours', async () => {
+    await using service = await createWebhookApi()
+    const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['email.delivery_delayed'] })
+    expectError(refused, 422, 'unknown_event', 'events')
+    expect(at(refused.body, 'message')).toBe(
+      '"email.delivery_delayed" is the name of Resend for deferred; write deferred, and "format": "resend" for payloads in Resend\'s form.',
+    )
+  })
+
   test.each([
     ['a text', 'sent'],
     ['null', null],
@@ -231,6 +241,8 @@ describe('the URL', () => {
     ]) {
       const refused = await api('POST', '/v1/webhooks', { ...HOOK, url: `https://${host}/` })
       expectError(refused, 422, 'invalid_url', 'url')
+      const isLocal = ['127.0.0.1', '[::1]', 'localhost'].includes(host)
+      expect(String(at(refused.body, 'message')).includes('run `tassis listen` there')).toBe(isLocal)
     }
     const unknown = await api('POST', '/v1/webhooks', { ...HOOK, url: 'https://not-yet.test/' })
     expect(unknown.status).toBe(201)

@@ -19,13 +19,16 @@ export class OutboundSources {
 
   /**
    * The sources for the first address of a route: those of the pool; if there are none, those without a pool; if there
-   * are none either, all. Empty when the system chooses.
+   * are none either, all. Empty when the system chooses. A smarthost gets the first of those without a pool only: its
+   * limits are those of a contract, not of an address, and its receivers do not see ours.
    */
-  usableFor({ hosts, fromOutboundIps }: Route, pool?: string): readonly OutboundSource[] {
+  usableFor({ hosts, fromOutboundIps, smarthost }: Route, pool?: string): readonly OutboundSource[] {
     if (!fromOutboundIps) return []
     const isV6 = isIPv6(hosts[0]?.addresses[0] ?? '')
     const family = this.#all.filter(({ ip }) => isIPv6(ip) === isV6)
-    const choices = [family.filter((source) => source.pool === pool), family.filter((source) => !source.pool), family]
+    const unpooled = family.filter((source) => !source.pool)
+    if (smarthost) return [...unpooled, ...family].slice(0, 1)
+    const choices = [family.filter((source) => source.pool === pool), unpooled, family]
     return choices.find(({ length }) => length > 0) ?? []
   }
 

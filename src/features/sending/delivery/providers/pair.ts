@@ -5,12 +5,13 @@
  * suspension: no message begins until it ends; then one does, the probe. If the provider accepts it, or rejects it for
  * a reason of its own, the suspension is lifted; otherwise it lasts longer.
  *
- * rate factor: the fraction of the limits in use. A reply that asks for less halves it; accepted messages raise it.
+ * rate factor: the fraction of the limits in use. A reply that asks for less halves it; accepted messages raise it, fast
+ * up to a tenth below the rate that was rejected, then slowly.
  */
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Millis } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
-import { SlotPool, type SlotRules } from '../slot-pool.ts'
+import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from '../slot-pool.ts'
 import type { Provider } from './registry.ts'
 import { TokenBucket } from './token-bucket.ts'
 import { Traffic, type TrafficOutcome } from './traffic.ts'
@@ -45,16 +46,24 @@ export interface Instant {
 
 /** As at a site: the slots that an account holds are free again soon. */
 const PAIR_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
-/** Messages claimed per connection: the next is composed while the previous one is being sent. */
-const CLAIMED_PER_CONNECTION = 2
 
 const MIN_FACTOR = 1 / 64
 /** The rate after a suspension: the whole queue at once would be refused again. */
 const FACTOR_AFTER_SUSPENSION = 1 / 4
 const RECOVERY_STEP = 1.5
-/** A step of recovery needs this many accepted messages and this much time. */
+/** A step of recovery needs this many accepted messages, or half of what may leave in a minute, and this much time. */
 const RECOVERY_SUCCESSES = 10
 const RECOVERY_INTERVAL_MS = minutes(1)
+/** Recovery stops short of the rate that was rejected last, and goes beyond it in a small step after a longer time. */
+const SAFE_FRACTION = 0.9
+const CAREFUL_STEP = 1.15
+const CAREFUL_INTERVAL_MS = minutes(10)
+/**
+ * Receivers count messages in windows of about a minute: what they reject within a minute after the rate was lowered says
+ * nothing about the lower one. So the rate is lowered once in that time, and each rejection is followed by a pause.
+ */
+const REJECTION_WINDOW_MS = minutes(1)
+const PAUSE_MS = seconds(15)
 /** Bounds of a learned limit: a receiver that takes fewer is suspended, one that takes more needs no limit. */
 const MIN_LEARNED_PER_MINUTE = 60
 const MAX_LEARNED_PER_MINUTE = 60_000
@@ -85,6 +94,9 @@ export class Pair {
   #isProbing = false
   #successes = 0
   #changedAtMs = 0
+  /** When the rate was last lowered, in monotonic time, and what it was: messages a minute. */
+  #loweredAtMs = Number.NEGATIVE_INFINITY
+  #rejectedPerMinute: number | undefined
   #perSecond: TokenBucket | undefined
   #perMinute: TokenBucket | undefined
   #minute = 0
@@ -181,7 +193,7 @@ export class Pair {
   }
 
   /** Takes messages from the allowance. The attempts remember `generation`. */
-  take(count: number, { now, monotonicMs }: Instant): void {
+  acquire(count: number, { now, monotonicMs }: Instant): void {
     if (this.#state.suspension && count > 0) this.#isProbing = true
     this.#perSecond?.take(count, monotonicMs)
     this.#perMinute?.take(count, monotonicMs)
@@ -189,7 +201,7 @@ export class Pair {
   }
 
   /** Returns messages that were taken and not claimed. */
-  giveBack(count: number, { now, monotonicMs }: Instant): void {
+  release(count: number, { now, monotonicMs }: Instant): void {
     // During a suspension only the probe is taken.
     if (count > 0) this.#isProbing = false
     this.#perSecond?.take(-count, monotonicMs)
@@ -218,28 +230,56 @@ export class Pair {
       this.#change({ ...this.#state, suspension: undefined }, at)
       return true
     }
-    const { factor, learnedPerMinute: learned } = this.#state
-    if (factor === 1 && learned === undefined) return false
-    if (++this.#successes < RECOVERY_SUCCESSES || at.monotonicMs - this.#changedAtMs < RECOVERY_INTERVAL_MS)
-      return false
-    const raised = factor === 1 && learned !== undefined ? learned * RECOVERY_STEP : learned
-    this.#raise(
-      {
-        suspension: undefined,
-        factor: Math.min(1, factor * RECOVERY_STEP),
-        learnedPerMinute: raised === undefined || raised > MAX_LEARNED_PER_MINUTE ? undefined : raised,
-      },
-      at,
-    )
+    if (this.isNormal) return false
+    const elapsedMs = at.monotonicMs - this.#changedAtMs
+    if (++this.#successes < Math.min(RECOVERY_SUCCESSES, this.#limitPerMinute / 2)) return false
+    if (elapsedMs < (this.#isAtSafeRate ? CAREFUL_INTERVAL_MS : RECOVERY_INTERVAL_MS)) return false
+    this.#raise(this.#recovered(), at)
     return true
   }
 
-  /** The provider asks for less: halves the rate. A rejected probe suspends again. True when something changed. */
+  /** Whether another step would lead to the rate that was rejected last. */
+  get #isAtSafeRate(): boolean {
+    const rejected = this.#rejectedPerMinute ?? 0
+    return this.#limitPerMinute <= rejected && this.#limitPerMinute > rejected * SAFE_FRACTION * (1 - 1e-9)
+  }
+
+  /** The state after a step of recovery. */
+  #recovered(): PairState {
+    const { factor, learnedPerMinute: learned } = this.#state
+    const rate = this.#limitPerMinute
+    // The rate that was rejected is in use and is not rejected any more.
+    if (rate > (this.#rejectedPerMinute ?? 0)) this.#rejectedPerMinute = undefined
+    const safeStep = ((this.#rejectedPerMinute ?? Number.POSITIVE_INFINITY) * SAFE_FRACTION) / rate
+    const raised = factor * (this.#isAtSafeRate ? CAREFUL_STEP : Math.min(RECOVERY_STEP, safeStep))
+    const raisedLimit = learned === undefined ? undefined : learned * Math.max(1, raised)
+    return {
+      suspension: undefined,
+      factor: Math.min(1, raised),
+      learnedPerMinute: raisedLimit === undefined || raisedLimit > MAX_LEARNED_PER_MINUTE ? undefined : raisedLimit,
+    }
+  }
+
+  /**
+   * The provider asks for less: halves the rate, and begins nothing for a moment. A rejected probe suspends again. True
+   * when something changed.
+   */
   slowDown(generation: number, cause: { readonly rule: string; readonly reason: string }, at: Instant): boolean {
     if (generation !== this.#generation) return false
     if (this.#state.suspension) return this.suspend(generation, { ...cause, durationMs: 0 }, at)
-    this.#change({ ...this.#lowered(this.#state.factor / 2, at.now), suspension: undefined }, at)
+    const isRepeated = at.monotonicMs - this.#loweredAtMs < REJECTION_WINDOW_MS
+    if (isRepeated) this.#change(this.#state, at)
+    else this.#halve(at)
+    this.#perMinute?.pause(PAUSE_MS, at.monotonicMs)
     return true
+  }
+
+  #halve(at: Instant): void {
+    const lowered = this.#lowered(this.#state.factor / 2, at.now)
+    const rejected = this.#limitPerMinute
+    this.#rejectedPerMinute = rejected === Number.POSITIVE_INFINITY ? lowered.learnedPerMinute : rejected
+    this.#loweredAtMs = at.monotonicMs
+    this.#change({ ...lowered, suspension: undefined }, at)
   }
 
   /** Begins a suspension, or lengthens it after its probe. True when something changed. */
@@ -273,6 +313,8 @@ export class Pair {
 
   /** Ends a suspension and a lowered rate by hand. */
   reset(at: Instant): void {
+    this.#rejectedPerMinute = undefined
+    this.#loweredAtMs = Number.NEGATIVE_INFINITY
     this.#change({ factor: 1, learnedPerMinute: undefined, suspension: undefined }, at)
   }
 
@@ -346,4 +388,4 @@ export const keyOfPair = (provider: string, sourceIp: string): string =>
 
 /** Milliseconds until a bucket has what flows in during `WAKE_INTERVAL_MS`, at least one token. */
 const waitMs = (bucket: TokenBucket | undefined, nowMs: number): number =>
-  bucket === undefined || bucket.available(nowMs) > 0 ? 0 : Math.max(bucket.msUntil(1, nowMs), WAKE_INTERVAL_MS)
+  bucket === undefined || bucket.available(nowMs) > 0 ? 0 : Math.max(bucket.msUntilToken(nowMs), WAKE_INTERVAL_MS)

@@ -140,11 +140,6 @@ export class Pairs {
     return found.length
   }
 
-  /** The pairs of one of our addresses. */
-  pairsOfSource(sourceIp: string): Pair[] {
-    return this.all().filter((pair) => pair.sourceIp === sourceIp)
-  }
-
   /** Resolves when every change is stored or given up. */
   flush(): Promise<void> {
     return this.#store.flush()

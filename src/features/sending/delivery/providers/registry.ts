@@ -9,6 +9,8 @@ export interface Provider {
   readonly name: string
   /** Whether the provider has an entry. */
   readonly isNamed: boolean
+  /** Whether it is a server of this process: its replies change no limit and cause no alert. */
+  readonly isLocal?: true
   readonly policy: ProviderPolicy
 }
 
@@ -26,7 +28,6 @@ export class ProviderRegistry {
   readonly #policies: ReadonlyMap<string, ProviderPolicy>
   readonly #default: ProviderPolicy
   readonly #bySuffix = new Map<string, ProviderPolicy>()
-  readonly #capture: Provider
 
   /** Throws ConfigError for a mistake in the file of providers. */
   constructor(config: Parameters<typeof readProviders>[0]) {
@@ -34,7 +35,6 @@ export class ProviderRegistry {
     const fallback = this.#policies.get(DEFAULT_PROVIDER)
     if (!fallback) throw new Error('providers.toml has no [default]')
     this.#default = fallback
-    this.#capture = { name: 'capture', isNamed: true, policy: { ...fallback, perSecond: 0, perMinute: 0 } }
     for (const policy of this.#policies.values()) for (const suffix of policy.mx) this.#bySuffix.set(suffix, policy)
   }
 
@@ -43,9 +43,13 @@ export class ProviderRegistry {
     return [...this.#policies.values()]
   }
 
-  /** The provider of a route. The capture server, on this machine, has no rate limit. */
-  providerOf({ hosts, fromOutboundIps, smarthost }: Route): Provider {
-    if (!fromOutboundIps) return this.#capture
+  /**
+   * The provider of a route. The capture server, and the simulator for each account, are providers of their own, without a
+   * limit of the rate: what one account simulates must not delay the mail of others.
+   */
+  providerOf({ site, hosts, fromOutboundIps, smarthost }: Route): Provider {
+    if (!fromOutboundIps)
+      return { name: site, isNamed: false, isLocal: true, policy: { ...this.#default, perSecond: 0, perMinute: 0 } }
     return smarthost ? this.byName(smarthost) : this.providerOfHosts(hosts)
   }
 

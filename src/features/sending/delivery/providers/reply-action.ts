@@ -8,7 +8,7 @@ import { decideReply } from '../replies.ts'
 import { findSiteRejection } from '../site-rejection.ts'
 
 export interface PairAction {
-  readonly kind: 'slow' | 'suspend_provider' | 'suspend_source'
+  readonly kind: 'slow' | 'suspend_provider'
   /** The rule that decided. */
   readonly rule: string
   /** The reply. */
@@ -43,7 +43,7 @@ export function findPairAction(
       const { text: reason } = result.reply
       const phase = result.kind === 'refused' ? result.phase : 'session'
       const { rule, action, suspendMs = MIN_SUSPENSION_MS } = decideReply(result.reply, phase, provider)
-      if (action === 'slow' || action === 'suspend_provider' || action === 'suspend_source')
+      if (action === 'slow' || action === 'suspend_provider')
         return { kind: action, rule, reason, durationMs: suspendMs }
       // If no host of a site accepts a session, the site backs off instead.
       const endsSessions = result.kind === 'refused' && findSiteRejection(result) !== undefined

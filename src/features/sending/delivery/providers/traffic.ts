@@ -4,7 +4,7 @@ import { hours, minutes } from '#platform/units.ts'
 
 export interface TrafficCounts {
   /** Attempts that got as far as a connection or a failure to connect. */
-  readonly tried: number
+  readonly attempted: number
   readonly accepted: number
   /** Attempts that are made again. */
   readonly deferred: number
@@ -12,7 +12,7 @@ export interface TrafficCounts {
   readonly refused: number
 }
 
-export type TrafficOutcome = Exclude<keyof TrafficCounts, 'tried'>
+export type TrafficOutcome = Exclude<keyof TrafficCounts, 'attempted'>
 
 const SLOT_MS = minutes(5)
 
@@ -26,22 +26,22 @@ export class Traffic {
     const slot = Math.floor(now / SLOT_MS)
     let counts = this.#slots.get(slot)
     if (!counts) {
-      counts = { tried: 0, accepted: 0, deferred: 0, refused: 0 }
+      counts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
       this.#slots.set(slot, counts)
       // Times after now were counted under a fast clock.
       for (const old of this.#slots.keys()) if (old <= slot - hours(24) / SLOT_MS || old > slot) this.#slots.delete(old)
     }
-    counts.tried++
+    counts.attempted++
     counts[outcome]++
   }
 
   /** The counts of the last `windowMs`, at most a day, in steps of 5 minutes. */
   sum(windowMs: number, now: Millis): TrafficCounts {
     const last = Math.floor(now / SLOT_MS)
-    const sum = { tried: 0, accepted: 0, deferred: 0, refused: 0 }
+    const sum = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
     for (const [slot, counts] of this.#slots) {
       if (slot <= last - windowMs / SLOT_MS || slot > last) continue
-      sum.tried += counts.tried
+      sum.attempted += counts.attempted
       sum.accepted += counts.accepted
       sum.deferred += counts.deferred
       sum.refused += counts.refused
@@ -51,6 +51,6 @@ export class Traffic {
 
   /** Whether nothing was counted in the last `windowMs`. */
   isQuiet(windowMs: number, now: Millis): boolean {
-    return this.sum(windowMs, now).tried === 0
+    return this.sum(windowMs, now).attempted === 0
   }
 }

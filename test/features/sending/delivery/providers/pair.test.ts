@@ -15,8 +15,10 @@ test('a bucket gives no window of its length more than its limit, whenever token
     const bucket = new TokenBucket(limit, windowMs, 0, true)
     let taken: number[] = []
     let now = 0
-    for (let step = 0; step < 60; step++) {
-      now += randomBelow(step % 7 === 0 ? 1500 : 60)
+    // Bursts after pauses; and, for windows, a flow with hardly any pause, until the next one.
+    const isSteady = round % 2 === 0
+    for (let step = 0; step < 200; step++) {
+      now += isSteady && step % 50 !== 0 ? randomBelow(40) : randomBelow(step % 7 === 0 ? 1500 : 60)
       const available = bucket.available(now)
       bucket.take(available, now)
       taken = [...taken, ...Array.from({ length: available }, () => now)].filter((at) => at > now - windowMs)
@@ -25,21 +27,45 @@ test('a bucket gives no window of its length more than its limit, whenever token
   }
 })
 
-test('a bucket is used well: over a long time nearly its limit flows', () => {
-  for (const limit of [1, 5, 60, 1000]) {
+test('a bucket is used well: one window after a burst, nearly its limit flows', () => {
+  for (const [limit, fraction] of [
+    [1, 1],
+    [5, 1],
+    [60, 0.98],
+    [1000, 0.98],
+  ] as const) {
     const bucket = new TokenBucket(limit, 60_000, 0, true)
     let taken = 0
-    for (let now = 0; now < 600_000; now += 50) {
-      const available = bucket.available(now)
-      bucket.take(available, now)
-      taken += available
+    const take = (until: number) => {
+      for (let now = until - 600_000; now < until; now += 50) {
+        const available = bucket.available(now)
+        bucket.take(available, now)
+        taken += available
+      }
     }
-    expect(taken).toBeGreaterThan(limit * 10 * 0.85)
+    take(600_000)
+    expect(taken).toBeGreaterThanOrEqual(limit * 10 * (fraction - 0.01))
+    taken = 0
+    take(1_200_000)
+    expect(taken).toBeGreaterThanOrEqual(limit * 10 * fraction)
     expect(taken).toBeLessThanOrEqual(limit * 10 + 1)
   }
 })
 
-test('a reply that asks for less halves the rate once for all attempts in flight; acceptance restores it in steps', () => {
+test('a bucket says when its next token comes', () => {
+  for (const limit of [1, 5, 60, 1000]) {
+    const bucket = new TokenBucket(limit, 60_000, 0, true)
+    for (let now = 0; now < 300_000; ) {
+      bucket.take(bucket.available(now), now)
+      const waitMs = bucket.msUntilToken(now)
+      expect(bucket.available(now + waitMs - 2)).toBe(0)
+      expect(bucket.available(now + waitMs)).toBe(1)
+      now += waitMs
+    }
+  }
+})
+
+test('a reply that asks for less halves the rate, once a minute; nothing begins for 15 s after it', () => {
   const clock = new ManualClock()
   const pair = createPair(clock, { perMinute: 600, connections: 8 })
   const at = () => instantOf(clock)
@@ -48,31 +74,84 @@ test('a reply that asks for less halves the rate once for all attempts in flight
   expect(pair.state.factor).toBe(1 / 2)
   expect(pair.connections(at())).toBe(4)
   expect(pair.ratePerMinute).toBe(300)
+  clock.advance(seconds(15))
+  expect(pair.allowance(at())).toBe(0)
+  clock.advance(seconds(1))
+  expect(pair.allowance(at())).toBeGreaterThan(0)
+  // The window of the receiver is still full.
   pair.slowDown(pair.generation, CAUSE, at())
-  expect(pair.state.factor).toBe(1 / 4)
-  let minutesNeeded = 0
-  while (!pair.isNormal && minutesNeeded < 60) {
+  expect([pair.ratePerMinute, pair.allowance(at())]).toEqual([300, 0])
+  clock.advance(minutes(1))
+  pair.slowDown(pair.generation, CAUSE, at())
+  expect(pair.ratePerMinute).toBe(150)
+  for (let n = 0; n < 10; n++) {
     clock.advance(minutes(1))
-    minutesNeeded++
-    for (let n = 0; n < 50; n++) pair.recordSuccess(pair.generation, at())
+    pair.slowDown(pair.generation, CAUSE, at())
   }
-  expect(minutesNeeded).toBe(4)
-  for (let n = 0; n < 100; n++) pair.slowDown(pair.generation, CAUSE, at())
   expect(pair.state.factor).toBe(1 / 64)
   expect(pair.connections(at())).toBe(1)
 })
+
+test('a rate recovers fast to a tenth below the one that was rejected, then carefully beyond it, and fast again', () => {
+  const clock = new ManualClock()
+  const pair = createPair(clock, { perMinute: 600 })
+  const at = () => instantOf(clock)
+  for (let n = 0; n < 2; n++) {
+    pair.slowDown(pair.generation, CAUSE, at())
+    clock.advance(minutes(2))
+  }
+  // 300 was rejected last.
+  expect(pair.ratePerMinute).toBe(150)
+  const rates = Array.from({ length: 16 }, () => {
+    for (let n = 0; n < 50; n++) pair.recordSuccess(pair.generation, at())
+    clock.advance(minutes(1))
+    return Math.round(pair.ratePerMinute)
+  })
+  expect(rates).toEqual([225, ...Array.from({ length: 10 }, () => 270), 311, 466, 600, 600, 600])
+  expect(pair.isNormal).toBe(true)
+})
+
+test.each([7, 66, 300])(
+  'over a day, a receiver with a limit of %d a minute that we do not know gets 80 percent of it, with few rejections',
+  (limit) => {
+    const clock = new ManualClock()
+    const pair = createPair(clock, { connections: 10 })
+    const at = () => instantOf(clock)
+    let window: number[] = []
+    let accepted = 0
+    let rejected = 0
+    for (const endAt = clock.now() + hours(24); clock.now() < endAt; clock.advance(seconds(1))) {
+      const generation = pair.generation
+      const count = Math.min(pair.allowance(at()), pair.connections(at()) * 5)
+      pair.acquire(count, at())
+      window = window.filter((time) => time > clock.now() - minutes(1))
+      for (let n = 0; n < count; n++) {
+        if (window.length < limit) {
+          window.push(clock.now())
+          accepted++
+          pair.recordSuccess(generation, at())
+        } else {
+          rejected++
+          pair.slowDown(generation, CAUSE, at())
+        }
+      }
+    }
+    expect(accepted).toBeGreaterThan(limit * 60 * 24 * 0.8)
+    expect(rejected).toBeLessThan(250)
+  },
+)
 
 test('a provider without a limit gets the rate that it was seen to refuse', () => {
   const clock = new ManualClock()
   const pair = createPair(clock)
   const at = () => instantOf(clock)
   expect(pair.allowance(at())).toBe(Number.POSITIVE_INFINITY)
-  pair.take(3000, at())
+  pair.acquire(3000, at())
   pair.slowDown(pair.generation, CAUSE, at())
   expect(pair.ratePerMinute).toBe(1500)
   // Nothing at once: the provider has just asked for less.
   expect(pair.allowance(at())).toBe(0)
-  clock.advance(seconds(1))
+  clock.advance(seconds(16))
   expect(pair.allowance(at())).toBeGreaterThan(15)
 })
 
@@ -87,7 +166,7 @@ test('a suspension ends with one probe: rejected, it lasts twice as long, at mos
     periods.push(pair.suspendedMs(clock.now()) / seconds(1))
     clock.advance(pair.suspendedMs(clock.now()))
     expect([1, 2].map((owner) => pair.freeFor(owner, 'normal', at(), always))).toEqual([1, 1])
-    pair.take(1, at())
+    pair.acquire(1, at())
     expect([pair.allowance(at()), pair.msUntilAllowed(at())]).toEqual([0, undefined])
   }
   expect(periods).toEqual([30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600, 3600, 3600])
@@ -113,7 +192,7 @@ test('a probe that says nothing is followed by another one', () => {
   const at = () => instantOf(clock)
   pair.suspend(pair.generation, { ...CAUSE, durationMs: 0 }, at())
   clock.advance(seconds(30))
-  pair.take(1, at())
+  pair.acquire(1, at())
   pair.releaseProbe(pair.generation)
   expect(pair.allowance(at())).toBe(1)
 })
@@ -123,15 +202,15 @@ test('a probe that finds no mail, or that was never claimed, is followed by anot
   const pair = createPair(clock)
   const at = () => instantOf(clock)
   // Claimed before the suspension and never answered.
-  pair.take(1, at())
+  pair.acquire(1, at())
   pair.slots.acquire('1:x.test', 1)
   pair.suspend(pair.generation, { ...CAUSE, durationMs: 0 }, at())
   clock.advance(seconds(30))
-  pair.take(0, at())
-  pair.giveBack(0, at())
+  pair.acquire(0, at())
+  pair.release(0, at())
   expect(pair.allowance(at())).toBe(1)
-  pair.take(1, at())
-  pair.giveBack(1, at())
+  pair.acquire(1, at())
+  pair.release(1, at())
   expect(pair.allowance(at())).toBe(1)
 })
 

@@ -62,6 +62,14 @@ describe('the choice of an outgoing address', () => {
     expect(ips(undefined, '2001:db8::1')).toEqual(['::1'])
   })
 
+  test('for a smarthost is always the same one, without a pool if there is one', () => {
+    const smarthost = { ...routeTo('192.0.2.1'), smarthost: 'smarthost' as const }
+    expect(sources.usableFor(smarthost).map(({ ip }) => ip)).toEqual(['127.0.0.1'])
+    const pooled = [{ ...source('127.0.0.2'), pool: 'news' }, source('127.0.0.3')]
+    expect(new OutboundSources(pooled).usableFor(smarthost, 'news').map(({ ip }) => ip)).toEqual(['127.0.0.3'])
+    expect(new OutboundSources(pooled.slice(0, 1)).usableFor(smarthost).map(({ ip }) => ip)).toEqual(['127.0.0.2'])
+  })
+
   test('takes turns, and passes over those that may not send now', () => {
     const now = () => 0
     const chosen = [1, 2, 3, 4].map(() => sources.choose(v4, now)?.ip)

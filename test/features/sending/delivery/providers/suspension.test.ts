@@ -151,6 +151,29 @@ test('no second and no minute sees more messages than the policy of the provider
   expect(clock.now() - START).toBeLessThan(seconds(150))
 }, 120_000)
 
+test('mail that waits for a suspended provider names the rule of the suspension and its category', async () => {
+  await using server = await startScriptedSmtp({
+    mail: '550 5.7.1 Service unavailable, Client host [192.0.2.1] blocked using zen.spamhaus.org',
+  })
+  await using provider = await startProviderFlow('', { smtpPort: server.port })
+  const { flow } = provider
+  await flow.send({ to: 'first@one.test' })
+  await eventually(() => reasonOf(flow).includes('is suspended until') || countDeferred(flow) > 0)
+  const waiting = await flow.send({ to: 'second@two.test' })
+  const deferred = () => flow.events(waiting).filter(({ type }) => type === 'deferred')
+  await eventually(() => deferred().length > 0)
+  expect(server.sessions.length).toBe(1)
+  expect(deferred()).toMatchObject([
+    {
+      data: {
+        rule: 'block-list',
+        bounce_category: 'reputation',
+        reason: expect.stringContaining('big is not tried for a while: 550 5.7.1 Service unavailable'),
+      },
+    },
+  ])
+})
+
 // Proves: status-17
 test('waiting mail costs one event per recipient and day, and no write per wait', async () => {
   await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
@@ -193,11 +216,12 @@ test('waiting mail costs one event per recipient and day, and no write per wait'
   expectBalanced(flow.service)
 }, 180_000)
 
-test('a restart keeps a suspension with its rule, and its probe', async () => {
+test('a restart keeps a suspension with its rule, its alert and its probe', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-pairs-data-'))
   const clock = new ManualClock(START)
-  await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
-  const row = () => ({ provider: 'big', source: '', failures: 1, suspended_until: START + seconds(30) })
+  const reply = '554 5.7.1 Client host [192.0.2.1] blocked using zen.spamhaus.org'
+  await using server = await startScriptedSmtp({ mail: reply })
+  const row = () => ({ provider: 'big', source: '', failures: 1, suspended_until: START + hours(1) })
   {
     await using provider = await startProviderFlow('', { smtpPort: server.port, clock, dataDir })
     await sendMany(provider.flow, 20)
@@ -223,10 +247,13 @@ test('a restart keeps a suspension with its rule, and its probe', async () => {
       },
     })
     const reason = () => service.delivery?.scheduler.states()[0]?.reason ?? ''
-    clock.advance(seconds(20))
+    expect(service.delivery?.scheduler.alerts.list()).toMatchObject([
+      { provider: 'big', rule: 'block-list', category: 'reputation', reply, firstAt: START, lastAt: START, count: 1 },
+    ])
+    clock.advance(minutes(59))
     await eventually(() => reason().includes('big is suspended until'))
     expect(server.sessions.length).toBe(sessions)
-    clock.advance(seconds(11))
+    clock.advance(minutes(1))
     await eventually(() => server.sessions.length === sessions + 1)
     await eventually(() => service.app.db.query('SELECT 1 FROM provider_pairs WHERE failures = 2').get() !== null)
     rmSync(folder, { recursive: true, force: true })

@@ -1,0 +1,174 @@
+/** @module The fields of an API key: name, scopes, and what restricts it. */
+import { Alert, Button, Checkbox, Code, Fieldset, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core'
+import type { ApiKeyPatch, ApiKeyRecord } from '#features/setup/api-keys/model.ts'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { toLocalMinute } from '../../parts/format.ts'
+import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
+
+/** A key as it is typed. */
+export interface KeyInput {
+  readonly name: string
+  readonly scopes: readonly string[]
+  /** Local time, as an input of this type has it; empty: never. */
+  readonly expiresAt: string
+  /** Separated by commas or spaces; empty: no restriction. */
+  readonly domains: string
+  readonly networks: string
+}
+
+export const NEW_KEY: KeyInput = {
+  name: '',
+  scopes: SCOPE_PRESETS[0]?.scopes ?? [],
+  expiresAt: '',
+  domains: '',
+  networks: '',
+}
+
+export const toKeyInput = ({ name, scopes, expires_at: expiresAt, domains, networks }: ApiKeyRecord): KeyInput => ({
+  name,
+  scopes,
+  expiresAt: expiresAt === null ? '' : toLocalMinute(new Date(expiresAt)),
+  domains: domains?.join(', ') ?? '',
+  networks: networks?.join(', ') ?? '',
+})
+
+/** The fields that differ: an unchanged time of expiry may be past, and is more exact than its field. */
+export function toKeyPatch(before: KeyInput, { name, scopes, expiresAt, domains, networks }: KeyInput): ApiKeyPatch {
+  return {
+    ...(name.trim() !== before.name && { name: name.trim() }),
+    ...(scopes !== before.scopes && { scopes: [...scopes] }),
+    ...(expiresAt !== before.expiresAt && {
+      expires_at: expiresAt === '' ? null : new Date(expiresAt).toISOString(),
+    }),
+    ...(domains !== before.domains && { domains: splitWords(domains) }),
+    ...(networks !== before.networks && { networks: splitWords(networks) }),
+  }
+}
+
+function splitWords(text: string): string[] | null {
+  const words = text.split(/[\s,]+/).filter((word) => word !== '')
+  return words.length === 0 ? null : words
+}
+
+/** Whether a request can be made. */
+export const isComplete = ({ name, scopes }: KeyInput): boolean => name.trim() !== '' && scopes.length > 0
+
+interface KeyFieldsProps {
+  readonly input: KeyInput
+  readonly error: unknown
+  /** Whether what is missing is shown. */
+  readonly isChecked: boolean
+  onChange(input: KeyInput): void
+}
+
+export function KeyFields({ input, error, isChecked, onChange }: KeyFieldsProps) {
+  const isNameMissing = isChecked && input.name.trim() === ''
+  const nameError = isNameMissing ? 'Enter a name, such as "web shop".' : findFieldError(error, 'name')
+  return (
+    <>
+      <TextInput
+        w="100%"
+        maw={480}
+        label="Name"
+        description="What the key is for, so that you recognise it later."
+        placeholder="web shop"
+        value={input.name}
+        onChange={(event) => onChange({ ...input, name: event.currentTarget.value })}
+        error={nameError}
+        maxLength={200}
+        autoComplete="off"
+        required
+        autoFocus
+      />
+      <ScopeChoice scopes={input.scopes} onChange={(scopes) => onChange({ ...input, scopes })} />
+      <LimitFields input={input} error={error} onChange={onChange} />
+      {isChecked && input.scopes.length === 0 && (
+        <Alert color="red" role="alert">
+          Choose at least one scope.
+        </Alert>
+      )}
+      {input.scopes.includes(ADMIN_SCOPE) && (
+        <Alert color="yellow" title="This key can do everything">
+          It can also create keys and delete the account. An application that sends mail needs "Send only".
+        </Alert>
+      )}
+      {nameError === undefined && <FormError error={error} />}
+    </>
+  )
+}
+
+const LimitFields = ({ input, error, onChange }: Omit<KeyFieldsProps, 'isChecked'>) => (
+  <Fieldset legend="Where and how long it works" w="100%" maw={1000}>
+    <SimpleGrid cols={{ base: 1, sm: 3 }} spacing="md">
+      <TextInput
+        label="Expires"
+        description="Empty: never."
+        type="datetime-local"
+        value={input.expiresAt}
+        onChange={(event) => onChange({ ...input, expiresAt: event.currentTarget.value })}
+        error={findFieldError(error, 'expires_at')}
+      />
+      <TextInput
+        label="Sends from"
+        description="Domains. Empty: all of the account."
+        placeholder="shop.example.com"
+        value={input.domains}
+        onChange={(event) => onChange({ ...input, domains: event.currentTarget.value })}
+        error={findFieldError(error, 'domains')}
+        autoComplete="off"
+      />
+      <TextInput
+        label="May be used from"
+        description="Addresses or networks. Empty: any."
+        placeholder="192.0.2.0/24"
+        value={input.networks}
+        onChange={(event) => onChange({ ...input, networks: event.currentTarget.value })}
+        error={findFieldError(error, 'networks')}
+        autoComplete="off"
+      />
+    </SimpleGrid>
+  </Fieldset>
+)
+
+interface ScopeChoiceProps {
+  readonly scopes: readonly string[]
+  onChange(scopes: readonly string[]): void
+}
+
+function ScopeChoice({ scopes, onChange }: ScopeChoiceProps) {
+  const current = findPreset(scopes)
+  return (
+    <Fieldset legend="What it may do" w="100%" maw={1000}>
+      <Stack gap="md">
+        <Group gap="xs" role="group" aria-label="Common choices">
+          {SCOPE_PRESETS.map((preset) => (
+            <Button
+              key={preset.label}
+              size="xs"
+              variant={preset === current ? 'filled' : 'default'}
+              aria-pressed={preset === current}
+              onClick={() => onChange(preset.scopes)}
+            >
+              {preset.label}
+            </Button>
+          ))}
+        </Group>
+        <Checkbox.Group value={[...scopes]} onChange={(next) => onChange(next)} aria-label="Scopes">
+          <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+            {SCOPE_GROUPS.map(({ label, scopes: group }) => (
+              <Stack key={label} gap={6} role="group" aria-label={label}>
+                <Text size="sm" fw={600}>
+                  {label}
+                </Text>
+                {group.map((scope) => (
+                  <Checkbox key={scope} value={scope} label={<Code>{scope}</Code>} description={SCOPE_TEXTS[scope]} />
+                ))}
+              </Stack>
+            ))}
+          </SimpleGrid>
+        </Checkbox.Group>
+      </Stack>
+    </Fieldset>
+  )
+}

@@ -1,0 +1,127 @@
+/**
+ * @module `POST /mcp`: the Model Context Protocol over stateless HTTP. Serves the protocol's current version and
+ * earlier ones, without sessions and streams: each response is one JSON body. A tool calls the routes of /v1 with the
+ * key of the request, so that scopes, limits, fairness and the audit log are those of the routes.
+ */
+import { Elysia } from 'elysia'
+import { authenticated } from '#features/core/app/http.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { AppError } from '#platform/errors.ts'
+import { anyKey } from '#platform/http/access.ts'
+import { readApiKey } from '#platform/http/authenticate.ts'
+import { acceptsBody } from '#platform/http/body.ts'
+import type { Dialect } from '#platform/http/dialect.ts'
+import { toErrorResponseData } from '#platform/http/error-response.ts'
+import { clientIpOf } from '#platform/http/request-context.ts'
+import { isJsonObject } from '#platform/json-object.ts'
+import type { HasScope, Toolbox } from './server.ts'
+import { ApiError, type ApiRequest, type CallApi } from './tool.ts'
+
+export const MCP_PATH = '/mcp'
+/** Code of errors of this server, in the range that JSON-RPC leaves to implementations. */
+const SERVER_ERROR_CODE = -32_000
+const INVALID_PARAMS_CODE = -32_602
+
+/** Errors before a tool is called have the form of JSON-RPC; `data` is the error body of /v1. */
+export const mcpDialect: Dialect = {
+  speaks: (path) => path === MCP_PATH || path === `${MCP_PATH}/`,
+  readApiKey,
+  toErrorResponse(error, requestId) {
+    const { status, headers, body } = toErrorResponseData(error, requestId)
+    return { status, headers, body: errorMessage(null, SERVER_ERROR_CODE, error.message, body) }
+  },
+}
+
+export interface McpRouteOptions {
+  readonly version: string
+  /**
+   * Serves a request to /v1 inside this process.
+   * @param clientIp address of the caller, for the audit log and limits
+   */
+  readonly fetch: (request: Request, clientIp: () => string) => Promise<Response>
+}
+
+export const mcpRoutes = ({ version, fetch }: McpRouteOptions) => {
+  let toolbox: Promise<Toolbox> | undefined
+  // Loaded with the first request: the protocol's package takes 13 MB, which most services never need.
+  const loadToolbox = () => {
+    toolbox ??= import('./server.ts').then(({ createToolbox }) => createToolbox(version))
+    return toolbox
+  }
+  return new Elysia().use(authenticated).post(
+    MCP_PATH,
+    async ({ actor, body, request }) => {
+      const message = requireOneMessage(body)
+      const tools = await loadToolbox()
+      const can: HasScope = (scope) => hasScope(actor.scopes, scope)
+      const scope = message.method === 'tools/call' ? tools.findMissingScope(toolName(message), can) : undefined
+      if (scope !== undefined)
+        return errorMessage(
+          message.id ?? null,
+          INVALID_PARAMS_CODE,
+          `This API key lacks the scope ${scope}, which ${toolName(message)} needs; use a key that has it.`,
+        )
+      return tools.serve(request, message, can, createCall(fetch, request))
+    },
+    { detail: { hide: true, ...anyKey, ...acceptsBody('small-json') } },
+  )
+}
+
+interface Message {
+  readonly id?: string | number
+  readonly method?: string
+  readonly params?: { readonly name?: unknown }
+}
+
+const toolName = ({ params }: Message): string => (typeof params?.name === 'string' ? params.name : '')
+
+const errorMessage = (id: string | number | null, code: number, message: string, data?: object) => ({
+  jsonrpc: '2.0',
+  id,
+  error: { code, message, ...(data && { data }) },
+})
+
+/** A batch would run any number of tools in one request; the protocol has dropped batches. */
+function requireOneMessage(body: unknown): Message {
+  if (isJsonObject(body)) return body
+  throw new AppError(
+    400,
+    'invalid_request',
+    'The body must be one JSON-RPC message; send several requests, not a batch.',
+  )
+}
+
+/** Headers of the caller that a call of a tool repeats: those that identify it. */
+const REPEATED_HEADERS = ['authorization', 'x-service-api-key', 'x-request-id']
+
+/** Calls /v1 for the caller of `request`, until that request ends. */
+function createCall(fetch: McpRouteOptions['fetch'], request: Request): CallApi {
+  const base = new Headers({ accept: 'application/json' })
+  for (const name of REPEATED_HEADERS) {
+    const value = request.headers.get(name)
+    if (value !== null) base.set(name, value)
+  }
+  return async (wanted) => {
+    const headers = new Headers(base)
+    if (wanted.idempotencyKey !== undefined) headers.set('idempotency-key', wanted.idempotencyKey)
+    const body = wanted.body && JSON.stringify(wanted.body)
+    if (body !== undefined) {
+      headers.set('content-type', 'application/json')
+      headers.set('content-length', String(Buffer.byteLength(body)))
+    }
+    const response = await fetch(
+      new Request(toUrl(wanted), { method: wanted.method, headers, signal: request.signal, ...(body && { body }) }),
+      () => clientIpOf(request),
+    )
+    const text = await response.text()
+    const result: unknown = text === '' ? undefined : JSON.parse(text)
+    if (!response.ok) throw new ApiError(response.status, result ?? {})
+    return result
+  }
+}
+
+function toUrl({ path, query = {} }: ApiRequest): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
+  return `http://localhost/v1${path}?${search}`
+}

@@ -1,0 +1,232 @@
+/**
+ * @module Translates a message in Postmark's form into a send request. Checks types and address lists; everything else
+ * is checked at acceptance. Pure; throws AppError 422 with Postmark's names of the fields.
+ */
+
+import { type Static, Type } from '@sinclair/typebox'
+import { isReservedHeader } from '#features/sending/accept/draft.ts'
+import type { SendRequest } from '#features/sending/accept/model.ts'
+import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/postmark-terms.ts'
+import { invalid } from '#platform/errors.ts'
+import { FreeMap, mapFromPhp } from '#platform/http/schemas.ts'
+import { createCheck, invalidFields } from '#platform/http/validation.ts'
+import { isJsonObject } from '#platform/json-object.ts'
+import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { createFieldReader, type ReadFields } from './fields.ts'
+
+const MAX_SHOWN_LENGTH = 200
+const TRACK_LINKS = ['None', 'HtmlAndText', 'HtmlOnly', 'TextOnly']
+export const IDEMPOTENCY_HEADER = 'x-tassis-idempotency-key'
+
+const Scalar = Type.Union([Type.String(), Type.Number(), Type.Boolean()], { errorMessage: 'a string' })
+
+const Header = Type.Object({ Name: Type.String(), Value: Scalar })
+const Attachment = Type.Object({
+  Name: Type.String(),
+  Content: Type.String(),
+  ContentType: Type.Optional(Type.String()),
+  ContentID: Type.Optional(Type.String()),
+})
+
+const Message = Type.Partial(
+  Type.Object({
+    From: Type.String(),
+    To: Type.String(),
+    Cc: Type.String(),
+    Bcc: Type.String(),
+    ReplyTo: Type.String(),
+    Subject: Type.String(),
+    HtmlBody: Type.String(),
+    TextBody: Type.String(),
+    Tag: Type.String(),
+    Metadata: FreeMap(),
+    MessageStream: Type.String(),
+    TrackOpens: Type.Boolean(),
+    TrackLinks: Type.String(),
+    Headers: Type.Array(Header),
+    Attachments: Type.Array(Attachment),
+    TemplateId: Type.Union([Type.Integer(), Type.String()], { errorMessage: 'a number' }),
+    TemplateAlias: Type.String(),
+    TemplateModel: FreeMap(),
+  }),
+)
+type Message = Static<typeof Message>
+
+const findProblems = createCheck(Message, 'message')
+const readMessage = createFieldReader(Object.keys(Message.properties))
+const readHeader = createFieldReader(['Name', 'Value'])
+// The client sends its own count of octets, which the content shows as well.
+const readAttachment = createFieldReader(['Name', 'Content', 'ContentType', 'ContentID', 'ContentLength'])
+
+/** What a result of Postmark repeats of the message. */
+export interface ShownRecipients {
+  readonly To?: string
+  readonly Cc?: string
+  readonly Bcc?: string
+}
+
+export interface Translated {
+  readonly request: SendRequest
+  readonly shown: ShownRecipients
+}
+
+export interface TranslateOptions {
+  /** Whether the route renders a template. */
+  readonly isTemplated: boolean
+  readonly ignored: Set<string>
+  /** Alias of the account's template with a number; a text that is no number is returned as it is. */
+  readonly toAlias: (templateId: number | string) => string
+}
+
+/** Translates one message. */
+export function translateMessage(value: unknown, options: TranslateOptions): Translated {
+  if (!isJsonObject(value))
+    throw invalid('message', 'A message must be a JSON object with From, To and Subject.', 'incompatible_json')
+  const { ignored, isTemplated } = options
+  const fields = readMessage(value, ignored)
+  if (Array.isArray(fields['Headers']))
+    fields['Headers'] = fields['Headers'].map(readItem(readHeader, ignored, 'Headers.'))
+  if (Array.isArray(fields['Attachments']))
+    fields['Attachments'] = fields['Attachments'].map(readItem(readAttachment, ignored, 'Attachments.'))
+  const problems = findProblems(fields)
+  if (problems.length > 0) throw invalidFields(problems)
+  const message = fields as Message
+  const { headers, idempotencyKey } = readHeaders(message, ignored)
+  const attachments = message.Attachments?.map(toAttachment)
+  const tracking = readTracking(message)
+  const shown = readShown(message)
+  return {
+    request: {
+      from: readSender(message.From),
+      ...readRecipients(message),
+      ...(isTemplated ? readTemplate(message, options) : readContent(message)),
+      ...(message.ReplyTo && { reply_to: joinMailboxes('ReplyTo', message.ReplyTo) }),
+      ...(message.Tag && { tags: [message.Tag] }),
+      ...(message.Metadata && { metadata: mapFromPhp(message.Metadata) }),
+      ...(message.MessageStream && { stream: toSlug(message.MessageStream) }),
+      ...(isMarketingStream(message.MessageStream) && { transactional: false }),
+      ...(Object.keys(headers).length > 0 && { headers }),
+      ...(idempotencyKey !== undefined && { idempotency_key: idempotencyKey }),
+      ...(attachments && attachments.length > 0 && { attachments }),
+      ...(tracking !== undefined && { tracking }),
+    },
+    shown,
+  }
+}
+
+const readItem =
+  (read: ReadFields, ignored: Set<string>, parent: string) =>
+  (item: unknown): unknown =>
+    isJsonObject(item) ? read(item, ignored, parent) : item
+
+const readContent = ({ Subject, HtmlBody, TextBody }: Message): Partial<SendRequest> => ({
+  ...(Subject !== undefined && { subject: Subject }),
+  ...(HtmlBody && { html_body: HtmlBody }),
+  ...(TextBody && { text_body: TextBody }),
+})
+
+function readTemplate(
+  { TemplateId, TemplateAlias, TemplateModel }: Message,
+  { toAlias }: TranslateOptions,
+): Partial<SendRequest> {
+  // Postmark prefers the number, too. Some clients send 0 for none.
+  const alias = TemplateId ? toAlias(TemplateId) : TemplateAlias
+  if (!alias) throw invalid('TemplateAlias', 'Set TemplateId or TemplateAlias.', 'template_missing')
+  return { template_alias: alias, template_data: withoutNulls(mapFromPhp(TemplateModel ?? {})) }
+}
+
+/** A null in a model counts as left out in Postmark; here templates would print it. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isJsonObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, item]) => (item === null ? [] : [[name, withoutNulls(item)]])),
+  )
+}
+
+const toAttachment = ({ Name, Content, ContentType, ContentID }: Static<typeof Attachment>) => ({
+  filename: Name,
+  content: Content,
+  ...(ContentType && { content_type: ContentType }),
+  ...(ContentID && { content_id: ContentID.replace(/^cid:/i, '') }),
+})
+
+const cut = (text: string): string => (text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)
+
+/** Clients find the address in this sentence. */
+const invalidAddress = (field: string, text: string, reason: string) =>
+  invalid(field, `Invalid '${field}' address: '${cut(text)}'. ${reason}`, 'invalid_address')
+
+function readList(field: string, text: string | undefined): string[] {
+  if (text === undefined || text.trim() === '') return []
+  const parsed = parseMailboxList(text)
+  if (parsed.kind === 'invalid') throw invalidAddress(field, text, parsed.reason)
+  return parsed.mailboxes.map(formatMailbox)
+}
+
+const joinMailboxes = (field: string, text: string): string => readList(field, text).join(', ')
+
+function readSender(text = ''): string {
+  const [from, ...others] = readList('From', text)
+  if (from === undefined) throw invalidAddress('From', text, 'Set From to an address of one of your domains.')
+  if (others.length > 0) throw invalidAddress('From', text, 'From must be one address.')
+  return from
+}
+
+/**
+ * The recipients by kind. A message needs somebody in To: without, the Cc recipients are put there, or a single Bcc
+ * recipient, since nobody else sees that address.
+ */
+function readRecipients(message: Message): Pick<SendRequest, 'to' | 'cc' | 'bcc'> {
+  const to = readList('To', message.To)
+  const cc = readList('Cc', message.Cc)
+  const bcc = readList('Bcc', message.Bcc)
+  if (to.length > 0) return { to, ...(cc.length > 0 && { cc }), ...(bcc.length > 0 && { bcc }) }
+  if (cc.length > 0) return { to: cc, ...(bcc.length > 0 && { bcc }) }
+  if (bcc.length === 1) return { to: bcc }
+  if (bcc.length === 0) throw invalid('To', 'Zero recipients specified: set To.')
+  throw invalid('To', 'A message with several Bcc recipients needs an address in To, such as that of From.')
+}
+
+const readShown = ({ To, Cc, Bcc }: Message): ShownRecipients => ({
+  ...(To && { To }),
+  ...(Cc && { Cc }),
+  ...(Bcc && { Bcc }),
+})
+
+/**
+ * The service tracks opens and links together, so one that is on turns both on. Undefined: as the account is set.
+ */
+function readTracking({ TrackOpens, TrackLinks }: Message): boolean | undefined {
+  if (TrackLinks && !TRACK_LINKS.includes(TrackLinks))
+    throw invalid('TrackLinks', `TrackLinks must be one of ${TRACK_LINKS.join(', ')}.`)
+  if (TrackOpens === undefined && !TrackLinks) return undefined
+  return TrackOpens === true || (TrackLinks !== undefined && TrackLinks !== '' && TrackLinks !== 'None')
+}
+
+/**
+ * The extra headers, and the idempotency key among them. Leaves out headers that the service writes itself: Postmark
+ * writes them too.
+ */
+function readHeaders(
+  { Headers = [], ReplyTo, MessageStream }: Message,
+  ignored: Set<string>,
+): { readonly headers: Readonly<Record<string, string>>; readonly idempotencyKey: string | undefined } {
+  const isMarketing = isMarketingStream(MessageStream)
+  const headers = new Map<string, string>()
+  const seen = new Set<string>()
+  let idempotencyKey: string | undefined
+  for (const { Name, Value } of Headers) {
+    const name = Name.toLowerCase()
+    if (seen.has(name)) throw invalid('Headers', `The header ${cut(Name)} must be set only once.`)
+    seen.add(name)
+    const isWritten =
+      isReservedHeader(Name) ||
+      (name === 'reply-to' && Boolean(ReplyTo)) ||
+      (isMarketing && name.startsWith('list-unsubscribe'))
+    if (name === IDEMPOTENCY_HEADER) idempotencyKey = String(Value)
+    else if (isWritten) ignored.add(`Headers.${Name}`)
+    else headers.set(Name, String(Value))
+  }
+  return { headers: Object.fromEntries(headers), idempotencyKey }
+}

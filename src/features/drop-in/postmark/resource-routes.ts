@@ -1,0 +1,165 @@
+/** @module /postmark/bounces, /deliverystats, suppressions of message streams, /templates and /server. */
+
+import { Elysia } from 'elysia'
+import { removeSuppression } from '#features/audience/suppressions/suppressions.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { conflict } from '#platform/errors.ts'
+import { setIgnored } from '#platform/http/ignored-fields.ts'
+import { streamJson } from '#platform/http/json-stream.ts'
+import { yieldFairly } from '#platform/http/request-context.ts'
+import { getBounce, listBounces, readDeliveryStats } from './bounces.ts'
+import { POSTMARK_PREFIX } from './dialect.ts'
+import { createSuppressions, deleteSuppressions, dumpSuppressions, requireSlug } from './suppressions.ts'
+import {
+  changeFromView,
+  createFromView,
+  deleteByIdOrAlias,
+  getByIdOrAlias,
+  listTemplateViews,
+  toTemplateView,
+  validateTemplate,
+} from './templates.ts'
+
+const readsSuppressions = { detail: requires('suppressions:read') }
+const writesSuppressions = { detail: requires('suppressions:write') }
+const readsEmails = { detail: requires('emails:read') }
+const readsTemplates = { detail: requires('templates:read') }
+const writesTemplates = { detail: requires('templates:write') }
+
+/** Runs an action that collects the names of ignored fields, which the response then shows. */
+async function withIgnored<T>(
+  set: { headers: Record<string, string | number> },
+  run: (ignored: Set<string>) => Promise<T>,
+): Promise<T> {
+  const ignored = new Set<string>()
+  const result = await run(ignored)
+  setIgnored(set.headers, ignored)
+  return result
+}
+
+export const postmarkBounceRoutes = (app: App) => {
+  const stats = ({ actor }: { readonly actor: Actor }) => readDeliveryStats(app, actor.accountId)
+  return (
+    new Elysia({ prefix: POSTMARK_PREFIX })
+      .use(authenticated)
+      // The client of npm writes the former, the documents of Postmark the latter.
+      .get('/deliveryStats', stats, readsEmails)
+      .get('/deliverystats', stats, readsEmails)
+      .get(
+        '/bounces',
+        ({ actor, query, request }) => listBounces(app, actor.accountId, query, () => yieldFairly(request)),
+        readsEmails,
+      )
+      .get('/bounces/:id', ({ actor, params }) => getBounce(app, actor.accountId, params.id), readsEmails)
+      .get(
+        '/bounces/:id/dump',
+        ({ actor, params }) => {
+          getBounce(app, actor.accountId, params.id)
+          return { Body: '' }
+        },
+        readsEmails,
+      )
+      .put(
+        '/bounces/:id/activate',
+        async ({ actor, params }) => {
+          const bounce = getBounce(app, actor.accountId, params.id)
+          if (!bounce.CanActivate)
+            throw conflict(
+              'bounce_not_activated',
+              bounce.Inactive
+                ? 'Addresses that complained are not activated here; DELETE /v1/suppressions/{email} removes them.'
+                : 'The address of this bounce is not suppressed.',
+            )
+          await removeSuppression(app, actor, bounce.Email)
+          return { Message: 'OK', Bounce: getBounce(app, actor.accountId, params.id) }
+        },
+        writesSuppressions,
+      )
+  )
+}
+
+export const postmarkSuppressionRoutes = (app: App) =>
+  new Elysia({ prefix: `${POSTMARK_PREFIX}/message-streams/:stream/suppressions` })
+    .use(authenticated)
+    .get(
+      '/dump',
+      ({ actor, params, query, request }) => {
+        // Its errors come before the first piece is written.
+        requireSlug(app, actor.accountId, params.stream)
+        const pieces = dumpSuppressions(app, actor.accountId, params.stream, query)
+        return streamJson(app, request, pieces, { filename: 'suppressions.json', onEnded: () => undefined })
+      },
+      readsSuppressions,
+    )
+    .post(
+      '/',
+      ({ actor, params, body, set }) =>
+        withIgnored(set, (ignored) => createSuppressions(app, actor, params.stream, body, ignored)),
+      writesSuppressions,
+    )
+    .post(
+      '/delete',
+      ({ actor, params, body, set }) =>
+        withIgnored(set, (ignored) => deleteSuppressions(app, actor, params.stream, body, ignored)),
+      writesSuppressions,
+    )
+
+export const postmarkTemplateRoutes = (app: App) =>
+  new Elysia({ prefix: `${POSTMARK_PREFIX}/templates` })
+    .use(authenticated)
+    .get('/', ({ actor, query }) => listTemplateViews(app, actor.accountId, query), readsTemplates)
+    .post(
+      '/',
+      ({ actor, body, set }) => withIgnored(set, (ignored) => createFromView(app, actor, body, ignored)),
+      writesTemplates,
+    )
+    .post(
+      '/validate',
+      ({ actor, body, set }) => withIgnored(set, (ignored) => validateTemplate(app, actor, body, ignored)),
+      readsTemplates,
+    )
+    .get('/:id', ({ actor, params }) => toTemplateView(getByIdOrAlias(app, actor.accountId, params.id)), readsTemplates)
+    .put(
+      '/:id',
+      ({ actor, params, body, set }) =>
+        withIgnored(set, (ignored) => changeFromView(app, actor, params.id, body, ignored)),
+      writesTemplates,
+    )
+    .delete('/:id', ({ actor, params }) => deleteByIdOrAlias(app, actor, params.id), writesTemplates)
+
+export const postmarkServerRoutes = (app: App) =>
+  new Elysia({ prefix: `${POSTMARK_PREFIX}/server` })
+    .use(authenticated)
+    .get('/', ({ actor }) => readServer(app, actor), { detail: requires('account:read') })
+
+/** The account as a server of Postmark; settings that an account does not have are those of a new server. */
+export function readServer(app: App, { accountId }: Actor) {
+  const { name, trackingDefault } = getAccount(app.config, app.db, accountId)
+  return {
+    ID: accountId,
+    Name: name,
+    // Never shown after their creation.
+    ApiTokens: [],
+    ServerLink: app.config.publicUrl,
+    Color: 'Grey',
+    SmtpApiActivated: true,
+    RawEmailEnabled: false,
+    DeliveryType: app.config.delivery === 'capture' ? ('Sandbox' as const) : ('Live' as const),
+    InboundAddress: '',
+    InboundHookUrl: '',
+    BounceHookUrl: '',
+    OpenHookUrl: '',
+    DeliveryHookUrl: '',
+    ClickHookUrl: '',
+    PostFirstOpenOnly: false,
+    InboundDomain: '',
+    InboundHash: '',
+    InboundSpamThreshold: 0,
+    TrackOpens: trackingDefault,
+    TrackLinks: trackingDefault ? ('HtmlAndText' as const) : ('None' as const),
+    IncludeBounceContentInHook: false,
+    EnableSmtpApiErrorHooks: false,
+  }
+}

@@ -1,0 +1,71 @@
+/** @module The attachments of emails that were sent, and of emails that were received. */
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { getInbound, type InboundEmail } from '#features/receiving/inbound/inbound-emails.ts'
+import { getEmail, type StoredEmail } from '#features/sending/emails/read.ts'
+import { emailRowWire, isSystemMail } from '#features/sending/emails/wire.ts'
+import type { Scope } from '#features/setup/api-keys/scopes.ts'
+import { notFound } from '#platform/errors.ts'
+import { RESEND_PREFIX } from './dialect.ts'
+import { toFileWire } from './file-wire.ts'
+import { pageOf } from './list.ts'
+
+export const resendAttachmentRoutes = (app: App) =>
+  new Elysia({ name: 'resend-attachments' })
+    .use(
+      attachmentRoutes('/emails', 'emails:read', (accountId, id) =>
+        listSentFiles(app, accountId, getEmail(app.db, accountId, id)),
+      ),
+    )
+    .use(
+      attachmentRoutes('/emails/receiving', 'inbound:read', (accountId, id) =>
+        listReceivedFiles(app, getInbound(app.db, accountId, id)),
+      ),
+    )
+
+/** @param listFiles the attachments of an email, by its id; their own ids are their numbers, from 0 */
+const attachmentRoutes = (
+  path: string,
+  scope: Scope,
+  listFiles: (accountId: number, id: string) => { readonly id: string }[],
+) =>
+  new Elysia({ prefix: `${RESEND_PREFIX}${path}/:id/attachments` })
+    .use(authenticated)
+    .get('/', ({ actor, params, query }) => pageOf(query, listFiles(actor.accountId, params.id)), {
+      detail: requires(scope),
+    })
+    .get(
+      '/:number',
+      ({ actor, params }) => {
+        const file = listFiles(actor.accountId, params.id).find(({ id }) => id === params.number)
+        if (!file) throw notFound('attachment_not_found', 'Attachment not found; its id is its number, from 0.')
+        return { object: 'attachment' as const, ...file }
+      },
+      { detail: requires(scope) },
+    )
+
+/** None of mail that only its recipient may read. */
+export function listSentFiles(app: App, accountId: number, email: StoredEmail) {
+  const files = isSystemMail(email) ? [] : (emailRowWire(email, () => 0).attachments ?? [])
+  return files.map(({ filename, content_type, content_id, size }, index) => ({
+    id: String(index),
+    filename,
+    size,
+    content_type,
+    content_disposition: content_id === undefined ? ('attachment' as const) : ('inline' as const),
+    ...(content_id !== undefined && { content_id }),
+    ...toFileWire(app, { kind: 'sent', accountId, uuid: email.uuid, index }),
+  }))
+}
+
+export const listReceivedFiles = (app: App, { attachments, accountId, uuid }: InboundEmail) =>
+  attachments.map(({ filename, size, content_type, disposition, content_id }, index) => ({
+    id: String(index),
+    ...(filename !== null && { filename }),
+    size,
+    content_type,
+    content_disposition: disposition ?? ('attachment' as const),
+    ...(content_id != null && { content_id }),
+    ...toFileWire(app, { kind: 'received', accountId, uuid, index }),
+  }))

@@ -1,0 +1,200 @@
+/** @module Domains: create, read, list, change, verify, delete. */
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import {
+  changeDomain,
+  createDomain,
+  type Domain,
+  findDomain,
+  getDomain,
+  listDnsRecords,
+  listDomains,
+  listDomainsAbove,
+} from '#features/setup/domains/domains.ts'
+import { findRegistrableDomain } from '#features/setup/domains/name.ts'
+import { setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import type { Config } from '#platform/config.ts'
+import { invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { setIgnored } from '#platform/http/ignored-fields.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import type { JsonObject } from '#platform/json-object.ts'
+import { listUnknown, readBody, readText, requireJsonObject, requireText } from './body.ts'
+import { RESEND_PREFIX } from './dialect.ts'
+import { readPage } from './list.ts'
+
+/** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
+export interface DomainRouteOptions {
+  readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
+}
+
+export const resendDomainRoutes = (app: App, { deleteDomain }: DomainRouteOptions) =>
+  new Elysia({ prefix: `${RESEND_PREFIX}/domains` })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor: { accountId }, query }) =>
+        readPage(
+          query,
+          {
+            findKey(id) {
+              const uuid = parseUuid(id)
+              const domain = uuid && findDomain(app.db, accountId, uuid)
+              return domain && [domain.id]
+            },
+            listBelow: (window) => listDomains(app.db, accountId, window).domains,
+            listAbove: ([id], limit) => listDomainsAbove(app.db, accountId, Number(id), limit),
+          },
+          toListedDomain,
+        ),
+      { detail: requires('domains:read') },
+    )
+    .post(
+      '/',
+      async ({ actor, body, set, status }) => {
+        const wanted = readBody({ body, set }, ['name', ...CHANGEABLE])
+        const name = requireText(wanted, 'name')
+        // Read before anything is created, so that a wrong field creates nothing.
+        const { ignored, ...changes } = readChanges(wanted)
+        setIgnored(set.headers, ignored)
+        const { domain } = await createDomain(app, actor, name)
+        const changed = await applyChanges(app, actor, domain, changes).catch(async (error: unknown) => {
+          // A client that gets an error repeats the whole request.
+          await deleteDomain(app, actor, formatUuid(domain.uuid))
+          throw error
+        })
+        return status(201, toDomainDetail(app.config, changed))
+      },
+      { detail: requires('domains:write') },
+    )
+    .get(
+      '/:id',
+      ({ actor: { accountId }, params: { id } }) => toDomainDetail(app.config, getDomain(app.db, accountId, id)),
+      { detail: requires('domains:read') },
+    )
+    .patch(
+      '/:id',
+      async ({ actor, params: { id }, body, set }) => {
+        const { ignored, ...changes } = readChanges(readBody({ body, set }, CHANGEABLE))
+        setIgnored(set.headers, ignored)
+        const domain = await applyChanges(app, actor, getDomain(app.db, actor.accountId, id), changes)
+        return toReference(domain)
+      },
+      { detail: requires('domains:write') },
+    )
+    .post(
+      '/:id/verify',
+      async ({ actor, params: { id } }) => toReference((await verifyDomain(app, actor, id)).domain),
+      { detail: requires('domains:write') },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params: { id } }) => {
+        const domain = getDomain(app.db, actor.accountId, id)
+        await deleteDomain(app, actor, id)
+        return { ...toReference(domain), deleted: true }
+      },
+      { detail: requires('domains:write') },
+    )
+
+/** Region, TLS, return path and tracking by domain do not exist here. */
+const CHANGEABLE = ['capabilities', 'tracking_subdomain']
+
+interface DomainChanges {
+  readonly receiving: boolean | undefined
+  /** The label below the domain. */
+  readonly trackingSubdomain: string | undefined
+}
+
+function readChanges(body: JsonObject): DomainChanges & { readonly ignored: readonly string[] } {
+  const capabilities = requireJsonObject(body['capabilities'])
+  const receiving = readText(capabilities, 'receiving')
+  if (receiving !== undefined && receiving !== 'enabled' && receiving !== 'disabled')
+    throw invalid('capabilities.receiving', 'capabilities.receiving must be enabled or disabled.')
+  return {
+    receiving: receiving === undefined ? undefined : receiving === 'enabled',
+    trackingSubdomain: readText(body, 'tracking_subdomain') || undefined,
+    ignored: listUnknown(capabilities, ['receiving'], 'capabilities.'),
+  }
+}
+
+async function applyChanges(
+  app: App,
+  actor: Actor,
+  domain: Domain,
+  { receiving, trackingSubdomain }: DomainChanges,
+): Promise<Domain> {
+  const id = formatUuid(domain.uuid)
+  if (receiving !== undefined) await changeDomain(app, actor, id, { inboundEnabled: receiving })
+  if (trackingSubdomain !== undefined) await setTrackingDomain(app, actor, id, `${trackingSubdomain}.${domain.domain}`)
+  return getDomain(app.db, actor.accountId, id)
+}
+
+const toReference = ({ uuid }: Domain) => ({ object: 'domain' as const, id: formatUuid(uuid) })
+
+type Capability = 'enabled' | 'disabled'
+const toCapability = (isEnabled: boolean): Capability => (isEnabled ? 'enabled' : 'disabled')
+
+export const toListedDomain = (domain: Domain) => ({
+  id: formatUuid(domain.uuid),
+  name: domain.domain,
+  status: toStatus(domain),
+  created_at: isoTime(domain.createdAt),
+  // The only one of the clients' regions in which this service may be.
+  region: 'eu-west-1' as const,
+  capabilities: { sending: toCapability(true), receiving: toCapability(domain.inboundEnabled) },
+  ...(domain.trackingDomain !== null && { tracking_subdomain: toSubdomain(domain.trackingDomain, domain.domain) }),
+})
+
+export const toDomainDetail = (config: Config, domain: Domain) => ({
+  object: 'domain' as const,
+  ...toListedDomain(domain),
+  records: toRecords(config, domain),
+})
+
+function toStatus({ verifiedAt, recordsLostAt, checkedAt }: Domain) {
+  if (verifiedAt !== null) return recordsLostAt === null ? ('verified' as const) : ('partially_failed' as const)
+  if (recordsLostAt !== null) return 'failed' as const
+  return checkedAt === null ? ('not_started' as const) : ('pending' as const)
+}
+
+type DnsRecord = ReturnType<typeof listDnsRecords>['spf']
+
+/** The records that the domain needs, named below its registrable domain, as DNS providers want them typed. */
+function toRecords(config: Config, domain: Domain) {
+  const { spf, return_path, dkim, mx, tracking } = listDnsRecords(config, domain)
+  const zone = findRegistrableDomain(domain.domain) ?? domain.domain
+  const toRecord = ({ host, value, verified }: DnsRecord) => ({
+    name: toSubdomain(host, zone),
+    value,
+    ttl: 'Auto',
+    status: verified
+      ? ('verified' as const)
+      : domain.checkedAt === null
+        ? ('not_started' as const)
+        : ('pending' as const),
+  })
+  const priority = (record: DnsRecord) => record.priority ?? 10
+  return [
+    {
+      record: 'SPF' as const,
+      ...toRecord(return_path),
+      type: 'MX' as const,
+      priority: priority(return_path),
+    },
+    { record: 'SPF' as const, ...toRecord(spf), type: 'TXT' as const },
+    { record: 'DKIM' as const, ...toRecord(dkim), type: 'TXT' as const },
+    ...(domain.inboundEnabled
+      ? [{ record: 'Receiving' as const, ...toRecord(mx), type: 'MX' as const, priority: priority(mx) }]
+      : []),
+    ...(tracking ? [{ record: 'Tracking' as const, ...toRecord(tracking), type: 'CNAME' as const }] : []),
+  ]
+}
+
+/** A name without the domain that it ends in; `@` for the domain itself. */
+function toSubdomain(host: string, domain: string): string {
+  if (host === domain) return '@'
+  return host.endsWith(`.${domain}`) ? host.slice(0, -domain.length - 1) : host
+}

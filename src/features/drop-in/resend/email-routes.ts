@@ -1,0 +1,179 @@
+/** @module Emails that were sent: read, list, reschedule, cancel. */
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import type { EventType } from '#features/core/events/record.ts'
+import { cancelEmail } from '#features/sending/emails/cancel.ts'
+import {
+  findEmail,
+  getEmail,
+  listEmails,
+  listEmailsAbove,
+  readLastEventType,
+  type StoredEmail,
+} from '#features/sending/emails/read.ts'
+import { type RenderBodies, readEmailBodies } from '#features/sending/emails/read-bodies.ts'
+import { rescheduleEmail } from '#features/sending/emails/reschedule.ts'
+import { emailRowWire, type MaxAttempts } from '#features/sending/emails/wire.ts'
+import type { Status } from '#features/sending/queue/status.ts'
+import { parseUuid } from '#platform/ids.ts'
+import type { JsonObject } from '#platform/json-object.ts'
+import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { missingField, readBody } from './body.ts'
+import { RESEND_PREFIX } from './dialect.ts'
+import { readPage } from './list.ts'
+import { toSendAt } from './scheduled-at.ts'
+import { toTagPairs } from './translate.ts'
+
+export interface EmailRouteOptions {
+  readonly maxAttempts: MaxAttempts
+  /** Renders the bodies of a broadcast email for its recipient. */
+  readonly renderedBodies: RenderBodies
+}
+
+export const resendEmailRoutes = (app: App, options: EmailRouteOptions) =>
+  new Elysia({ prefix: `${RESEND_PREFIX}/emails` })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor: { accountId }, query }) =>
+        readPage(
+          query,
+          {
+            findKey(id) {
+              const uuid = parseUuid(id)
+              const email = uuid && findEmail(app.db, accountId, uuid)
+              return email && [email.createdAt, email.id]
+            },
+            listBelow: (window) => listEmails(app.db, accountId, ANY_EMAIL, window).emails,
+            listAbove: ([createdAt, id], limit) =>
+              listEmailsAbove(app.db, accountId, { createdAt: Number(createdAt), id: Number(id) }, limit),
+          },
+          (email) => toListedEmail(app, accountId, email, options.maxAttempts),
+        ),
+      { detail: requires('emails:read') },
+    )
+    .get(
+      '/:id',
+      async ({ actor: { accountId }, params: { id } }) => {
+        const email = getEmail(app.db, accountId, id)
+        const { html, text } = await readEmailBodies(app, email, options.renderedBodies)
+        return toEmailDetail(app, accountId, email, { html, text, maxAttempts: options.maxAttempts })
+      },
+      { detail: requires('emails:read') },
+    )
+    .patch(
+      '/:id',
+      async ({ actor, params: { id }, body, set }) => {
+        const wanted = readBody({ body, set }, ['scheduled_at'])
+        await rescheduleEmail(app, actor, id, { send_at: requireSendAt(app, wanted) })
+        return toReference(id)
+      },
+      { detail: requires('emails:send') },
+    )
+    .post(
+      '/:id/cancel',
+      async ({ actor, params: { id } }) => {
+        await cancelEmail(app, actor, id)
+        return toReference(id)
+      },
+      { detail: requires('emails:send') },
+    )
+
+const ANY_EMAIL = { status: undefined, from: 0, to: Number.MAX_SAFE_INTEGER }
+
+const toReference = (id: string) => ({ object: 'email' as const, id: id.toLowerCase() })
+
+function requireSendAt(app: App, body: JsonObject): string {
+  const sendAt = toSendAt(body['scheduled_at'], app.clock.now())
+  if (sendAt === undefined) throw missingField('scheduled_at')
+  return sendAt
+}
+
+/** The clients' names of what happened last to an email. */
+export type LastEvent =
+  | 'bounced'
+  | 'canceled'
+  | 'clicked'
+  | 'complained'
+  | 'delivered'
+  | 'delivery_delayed'
+  | 'failed'
+  | 'opened'
+  | 'queued'
+  | 'scheduled'
+  | 'sent'
+  | 'suppressed'
+
+const BY_EVENT: Readonly<Partial<Record<EventType, LastEvent>>> = {
+  queued: 'queued',
+  scheduled: 'scheduled',
+  cancelled: 'canceled',
+  sent: 'sent',
+  delivered: 'delivered',
+  deferred: 'delivery_delayed',
+  bounced: 'bounced',
+  failed: 'failed',
+  rejected: 'suppressed',
+  opened: 'opened',
+  clicked: 'clicked',
+  complained: 'complained',
+  uncertain: 'sent',
+}
+
+/** For an email whose last event has no name of theirs, or was deleted because of its age. */
+const BY_STATUS: Readonly<Record<Status, LastEvent>> = {
+  queued: 'queued',
+  scheduled: 'scheduled',
+  processing: 'queued',
+  sent: 'delivered',
+  bounced: 'bounced',
+  failed: 'failed',
+  rejected: 'suppressed',
+  cancelled: 'canceled',
+  uncertain: 'sent',
+}
+
+function readLastEvent(app: App, accountId: number, { id, status }: StoredEmail): LastEvent {
+  const type = readLastEventType(app.db, accountId, id)
+  return (type && BY_EVENT[type]) ?? BY_STATUS[status]
+}
+
+/** The mailboxes of a header; none for a text that is no list of them. */
+export function toMailboxes(header: string | null | undefined): string[] {
+  const parsed = header ? parseMailboxList(header) : undefined
+  return parsed?.kind === 'ok' ? parsed.mailboxes.map(formatMailbox) : []
+}
+
+export function toListedEmail(app: App, accountId: number, email: StoredEmail, maxAttempts: MaxAttempts) {
+  const wire = emailRowWire(email, maxAttempts)
+  return {
+    id: wire.id,
+    message_id: wire.message_id,
+    from: wire.from_address,
+    to: email.recipients.filter(({ kind }) => kind === 'to').map(({ address }) => address),
+    cc: wire.cc,
+    bcc: wire.bcc,
+    reply_to: toMailboxes(wire.reply_to),
+    subject: wire.subject,
+    created_at: wire.created_at,
+    scheduled_at: wire.scheduled_at ?? null,
+    last_event: readLastEvent(app, accountId, email),
+  }
+}
+
+export function toEmailDetail(
+  app: App,
+  accountId: number,
+  email: StoredEmail,
+  { html, text, maxAttempts }: { html: string | null; text: string | null; maxAttempts: MaxAttempts },
+) {
+  const { tags } = emailRowWire(email, maxAttempts)
+  return {
+    object: 'email' as const,
+    ...toListedEmail(app, accountId, email, maxAttempts),
+    html,
+    text,
+    tags: toTagPairs(tags),
+  }
+}

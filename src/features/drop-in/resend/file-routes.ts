@@ -1,0 +1,39 @@
+/** @module The files behind links that need no key: the link itself is the permission. */
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { downloadStored } from '#features/core/app/stored-content.ts'
+import { getInbound } from '#features/receiving/inbound/inbound-emails.ts'
+import { createExpiredError, type LinkedFile, openFileLink } from '#features/receiving/received/file-links.ts'
+import { getAttachment } from '#features/receiving/received/parts.ts'
+import { createRawDownload } from '#features/receiving/received/raw.ts'
+import { findEmail } from '#features/sending/emails/read.ts'
+import { attachmentRefs, emailRowWire } from '#features/sending/emails/wire.ts'
+import { notFound } from '#platform/errors.ts'
+import { publicRoute } from '#platform/http/access.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { RESEND_FILES_PATH } from './file-wire.ts'
+
+export const resendFileRoutes = (app: App) =>
+  new Elysia().get(
+    RESEND_FILES_PATH,
+    ({ query, request }) => respond(app, request, openFileLink(app, query['token'] ?? '')),
+    { detail: publicRoute },
+  )
+
+function respond(app: App, request: Request, file: LinkedFile): Response {
+  const { kind, accountId, uuid, index } = file
+  if (kind === 'mailbox') throw createExpiredError()
+  if (kind === 'sent') return respondWithSent(app, request, file)
+  const email = getInbound(app.db, accountId, formatUuid(uuid))
+  if (kind === 'raw') return createRawDownload(app, request, email, formatUuid(uuid))
+  return downloadStored(app, request, getAttachment(email.attachments, String(index)))
+}
+
+function respondWithSent(app: App, request: Request, { accountId, uuid, index }: LinkedFile): Response {
+  const email = findEmail(app.db, accountId, uuid)
+  const ref = email && attachmentRefs(email)[index]
+  const file = email && emailRowWire(email, () => 0).attachments?.[index]
+  if (ref === undefined || !file)
+    throw notFound('attachment_not_found', 'The content of this attachment is no longer stored.')
+  return downloadStored(app, request, { ...file, ref })
+}

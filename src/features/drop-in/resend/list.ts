@@ -1,0 +1,73 @@
+/**
+ * @module Lists as Resend's clients page them: `limit`, and `after` or `before` the id of an item. Lists are newest
+ * first: what is after an item is older.
+ */
+import type { RowKey, RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import { parseQueryInteger } from '#platform/http/schemas.ts'
+
+const DEFAULT_LIMIT = 20
+const MAX_LIMIT = 100
+
+/** A list of rows, newest first. */
+interface ListSource<Row> {
+  /** The position of the item with this id; undefined when there is none. */
+  readonly findKey: (id: string) => RowKey | undefined
+  /** Rows after a position, or from the start. */
+  readonly listBelow: (window: RowWindow) => readonly Row[]
+  /** The rows right before a position, newest first. */
+  readonly listAbove: (key: RowKey, limit: number) => readonly Row[]
+}
+
+export interface ListPage<Row> {
+  readonly object: 'list'
+  readonly has_more: boolean
+  readonly data: Row[]
+}
+
+type Query = Readonly<Record<string, string | undefined>>
+
+/** A page of a list. Throws a 422 for a limit or an id that is not valid. */
+export function readPage<Row, Item>(query: Query, source: ListSource<Row>, toItem: (row: Row) => Item): ListPage<Item> {
+  const { after, before } = query
+  const limit = parseQueryInteger('limit', query['limit'], { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
+  if (after !== undefined && before !== undefined)
+    throw invalid('before', 'after and before cannot be combined; set only one of them.')
+  const keyOf = (name: string, id: string): RowKey => {
+    const key = source.findKey(id)
+    if (!key) throw invalid(name, `${name} must be the id of an item of this list.`)
+    return key
+  }
+  // One more row than wanted tells whether more follow.
+  if (before !== undefined) {
+    const rows = source.listAbove(keyOf('before', before), limit + 1)
+    return toPage(rows.slice(-limit), rows.length > limit, toItem)
+  }
+  const start = after === undefined ? {} : { after: keyOf('after', after) }
+  const rows = source.listBelow({ ...start, offset: 0, limit: limit + 1 })
+  return toPage(rows.slice(0, limit), rows.length > limit, toItem)
+}
+
+const toPage = <Row, Item>(rows: readonly Row[], hasMore: boolean, toItem: (row: Row) => Item): ListPage<Item> => ({
+  object: 'list',
+  has_more: hasMore,
+  data: rows.map(toItem),
+})
+
+/** A page of a list that was read as a whole, because its length is limited. */
+export const pageOf = <Item extends { readonly id: string }>(query: Query, items: readonly Item[]): ListPage<Item> =>
+  readPage(
+    query,
+    {
+      findKey(id) {
+        const position = items.findIndex((item) => item.id === id.toLowerCase())
+        return position === -1 ? undefined : [position]
+      },
+      listBelow({ after, limit }) {
+        const start = after ? Number(after[0]) + 1 : 0
+        return items.slice(start, start + limit)
+      },
+      listAbove: ([position], limit) => items.slice(Math.max(0, Number(position) - limit), Number(position)),
+    },
+    (item) => item,
+  )

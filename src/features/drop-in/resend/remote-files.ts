@@ -1,0 +1,155 @@
+/**
+ * @module Fetches the attachments that an email names by URL (`path`), when it is accepted: through `App.fetch`, which
+ * reaches no private address, within limits of files, bytes, memory, time and fetches at the same time.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { type AppError, invalid, tooManyRequests } from '#platform/errors.ts'
+import { serverBusy } from '#platform/http/body.ts'
+import type { Reservation } from '#platform/memory-budget.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import { seconds } from '#platform/units.ts'
+import type { RemoteFile } from './translate.ts'
+
+/** URLs in one email. */
+export const MAX_REMOTE_FILES = 10
+/** For all files of an email together. */
+const TIMEOUT_MS = seconds(20)
+const MAX_REDIRECTS = 3
+/** Emails of one account whose files are fetched at the same time. */
+const MAX_CONCURRENT_FETCHES = 4
+/** Memory per byte of a file: its pieces, its base64, and what acceptance decodes from it. */
+const MEMORY_FACTOR = 4
+
+/** Number of emails by account whose files are being fetched. */
+const getRunningFetches = perOwner((_: App) => new Map<number, number>())
+
+/** Files that were fetched; their memory stays reserved until they are released. */
+export interface FetchedFiles extends Disposable {
+  /** Base64, by position among the attachments. */
+  readonly contents: ReadonlyMap<number, string>
+}
+
+/** Fetches the files. Throws a 422 for one that cannot be fetched, a 429 while too many are, a 503 without memory. */
+export async function fetchRemoteFiles(
+  app: App,
+  { accountId }: Actor,
+  files: readonly RemoteFile[],
+): Promise<FetchedFiles> {
+  if (files.length > MAX_REMOTE_FILES)
+    throw invalid(
+      'attachments',
+      `attachments: at most ${MAX_REMOTE_FILES} files of an email may have a path; send the others as content.`,
+    )
+  const running = getRunningFetches(app)
+  const count = running.get(accountId) ?? 0
+  if (count >= MAX_CONCURRENT_FETCHES)
+    throw tooManyRequests(
+      'too_many_fetches',
+      `At most ${MAX_CONCURRENT_FETCHES} emails of an account may fetch their attachments at the same time; try again shortly, or send content.`,
+      1,
+    )
+  running.set(accountId, count + 1)
+  const budget = new FileBudget(app)
+  const ending = new AbortController()
+  const limits = { budget, signal: ending.signal, untilMs: app.clock.monotonicMs() + TIMEOUT_MS }
+  try {
+    const fetched = await Promise.all(
+      files.map(async (file) => [file.index, await fetchFile(app, file, limits)] as const),
+    )
+    return { contents: new Map(fetched), [Symbol.dispose]: () => budget.release() }
+  } catch (error) {
+    // Ends the other fetches.
+    ending.abort()
+    budget.release()
+    throw error
+  } finally {
+    const left = (running.get(accountId) ?? 1) - 1
+    if (left > 0) running.set(accountId, left)
+    else running.delete(accountId)
+  }
+}
+
+/** The bytes that the files of one email have taken so far. */
+class FileBudget {
+  readonly #app: App
+  readonly #reservation: Reservation
+  #bytes = 0
+  #isOutOfMemory = false
+
+  constructor(app: App) {
+    this.#app = app
+    const reservation = app.memory.reserve(0)
+    if (!reservation) throw serverBusy()
+    this.#reservation = reservation
+  }
+
+  /** Whether a piece fits. */
+  take(bytes: number): boolean {
+    this.#bytes += bytes
+    if (this.#bytes > this.#app.config.maxAttachmentBytes) return false
+    this.#isOutOfMemory ||= !this.#reservation.resize(this.#bytes * MEMORY_FACTOR)
+    return !this.#isOutOfMemory
+  }
+
+  /** The error after a piece did not fit. */
+  createError(): AppError {
+    if (this.#isOutOfMemory) return serverBusy()
+    const { maxAttachmentBytes } = this.#app.config
+    const message = `The attachments must have at most ${maxAttachmentBytes} bytes together.`
+    return invalid('attachments', message, 'attachments_too_large')
+  }
+
+  release(): void {
+    this.#reservation.release()
+  }
+}
+
+interface FetchLimits {
+  readonly budget: FileBudget
+  readonly signal: AbortSignal
+  /** On the monotonic clock. */
+  readonly untilMs: number
+}
+
+/** One file in base64, by up to MAX_REDIRECTS redirects, each of which is checked like the first URL. */
+async function fetchFile(
+  app: App,
+  { index, url: first }: RemoteFile,
+  { budget, signal, untilMs }: FetchLimits,
+): Promise<string> {
+  const fail = (reason: string) =>
+    invalid(
+      `attachments.${index}.path`,
+      `attachments.${index}.path could not be fetched: ${reason} Check the URL, or send the file as content.`,
+      'attachment_not_fetched',
+    )
+  let url = first
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    const chunks: Buffer[] = []
+    let isOverBudget = false
+    const outcome = await app.fetch.get(url, {
+      headers: { 'user-agent': 'Tassis-Attachments/1', accept: '*/*' },
+      timeoutMs: seconds(Math.max(1, Math.ceil((untilMs - app.clock.monotonicMs()) / 1000))),
+      // One more byte than the budget has, so that the budget ends a file that is too large, with its own error.
+      maxResponseBytes: app.config.maxAttachmentBytes + 1,
+      signal,
+      takeChunk(chunk) {
+        isOverBudget ||= !budget.take(chunk.length)
+        // A copy: the piece may be a small view of a large buffer.
+        if (!isOverBudget) chunks.push(Buffer.from(chunk))
+        return !isOverBudget
+      },
+    })
+    if (isOverBudget) throw budget.createError()
+    if (outcome.kind === 'failed') throw fail(outcome.reason)
+    const { status, bodyInfo } = outcome
+    if (status >= 300 && status < 400 && bodyInfo?.location) {
+      url = URL.parse(bodyInfo.location, url)?.href ?? ''
+      continue
+    }
+    if (status !== 200) throw fail(`the server responded with status ${status}.`)
+    if (!bodyInfo?.isComplete) throw fail('the response ended too early, or took too long.')
+    return Buffer.concat(chunks).toString('base64')
+  }
+  throw fail(`there are more than ${MAX_REDIRECTS} redirects.`)
+}

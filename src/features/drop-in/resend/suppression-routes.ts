@@ -1,0 +1,168 @@
+/**
+ * @module The suppression list: add, read, list, remove, one address or many. The ids of this interface are sealed row
+ * ids, because suppressions are not found by their public id.
+ */
+import { Elysia } from 'elysia'
+import {
+  addSuppression,
+  findSuppressionById,
+  listSuppressions,
+  listSuppressionsAfter,
+  parseSuppressedAddress,
+  removeSuppression,
+  type Suppression,
+} from '#features/audience/suppressions/suppressions.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import { invalid, notFound } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
+import { missingField, readBody, readTexts, requireText } from './body.ts'
+import { RESEND_PREFIX } from './dialect.ts'
+import { readPage } from './list.ts'
+
+const MAX_BATCH_SIZE = 100
+
+const READS = requires('suppressions:read')
+const WRITES = requires('suppressions:write')
+
+export const resendSuppressionRoutes = (app: App) =>
+  new Elysia({ prefix: `${RESEND_PREFIX}/suppressions` })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor: { accountId }, query }) => {
+        const reason = parseOrigin(query['origin'])
+        return readPage(
+          query,
+          {
+            findKey(id) {
+              const found = findById(app, accountId, id)
+              return found && [found.id]
+            },
+            listBelow: (window) => listSuppressions(app.db, accountId, { reason }, window).suppressions,
+            listAbove: ([id], limit) =>
+              listSuppressionsAfter(app.db, accountId, Number(id), limit, reason).toReversed(),
+          },
+          (suppression) => toListedSuppression(app.keys, suppression),
+        )
+      },
+      { detail: READS },
+    )
+    .post(
+      '/',
+      async ({ actor, body, set }) => {
+        const address = requireText(readBody({ body, set }, ['email']), 'email')
+        return toReference(app.keys, await addSuppression(app, actor, { address }))
+      },
+      { detail: WRITES },
+    )
+    .post(
+      '/batch/add',
+      async ({ actor, body, set }) => {
+        const emails = readTexts(readBody({ body, set }, ['emails']), 'emails', MAX_BATCH_SIZE)
+        if (!emails || emails.length === 0) throw missingField('emails')
+        // All are checked before the first is added.
+        for (const [index, email] of emails.entries()) {
+          const listed = parseSuppressedAddress(email)
+          if ('reason' in listed)
+            throw invalid(`emails.${index}`, `emails.${index}: ${listed.reason}`, 'invalid_address')
+        }
+        const added = await Promise.all(emails.map((address) => addSuppression(app, actor, { address })))
+        return { data: added.map((suppression) => toReference(app.keys, suppression)) }
+      },
+      { detail: WRITES },
+    )
+    .post(
+      '/batch/remove',
+      async ({ actor, body, set }) => {
+        const wanted = readBody({ body, set }, ['emails', 'ids'])
+        const emails = readTexts(wanted, 'emails', MAX_BATCH_SIZE)
+        const ids = readTexts(wanted, 'ids', MAX_BATCH_SIZE)
+        const names = emails ?? ids
+        if (!names || names.length === 0) throw missingField('emails')
+        if (emails && ids) throw invalid('ids', 'emails and ids cannot be combined; set only one of them.')
+        const data = await Promise.all(
+          names.map(async (name) => {
+            const found = findSuppression(app, actor.accountId, name)
+            const removed = found ? await removeSuppression(app, actor, found.address) : 0
+            const reference = found ? toReference(app.keys, found) : { object: 'suppression' as const, id: name }
+            return { ...reference, deleted: removed > 0 }
+          }),
+        )
+        return { data }
+      },
+      { detail: WRITES },
+    )
+    .get(
+      '/:id',
+      ({ actor: { accountId }, params: { id } }) => ({
+        object: 'suppression' as const,
+        ...toListedSuppression(app.keys, requireSuppression(app, accountId, id)),
+      }),
+      { detail: READS },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params: { id } }) => {
+        const found = requireSuppression(app, actor.accountId, id)
+        await removeSuppression(app, actor, found.address)
+        return { ...toReference(app.keys, found), deleted: true }
+      },
+      { detail: WRITES },
+    )
+
+const CONTEXT = 'resend suppression id'
+const MAX_ID_LENGTH = sealedTokenLength(MAX_VARINT_BYTES)
+
+const toId = (keys: KeyRing, { id }: Suppression): string => sealToken(keys, CONTEXT, [encodeVarint(id)])
+
+function findById(app: App, accountId: number, id: string): Suppression | undefined {
+  const facts = openSealedToken(app.keys, CONTEXT, id, MAX_ID_LENGTH)
+  return facts && findSuppressionById(app.db, accountId, facts.takeInteger())
+}
+
+/** The suppression with an id, or the newest of an address. */
+function findSuppression(app: App, accountId: number, idOrEmail: string): Suppression | undefined {
+  const found = findById(app, accountId, idOrEmail)
+  if (found) return found
+  const window = { limit: 1, offset: 0 }
+  return listSuppressions(app.db, accountId, { address: idOrEmail }, window).suppressions[0]
+}
+
+function requireSuppression(app: App, accountId: number, idOrEmail: string): Suppression {
+  const found = findSuppression(app, accountId, idOrEmail)
+  if (!found) throw notFound('suppression_not_found', 'Suppression not found; name it by its id or its address.')
+  return found
+}
+
+type Origin = 'bounce' | 'complaint' | 'manual'
+
+const REASONS: Readonly<Record<Origin, string>> = { bounce: 'hard_bounce', complaint: 'complaint', manual: 'manual' }
+
+/** The reason that an origin is here; undefined for none. */
+function parseOrigin(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  if (!Object.hasOwn(REASONS, text)) throw invalid('origin', 'origin must be bounce, complaint or manual.')
+  return REASONS[text as Origin]
+}
+
+const toReference = (keys: KeyRing, suppression: Suppression) => ({
+  object: 'suppression' as const,
+  id: toId(keys, suppression),
+})
+
+export const toListedSuppression = (keys: KeyRing, suppression: Suppression) => ({
+  id: toId(keys, suppression),
+  email: suppression.address,
+  origin: toOrigin(suppression.reason),
+  source_id: suppression.sourceUuid === null ? null : formatUuid(suppression.sourceUuid),
+  created_at: isoTime(suppression.createdAt),
+})
+
+/** Every reason that is neither a bounce nor a complaint was given by the account or by the recipient. */
+const toOrigin = (reason: string): Origin =>
+  reason === REASONS.bounce ? 'bounce' : reason === REASONS.complaint ? 'complaint' : 'manual'

@@ -1,0 +1,204 @@
+/**
+ * @module Translates an email of Resend's interface into a send request of ours. Strict about what would change the
+ * mail, lenient about what its clients send without need: unknown fields, headers that repeat a field. `ignored` names
+ * what is left out. Pure, except for the look-up of a template's alias that is passed in.
+ */
+import { isReservedHeader } from '#features/sending/accept/draft.ts'
+import { splitTag } from '#features/webhooks/webhooks/resend-payload.ts'
+import type { Millis } from '#platform/clock.ts'
+import { invalid } from '#platform/errors.ts'
+import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
+import { listUnknown, missingField } from './body.ts'
+import { toSendAt } from './scheduled-at.ts'
+
+/** A file that is fetched from a URL. */
+export interface RemoteFile {
+  /** Position among the attachments of the email. */
+  readonly index: number
+  readonly url: string
+}
+
+export interface TranslatedEmail {
+  /** Not checked yet: our names of fields, with the values that the client sent. */
+  readonly request: JsonObject & { readonly attachments?: readonly JsonObject[] }
+  /** Files whose content is missing in `request`. */
+  readonly remoteFiles: readonly RemoteFile[]
+  /** What the client sent and is not used, such as `topic_id` and `headers.Message-ID`. */
+  readonly ignored: readonly string[]
+}
+
+export interface TranslationContext {
+  readonly now: Millis
+  /** The alias of a template that is named by its id; undefined when the text is no id of a template. */
+  readonly findAlias: (id: string) => string | undefined
+}
+
+const FIELDS = [
+  'from',
+  'to',
+  'cc',
+  'bcc',
+  'reply_to',
+  'subject',
+  'html',
+  'text',
+  'headers',
+  'tags',
+  'attachments',
+  'scheduled_at',
+  'template',
+]
+const TEMPLATE_FIELDS = ['id', 'variables']
+const ATTACHMENT_FIELDS = ['filename', 'content', 'path', 'content_type', 'content_id']
+
+/** Throws a 422 for what cannot be translated. Fields of a wrong type pass: the check of our request names them. */
+export function translateEmail(body: unknown, { now, findAlias }: TranslationContext): TranslatedEmail {
+  const email = requireObject(body)
+  const template = readTemplate(email['template'], findAlias)
+  requireFields(email, template !== undefined)
+  const reply = toList(email['reply_to'])
+  const { headers, dropped } = translateHeaders(email['headers'], reply !== undefined)
+  const files = translateAttachments(email['attachments'])
+  const sendAt = toSendAt(email['scheduled_at'], now)
+  const tags = translateTags(email['tags'])
+  const request = {
+    from: email['from'],
+    to: email['to'],
+    cc: toList(email['cc']),
+    bcc: toList(email['bcc']),
+    reply_to: Array.isArray(reply) && reply.every((one) => typeof one === 'string') ? reply.join(', ') : reply,
+    subject: email['subject'],
+    html_body: email['html'],
+    text_body: email['text'],
+    headers,
+    tags,
+    send_at: sendAt,
+    template_alias: template?.alias,
+    template_data: template?.variables,
+    ...(files && { attachments: files.attachments }),
+  }
+  return {
+    request: withoutUndefined(request),
+    remoteFiles: files?.remoteFiles ?? [],
+    ignored: [
+      ...listUnknown(email, FIELDS),
+      ...(isJsonObject(email['template']) ? listUnknown(email['template'], TEMPLATE_FIELDS, 'template.') : []),
+      ...(files?.ignored ?? []),
+      ...dropped,
+    ],
+  }
+}
+
+function requireObject(body: unknown): JsonObject {
+  if (isJsonObject(body)) return body
+  throw invalid('email', 'An email must be a JSON object with from, to, subject and html or text.')
+}
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
+
+/** Throws a 422 that names the first required field without a value. */
+function requireFields(email: JsonObject, hasTemplate: boolean): void {
+  const required = hasTemplate ? ['from', 'to'] : ['from', 'to', 'subject']
+  const missing = required.find((name) => !isGiven(email[name]))
+  if (missing !== undefined) throw missingField(missing, hasTemplate ? HINTS[missing] : undefined)
+  if (!hasTemplate && !isGiven(email['html']) && !isGiven(email['text']))
+    throw missingField('html', 'Set html, text or both, or name a template.')
+}
+
+const HINTS: Readonly<Record<string, string>> = { from: 'Templates of this service have no sender.' }
+
+/** One value or several, without the empty ones; undefined for none. */
+function toList(value: unknown): readonly unknown[] | undefined {
+  const list = (Array.isArray(value) ? value : [value]).filter(isGiven)
+  return list.length === 0 ? undefined : list
+}
+
+/**
+ * Joins values that are lists. Drops the headers that the service writes itself, because clients repeat fields as
+ * headers, and Reply-To if the field is set.
+ */
+function translateHeaders(value: unknown, hasReplyTo: boolean): { headers: unknown; dropped: readonly string[] } {
+  if (!isJsonObject(value)) return { headers: value ?? undefined, dropped: [] }
+  const isDropped = (name: string) => isReservedHeader(name) || (hasReplyTo && name.toLowerCase() === 'reply-to')
+  const kept = Object.entries(value).filter(([name, text]) => isGiven(text) && !isDropped(name))
+  return {
+    headers: Object.fromEntries(kept.map(([name, text]) => [name, Array.isArray(text) ? text.join(', ') : text])),
+    dropped: Object.keys(value)
+      .filter(isDropped)
+      .map((name) => `headers.${name}`),
+  }
+}
+
+/** A tag with name and value is the text `name:value` here; `{header: value}`, from some clients, is the value. */
+function translateTags(value: unknown): unknown {
+  if (!Array.isArray(value)) return value ?? undefined
+  return value.map((tag) => {
+    if (!isJsonObject(tag)) return tag
+    const { name, value: text } = tag
+    if (typeof name === 'string' && typeof text !== 'object') return isGiven(text) ? `${name}:${text}` : name
+    const values = Object.values(tag)
+    return values.length === 1 ? values[0] : tag
+  })
+}
+
+/** The tags of an email as this interface has them; see `translateTags`. */
+export const toTagPairs = (tags: readonly string[]): { name: string; value: string }[] =>
+  tags.map(splitTag).map(([name, value]) => ({ name, value }))
+
+function readTemplate(
+  value: unknown,
+  findAlias: TranslationContext['findAlias'],
+): { readonly alias: string; readonly variables: unknown } | undefined {
+  if (!isGiven(value)) return undefined
+  const id = isJsonObject(value) ? value['id'] : undefined
+  if (!isJsonObject(value) || typeof id !== 'string' || id === '')
+    throw invalid('template.id', 'template must be an object with id, the id or alias of a template, and variables.')
+  return { alias: findAlias(id) ?? id, variables: value['variables'] ?? undefined }
+}
+
+function translateAttachments(
+  value: unknown,
+): { attachments: Record<string, unknown>[]; remoteFiles: RemoteFile[]; ignored: Set<string> } | undefined {
+  if (!isGiven(value)) return undefined
+  if (!Array.isArray(value)) throw invalid('attachments', 'attachments must be an array of objects.')
+  const remoteFiles: RemoteFile[] = []
+  const ignored = new Set<string>()
+  const attachments = value.map((attachment: unknown, index): Record<string, unknown> => {
+    const field = `attachments.${index}`
+    if (!isJsonObject(attachment)) throw invalid(field, `${field} must be an object with filename and content or path.`)
+    const { content, path, filename, content_type: contentType, content_id: contentId } = attachment
+    const isRemote = !isGiven(content) && typeof path === 'string' && path !== ''
+    if (!isRemote && !isGiven(content))
+      throw invalid(field, `${field} must have content, the file in base64, or path, its URL.`)
+    if (isRemote) remoteFiles.push({ index, url: path })
+    for (const name of listUnknown(attachment, ATTACHMENT_FIELDS, 'attachments.')) ignored.add(name)
+    return withoutUndefined({
+      filename: filename || (isRemote ? lastSegment(path) : undefined) || `attachment-${index + 1}`,
+      content: isRemote ? undefined : toBase64(content),
+      content_type: contentType ?? undefined,
+      content_id: contentId ?? undefined,
+    })
+  })
+  return { attachments, remoteFiles, ignored }
+}
+
+/** The file name in a URL. */
+function lastSegment(url: string): string | undefined {
+  const segment = URL.parse(url)?.pathname.split('/').at(-1) ?? ''
+  try {
+    return decodeURIComponent(segment).slice(0, 255) || undefined
+  } catch {
+    return segment.slice(0, 255)
+  }
+}
+
+/** Content in base64; clients also send the octets as a list, or as a serialised Buffer. */
+function toBase64(content: unknown): unknown {
+  const octets = isJsonObject(content) && content['type'] === 'Buffer' ? content['data'] : content
+  return Array.isArray(octets) && octets.every((octet) => Number.isInteger(octet))
+    ? Buffer.from(octets as number[]).toString('base64')
+    : content
+}
+
+const withoutUndefined = <T extends Record<string, unknown>>(value: T): T =>
+  Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined)) as T

@@ -1,0 +1,114 @@
+/** @module Webhooks: create, read, list, change, delete. */
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { changeWebhook, createWebhook, deleteWebhook } from '#features/webhooks/webhooks/change.ts'
+import { RESEND_EVENTS } from '#features/webhooks/webhooks/payload-format.ts'
+import { getWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
+import { invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { setIgnored } from '#platform/http/ignored-fields.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { missingField, readBody, readText, readTexts, requireText } from './body.ts'
+import { RESEND_PREFIX } from './dialect.ts'
+import { pageOf } from './list.ts'
+
+/** Above the number of webhooks that an account may have. */
+const MAX_WEBHOOKS = 1000
+const MAX_EVENT_NAMES = 100
+
+export const resendWebhookRoutes = (app: App) =>
+  new Elysia({ prefix: `${RESEND_PREFIX}/webhooks` })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor: { accountId }, query }) => {
+        const { webhooks } = listWebhooks(app.db, accountId, { limit: MAX_WEBHOOKS, offset: 0 })
+        return pageOf(query, webhooks.map(toListedWebhook))
+      },
+      { detail: requires('webhooks:read') },
+    )
+    .post(
+      '/',
+      async ({ actor, body, set, status }) => {
+        const wanted = readBody({ body, set }, ['endpoint', 'events'])
+        const url = requireText(wanted, 'endpoint')
+        const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
+        if (!names || names.length === 0) throw missingField('events')
+        const { events, ignored } = translateEvents(names)
+        const { webhook, secret } = await createWebhook(app, actor, { url, events, format: 'resend' })
+        setIgnored(set.headers, ignored)
+        return status(201, { ...toReference(webhook), signing_secret: secret })
+      },
+      { detail: requires('webhooks:write') },
+    )
+    .get(
+      '/:id',
+      ({ actor: { accountId }, params: { id } }) => ({
+        object: 'webhook' as const,
+        ...toListedWebhook(getWebhook(app.db, accountId, id)),
+        // Shown at creation, and later only to signed-in users.
+        signing_secret: '',
+      }),
+      { detail: requires('webhooks:read') },
+    )
+    .patch(
+      '/:id',
+      async ({ actor, params: { id }, body, set }) => {
+        const before = getWebhook(app.db, actor.accountId, id)
+        const wanted = readBody({ body, set }, ['endpoint', 'events', 'status'])
+        const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
+        const { events, ignored } = names ? translateEvents(names) : { events: before.events, ignored: [] }
+        const isActive = parseStatus(readText(wanted, 'status')) ?? before.isActive
+        const url = readText(wanted, 'endpoint') ?? before.url
+        const changed = await changeWebhook(app, actor, id, { url, events, isActive })
+        setIgnored(set.headers, ignored)
+        return toReference(changed)
+      },
+      { detail: requires('webhooks:write') },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params: { id } }) => {
+        const webhook = getWebhook(app.db, actor.accountId, id)
+        await deleteWebhook(app, actor, id)
+        return { ...toReference(webhook), deleted: true }
+      },
+      { detail: requires('webhooks:write') },
+    )
+
+const toReference = ({ uuid }: Webhook) => ({ object: 'webhook' as const, id: formatUuid(uuid) })
+
+export const toListedWebhook = (webhook: Webhook) => ({
+  id: formatUuid(webhook.uuid),
+  endpoint: webhook.url,
+  created_at: isoTime(webhook.createdAt),
+  status: webhook.isActive ? ('enabled' as const) : ('disabled' as const),
+  events: webhook.events.flatMap((event) => EVENT_NAMES.get(event) ?? []),
+})
+
+type EventName = keyof typeof RESEND_EVENTS
+
+const EVENT_NAMES: ReadonlyMap<string, EventName> = new Map(
+  Object.entries(RESEND_EVENTS).map(([name, event]) => [event, name as EventName]),
+)
+
+const isEventName = (name: string): name is EventName => Object.hasOwn(RESEND_EVENTS, name)
+
+/** Our names of events. Those that do not exist here are left out; throws a 422 when no other remains. */
+function translateEvents(names: readonly string[]): { readonly events: string[]; readonly ignored: string[] } {
+  const events = names.filter(isEventName).map((name) => RESEND_EVENTS[name])
+  if (events.length === 0)
+    throw invalid(
+      'events',
+      `events must name at least one of ${Object.keys(RESEND_EVENTS).join(', ')}.`,
+      'unknown_event',
+    )
+  return { events, ignored: names.filter((name) => !isEventName(name)).map((name) => `events.${name}`) }
+}
+
+function parseStatus(text: string | undefined): boolean | undefined {
+  if (text === undefined) return undefined
+  if (text !== 'enabled' && text !== 'disabled') throw invalid('status', 'status must be enabled or disabled.')
+  return text === 'enabled'
+}

@@ -1,0 +1,109 @@
+/** @module `/hooks/supabase`: shows an API key the URL and secret of its hook; takes the signed requests of Supabase. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { acceptTranslated } from '#features/sending/accept/accept.ts'
+import { requireSendRequest } from '#features/sending/accept/batch.ts'
+import { createIdempotency } from '#features/sending/accept/idempotency.ts'
+import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import type { Authenticator } from '#features/setup/api-keys/keys.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
+import { readTemplateSize } from '#features/setup/templates/templates.ts'
+import { sha256 } from '#platform/crypto.ts'
+import { AppError, invalid, unauthorized } from '#platform/errors.ts'
+import { readApiKey } from '#platform/http/authenticate.ts'
+import { acceptsBody } from '#platform/http/body.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { countJsonValues, parseJson } from '#platform/http/json.ts'
+import { clientIpOf } from '#platform/http/request-context.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { createHookUrl, formatSecret, HOOK_PATH, isSigned } from './hook.ts'
+import { toTemplateAlias, translatePayload, USUAL_ACTIONS } from './translate.ts'
+
+export interface SupabaseRouteOptions {
+  readonly authenticator: Authenticator
+  readonly takeRate: TakeRate
+}
+
+const FromQuery = Type.Object({ from: Type.Optional(Type.String({ maxLength: 998 })) })
+
+export const supabaseRoutes = (app: App, options: SupabaseRouteOptions) =>
+  new Elysia({ prefix: HOOK_PATH })
+    .post(
+      '/:key',
+      async ({ params, query, body, request }) => {
+        const octets = body instanceof Uint8Array ? body : new Uint8Array()
+        const actor = requireSigner(app, options, params.key, octets, request)
+        const text = Buffer.from(octets).toString('utf8')
+        countJsonValues(text)
+        await sendAll(
+          app,
+          actor,
+          options.takeRate,
+          translatePayload(parseJson(text), query.from),
+          sha256(octets).toHex(),
+        )
+        return {}
+      },
+      { query: FromQuery, detail: { hide: true, ...acceptsBody('small-bytes') } },
+    )
+    .get(
+      '/',
+      ({ query, request }) => {
+        const actor = options.authenticator.authenticate(readApiKey(request.headers), () => clientIpOf(request))
+        if (!actor) throw unauthorized()
+        requireScope(actor, 'emails:send', 'for this hook')
+        return dataBody(describeHook(app, actor, query.from))
+      },
+      { query: FromQuery, detail: { hide: true } },
+    )
+
+/** The actor of the key whose hook is called. Throws 401 and 403, alike for an unknown key and a wrong signature. */
+function requireSigner(
+  app: App,
+  { authenticator }: SupabaseRouteOptions,
+  key: string,
+  body: Uint8Array,
+  request: Request,
+): Actor {
+  const uuid = parseUuid(key)
+  if (!uuid || !isSigned(app.keys, formatUuid(uuid), body, request.headers, app.clock.now()))
+    throw createSignatureError()
+  const actor = authenticator.authenticateId(key, () => clientIpOf(request))
+  if (!actor) throw createSignatureError()
+  requireScope(actor, 'emails:send', 'for this hook')
+  return actor
+}
+
+const createSignatureError = (): AppError =>
+  new AppError(
+    401,
+    'invalid_signature',
+    `The request is not signed with the secret of this URL, is more than five minutes old, or the API key of the URL was deleted; GET ${HOOK_PATH} with a key returns URL and secret.`,
+  )
+
+/** Sends every email of a request. When one is refused, a repeated request sends only those that are missing. */
+async function sendAll(
+  app: App,
+  actor: Actor,
+  takeRate: TakeRate,
+  requests: readonly Record<string, unknown>[],
+  bodyHash: string,
+): Promise<void> {
+  const checked = requests.map(requireSendRequest)
+  for (const [index, request] of checked.entries()) {
+    const idempotency = createIdempotency('idempotency_key', `supabase-${index}-${bodyHash}`, request)
+    await acceptTranslated(app, actor, { idempotency, translate: () => request }, () => takeRate(actor))
+  }
+}
+
+function describeHook(app: App, { accountId, id }: Actor, from: string | undefined) {
+  if (!from)
+    throw invalid('from', 'Add the sender of the emails to the URL, such as ?from=Ada%20%3Cada%40example.com%3E')
+  const aliases = USUAL_ACTIONS.map(toTemplateAlias)
+  return {
+    url: createHookUrl(app.config, id, from),
+    secret: formatSecret(app.keys, id),
+    missing_templates: aliases.filter((alias) => readTemplateSize(app.db, accountId, { alias }) === 0),
+  }
+}
