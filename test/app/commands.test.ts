@@ -8,6 +8,7 @@ import {
   MAIN,
   runTassis,
   runTassisJson,
+  runTassisList,
   runTassisProcess,
   setUpAccount,
   startServing,
@@ -29,7 +30,7 @@ test('without a service, commands open the data directory and see the changes of
     ['keys', 'create', '--name', 'app'],
     data.settings,
   )
-  const accounts = await runTassisJson<{ id: string; name: string; plan: string; monthly_quota: number | null }[]>(
+  const accounts = await runTassisList<{ id: string; name: string; plan: string; monthly_quota: number | null }>(
     ['accounts', 'list'],
     data.settings,
   )
@@ -40,7 +41,7 @@ test('without a service, commands open the data directory and see the changes of
   expect(keys.stdout).toContain(keyId)
   expect(keys.stdout).toContain(key.slice(0, 16))
   expect(keys.stdout).not.toContain(key)
-  const domains = await runTassisJson<{ id: string; verified: boolean }[]>(['domains', 'list'], data.settings)
+  const domains = await runTassisList<{ id: string; verified: boolean }>(['domains', 'list'], data.settings)
   expect(domains).toMatchObject([{ id: domainId, verified: false }])
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
 })
@@ -93,8 +94,8 @@ test('with several accounts, a command asks for --account and accepts its name o
   expect(refused.exitCode).toBe(1)
   expect(refused.stdout).toBe('')
   expect(refused.stderr).toMatch(/^tassis: There are 2 accounts; choose one with --account: .*\(Acme\).*\(Other\)\.\n$/)
-  expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
-  expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
+  expect(await runTassisList(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
+  expect(await runTassisList(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
 })
 
 test('a read-only command creates no database', async () => {
@@ -202,7 +203,7 @@ test('config shows every setting and its source, but no secret', async () => {
     expect(stdout).not.toContain('hunter2')
     expect(stdout).not.toContain('c2VjcmV0')
   }
-  const shown = await runTassisJson<{ variable: string; value: string; source: string }[]>(['config'], settings)
+  const shown = await runTassisList<{ variable: string; value: string; source: string }>(['config'], settings)
   const of = (name: string) => {
     const { value, source } = shown.find(({ variable }) => variable === name) ?? {}
     return { value, source }

@@ -25,4 +25,12 @@ export const defineAdminCommand = <Input, Output>(
 })
 
 /** A failure in one sentence; the command ends with exit code 1. */
-export class CommandError extends Error {}
+export class CommandError extends Error {
+  readonly code: string
+
+  /** @param code for programs: stable, in snake_case */
+  constructor(message: string, code = 'command_failed') {
+    super(message)
+    this.code = code
+  }
+}

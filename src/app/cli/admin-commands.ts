@@ -6,6 +6,7 @@ import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
+import { deadLetterAdminCommands } from './dead-letters.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
@@ -42,6 +43,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...sendAdminCommands,
   ...emailAdminCommands,
   ...explainAdminCommands,
+  ...deadLetterAdminCommands,
   ...queueAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,

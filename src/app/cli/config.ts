@@ -10,7 +10,7 @@ import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatTable, printResult } from './output.ts'
+import { formatTable, printResult, toList } from './output.ts'
 
 /** Returns the names of the given settings whose values differ in the running service. */
 const findDiffering = defineAdminCommand(
@@ -55,15 +55,17 @@ export function addConfigCommand(program: Command): void {
         )
       printResult(
         options,
-        loaded.report.map((setting) => ({
-          variable: setting.variable,
-          toml_key: setting.tomlKey,
-          value: setting.value,
-          source: setting.source,
-          allowed: setting.allowed,
-          description: setting.doc,
-        })),
-        (settings) =>
+        toList(
+          loaded.report.map((setting) => ({
+            variable: setting.variable,
+            toml_key: setting.tomlKey,
+            value: setting.value,
+            source: setting.source,
+            allowed: setting.allowed,
+            description: setting.doc,
+          })),
+        ),
+        ({ data: settings }) =>
           `${
             options.explain
               ? settings

@@ -7,31 +7,24 @@ import {
   type DnsRecordKey,
   OPTIONAL_RECORD_KEYS,
 } from '#features/setup/domains/dns-records.ts'
-import {
-  createDomain,
-  type Domain,
-  findDomainByName,
-  getDomain,
-  listDnsRecords,
-  listDomains,
-} from '#features/setup/domains/domains.ts'
+import { createDomain, type Domain, listDnsRecords, listDomains } from '#features/setup/domains/domains.ts'
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
-import { validateDomainName } from '#features/setup/domains/name.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { getSendsUntil, listLostRecords, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
 import type { Config } from '#platform/config.ts'
-import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { readSystemServers } from '#protocols/dns/servers.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
+import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatTable, formatUtc, print, printJson, printResult, toPrintable } from './output.ts'
+import { formatTable, formatUtc, printResult, toList, toPrintable } from './output.ts'
+import { addRemoveDomainCommand, removeDomain } from './remove-domain.ts'
 
 interface DomainView {
   readonly id: string
@@ -79,24 +72,6 @@ const toRecordView = (key: RecordView['key'], { type, host, value, priority, ver
   verified,
 })
 
-interface DomainInput extends AccountOption {
-  /** Name or id. */
-  readonly domain: string
-}
-
-function resolveDomain(app: App, accountId: number, requested: string): Domain {
-  if (parseUuid(requested)) return getDomain(app.db, accountId, requested)
-  const name = validateDomainName(requested)
-  const found = name.kind === 'ok' && findDomainByName(app.db, accountId, name.domain)
-  if (!found) {
-    throw notFound(
-      'domain_not_found',
-      `Domain ${requested} not found in this account; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
-    )
-  }
-  return found
-}
-
 const add = defineAdminCommand('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const created = await createDomain(app, resolveOperator(app, account), domain)
   return {
@@ -114,17 +89,17 @@ const MAX_LISTED = 1000
 const list = defineAdminCommand('domains.list', ({ opened: { app } }, { account }: AccountOption) => {
   const { accountId } = resolveOperator(app, account)
   const { domains, total } = listDomains(app.db, accountId, { limit: MAX_LISTED, offset: 0 })
-  return { domains: domains.map((domain) => toDomainView(app, domain)), total }
+  const rows = domains.map((domain) => toDomainView(app, domain))
+  return toList(rows, total)
 })
 
-const records = defineAdminCommand('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) => ({
-  ...toDomainView(app, resolveDomain(app, resolveOperator(app, account).accountId, domain)),
+const records = defineAdminCommand('domains.records', ({ opened: { app } }, input: DomainInput) => ({
+  ...toDomainView(app, requireDomain(app, input).domain),
   warnings: findHostnameWarnings(app.config),
 }))
 
-const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
-  const actor = resolveOperator(app, account)
-  const before = resolveDomain(app, actor.accountId, domain)
+const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, input: DomainInput) => {
+  const { actor, domain: before } = requireDomain(app, input)
   const found = await verifyDomain(app, actor, formatUuid(before.uuid))
   return {
     ...toDomainView(app, found.domain),
@@ -140,35 +115,26 @@ const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, 
 /** Whether the domain is verified and configured to accept mail. */
 const acceptsMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
 
-const markVerified = defineAdminCommand(
-  'domains.vouch',
-  async ({ opened: { app } }, { account, domain }: DomainInput) => {
-    const actor = resolveOperator(app, account)
-    const { id } = toDomainView(app, resolveDomain(app, actor.accountId, domain))
-    return {
-      ...toDomainView(app, await vouchForDomain(app, actor, id)),
-      warnings:
-        app.config.inboundAddr === ''
-          ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
-          : [],
-    }
-  },
-)
-
-export const domainAdminCommands = [add, list, records, verify, markVerified]
-
-const toInput = (domain: string, { account }: AccountOption): DomainInput => ({
-  domain,
-  ...(account !== undefined && { account }),
+const markVerified = defineAdminCommand('domains.vouch', async ({ opened: { app } }, input: DomainInput) => {
+  const { actor, domain } = requireDomain(app, input)
+  return {
+    ...toDomainView(app, await vouchForDomain(app, actor, formatUuid(domain.uuid))),
+    warnings:
+      app.config.inboundAddr === ''
+        ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
+        : [],
+  }
 })
 
+export const domainAdminCommands = [add, list, records, verify, markVerified, removeDomain]
+
 export function addDomainCommands(program: Command): void {
-  const domains = program.command('domains').description('register and verify sending domains')
+  const domains = program.command('domains').description('register, verify and remove sending domains')
 
   withAccount(withJson(domains.command('add').description('register a domain and print the DNS records to publish')))
     .argument('<domain>', 'such as example.com')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
-      const added = await withData(loadConfig().config, (call) => call(add, toInput(domain, options)))
+      const added = await withData(loadConfig().config, (call) => call(add, toDomainInput(domain, options)))
       printResult(options, added, (shown) =>
         [
           `Registered ${shown.domain} (${shown.id}). ${describeUntilVerified(shown)}`,
@@ -185,23 +151,22 @@ export function addDomainCommands(program: Command): void {
     async (options: JsonOption & AccountOption) => {
       const { account } = options
       const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
-      if (options.json) return printJson(found.domains)
-      if (found.total === 0) return print('The account has no domain; add one with `tassis domains add example.com`.')
-      const { domains: shown, total } = found
-      print(
-        [
-          formatTable(
-            ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
-            shown.map((domain) => [
-              domain.domain,
-              formatState(domain),
-              domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
-              domain.id,
-              describeMissingRecords(domain),
-            ]),
-          ),
-          ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
-        ].join('\n'),
+      printResult(options, found, ({ data: shown, total }) =>
+        total === 0
+          ? 'The account has no domain; add one with `tassis domains add example.com`.'
+          : [
+              formatTable(
+                ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
+                shown.map((domain) => [
+                  domain.domain,
+                  formatState(domain),
+                  domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
+                  domain.id,
+                  describeMissingRecords(domain),
+                ]),
+              ),
+              ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
+            ].join('\n'),
       )
     },
   )
@@ -210,7 +175,7 @@ export function addDomainCommands(program: Command): void {
     .argument('<domain>', 'name or ID')
     .option('--zone', 'print zone file lines')
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
-      const found = await withData(loadConfig().config, (call) => call(records, toInput(domain, options)))
+      const found = await withData(loadConfig().config, (call) => call(records, toDomainInput(domain, options)))
       printResult(options, found, (shown) =>
         options.zone
           ? [...shown.warnings.map((warning) => `; ${WARNING_PREFIX}${warning}`), formatZone(shown.dns_records)].join(
@@ -239,6 +204,8 @@ export function addDomainCommands(program: Command): void {
   )
     .argument('<domain>', 'name or ID')
     .action(markDomainVerified)
+
+  addRemoveDomainCommand(domains)
 }
 
 const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, for testing'
@@ -248,7 +215,7 @@ interface VerifyOptions extends JsonOption, AccountOption {
 }
 
 async function checkDns(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(verify, toInput(domain, options)))
+  const found = await withData(loadConfig().config, (call) => call(verify, toDomainInput(domain, options)))
   printResult(options, found, (shown) =>
     [
       ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
@@ -266,7 +233,7 @@ async function checkDns(domain: string, options: JsonOption & AccountOption): Pr
 }
 
 async function markDomainVerified(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(markVerified, toInput(domain, options)))
+  const found = await withData(loadConfig().config, (call) => call(markVerified, toDomainInput(domain, options)))
   printResult(options, found, (shown) =>
     [
       `${shown.domain} counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or \`tassis domains verify\`) finds that its records are missing.`,

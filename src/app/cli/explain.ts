@@ -3,6 +3,7 @@
  * dialogue, what comes next, and who must act. Never writes.
  */
 import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
@@ -13,15 +14,18 @@ import type { Status } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { describeStatus, requireEmail } from './emails.ts'
+import { findNewestEmailTo } from './email-list.ts'
+import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withAccount } from './find-email.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
+import { describeStatus } from './status-words.ts'
 
 interface RecipientView {
   readonly address: string
@@ -67,9 +71,9 @@ const sql = prepareStatements((db) => ({
   lane: db.prepare<{ lane: string | null }, [number]>('SELECT lane FROM recipients WHERE id = ?'),
 }))
 
-const explain = defineAdminCommand('explain', (context, { id, limit }: Input): Explanation => {
+const explain = defineAdminCommand('explain', async (context, { id, limit }: Input): Promise<Explanation> => {
   const { app } = context.opened
-  const { email, account } = requireEmail(app, id)
+  const { email, account } = await requireEmailOrNewestTo(app, id)
   const attempts = Map.groupBy(
     listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
     ({ recipientId }) => recipientId,
@@ -92,6 +96,20 @@ const explain = defineAdminCommand('explain', (context, { id, limit }: Input): E
 })
 
 export const explainAdminCommands = [explain]
+
+/** The email that `text` names, else the newest one to that address. Throws 404 and 409. */
+async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
+  try {
+    return requireEmail(app, text)
+  } catch (error) {
+    const newest =
+      isNotFound(error) && parseMailbox(text).kind === 'ok' ? await findNewestEmailTo(app, text) : undefined
+    if (!newest) throw error
+    return withAccount(app, newest)
+  }
+}
+
+const isNotFound = (error: unknown): boolean => error instanceof AppError && error.status === 404
 
 /** Why the email does not leave this machine; undefined when it does. */
 function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }: StoredRecipient) {
@@ -151,13 +169,14 @@ interface ExplainOptions extends JsonOption {
   readonly all?: boolean
 }
 
-export function addExplainCommand(program: Command): void {
+/** @param parent the program, or the group `tassis emails` */
+export function addExplainCommand(parent: Command): void {
   withLimit(
-    withJson(program.command('explain').description('explain an email: its attempts, what comes next, who must act')),
+    withJson(parent.command('explain').description('explain an email: its attempts, what comes next, who must act')),
     'maximum number of recipients',
     10,
   )
-    .argument('<id>', 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID')
+    .argument('<id>', `${EMAIL_ARGUMENT}; or an address, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
     .action(async (id: string, { limit, all = false, json }: ExplainOptions) => {
       const found = await withData(loadConfig().config, (call) => call(explain, { id, limit }))
