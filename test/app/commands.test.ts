@@ -124,6 +124,67 @@ test('domains records --zone splits TXT into strings of at most 255 octets and c
   expect(stdout).toContain('\n; sender.test. 3600 IN MX 10 mail.tassis.test.')
 })
 
+test('keys revoke takes a name; if several keys have it, it lists them and revokes none', async () => {
+  using data = createDataFolder()
+  const { key: first } = await setUpAccount(data.settings)
+  await runTassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
+  const create = (name: string, account: string) =>
+    runTassisJson<{ id: string; key_prefix: string }>(
+      ['keys', 'create', '--name', name, '--account', account],
+      data.settings,
+    )
+  const other = await create('app', 'Other')
+  const ci = await create('ci', 'Other')
+
+  const ambiguous = await runTassis(['keys', 'revoke', 'app'], data.settings)
+  expect(ambiguous.exitCode).toBe(1)
+  expect(ambiguous.stderr).toStartWith('tassis: 2 keys match, so none was revoked; give the ID of one: ')
+  expect(ambiguous.stderr).toContain(`${other.id} (${other.key_prefix}…, app, account Other)`)
+  expect(ambiguous.stderr).not.toContain(first)
+  expect((await runTassis(['keys', 'revoke', 'ci'], data.settings)).stdout).toBe(
+    `Revoked key "ci" of Other (${ci.id}), which began with ${ci.key_prefix}.\n`,
+  )
+  expect((await runTassis(['keys', 'revoke', 'app', '--account', 'Other'], data.settings)).exitCode).toBe(0)
+  expect(await runTassisList(['keys', 'list', '--account', 'Other'], data.settings)).toEqual([])
+  expect(await runTassisList(['keys', 'list', '--account', 'Acme'], data.settings)).toHaveLength(1)
+})
+
+test('domains remove asks, and finds the account that has the domain', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  await runTassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
+  const remove = (...args: string[]) => runTassis(['domains', 'remove', ...args], data.settings)
+  expect((await remove('none.test', '--yes')).stderr).toContain('There are 2 accounts; choose one with --account')
+  expect(await remove('sender.test')).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr: 'tassis: sender.test would be removed with its DKIM keys; nothing was changed. Add --yes to remove it.\n',
+  })
+  expect((await remove('Sender.test', '--yes')).stdout).toStartWith('Removed sender.test: ')
+  expect(await runTassisList(['domains', 'list', '--account', 'Acme'], data.settings)).toEqual([])
+})
+
+test('with --json, each error is one line of JSON with a code, also of wrong usage', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const cases = [
+    [['emails', 'show', '00000000'], 1, 'email_not_found'],
+    [['queue', 'hold', '--yes'], 1, 'no_mail_named'],
+    [['emails', 'list', '--since', 'soon'], 1, 'invalid_time'],
+    [['emails', 'list', '--bogus'], 2, 'wrong_usage'],
+    [['keys', 'revoke'], 2, 'wrong_usage'],
+    [['bogus'], 2, 'wrong_usage'],
+  ] as const
+  for (const [args, expected, code] of cases) {
+    const { exitCode, stdout, stderr } = await runTassis([...args, '--json'], data.settings)
+    expect({ args, exitCode, stdout }).toEqual({ args, exitCode: expected, stdout: '' })
+    expect(stderr.trimEnd()).not.toContain('\n')
+    expect(JSON.parse(stderr)).toEqual({ error: { code, message: expect.stringMatching(/^[^\n]{5,}$/) as string } })
+  }
+  const wrong = await runTassis(['queue', '--json'], { ...data.settings, TASSIS_WORKERS: 'x' })
+  expect([wrong.exitCode, JSON.parse(wrong.stderr)]).toMatchObject([2, { error: { code: 'wrong_configuration' } }])
+})
+
 test('wrong usage prints one sentence and exits with 2', async () => {
   const cases = [['bogus'], ['accounts', 'create'], ['queue', '--limit', '0'], ['keys', 'revoke']]
   for (const args of cases) {
@@ -250,8 +311,8 @@ test('output larger than a pipe buffer arrives complete, and a closed pipe ends 
   const whole = await run('{ read -r first; sleep 1; echo "$first"; cat; }')
   expect(whole.stderr).toBe('')
   expect(whole.lines.at(-1)).toBe('0')
-  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as unknown[]
-  expect(listed).toHaveLength(901)
+  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as { data: unknown[] }
+  expect(listed.data).toHaveLength(901)
   const cut = await run('head -n 1')
   expect({ stderr: cut.stderr, exitCode: cut.lines.at(-1) }).toEqual({ stderr: '', exitCode: '0' })
 })

@@ -91,7 +91,7 @@ async function isServiceRunning({ dataDir }: Config): Promise<boolean> {
 const UNRESPONSIVE = 'service_unresponsive'
 
 const describeUnresponsive = (dataDir: string): string =>
-  `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs`
+  `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs; its log and \`dmesg\` may say why, and a restart ends it`
 
 const createSocketCall =
   ({ dataDir }: Config): Call =>

@@ -93,7 +93,7 @@ const cancel = defineAdminCommand('emails.cancel', async ({ opened: { app } }, {
     return { ...toName(found), cancelled: email.recipients.length, in_delivery: 0 }
   }
   if (!email.recipients.some(({ status }) => isOpen(status)))
-    throw conflict('email_ended', `The email is ${email.status}, so it cannot be cancelled.`)
+    throw conflict('email_ended', `The email is ${email.status}: nothing of it waits any more.`)
   const { changed, inDelivery } = await changeMail(
     app,
     ACTOR,
