@@ -23,6 +23,10 @@ const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${t
 const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
   TASSIS_PUBLIC_URL: '`http://` and the HTTP address',
   TASSIS_HOSTNAME: "the machine's name",
+  TASSIS_CONTENT_MAX_BYTES: '25 % of the disk less `TASSIS_MIN_FREE_DISK`',
+  TASSIS_EVENTS_MAX_BYTES: '10 % of the disk less `TASSIS_MIN_FREE_DISK`',
+  TASSIS_INBOUND_MAX_BYTES: '20 % of the disk less `TASSIS_MIN_FREE_DISK`',
+  TASSIS_LOGS_MAX_BYTES: '25 % of the disk less `TASSIS_MIN_FREE_DISK`',
 }
 
 /** The page that explains the settings of a topic. */

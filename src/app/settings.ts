@@ -51,6 +51,8 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Accounts and plans', settings: workSettings },
   { topic: 'Webhooks', settings: webhookSettings },
   { topic: 'Open and click tracking', settings: trackingSettings },
+  // Before the sizes of retention, whose defaults are shares of the disk.
+  { topic: 'Service', settings: diskSettings },
   { topic: 'Retention', settings: retentionSettings },
   { topic: 'Open and click tracking', settings: trackingPlanSettings },
   { topic: 'Inbound mail', settings: inboundSettings },
@@ -61,7 +63,6 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Signup forms', settings: signupFormSettings },
   { topic: 'Broadcasts', settings: broadcastSettings },
   { topic: 'Captured mail', settings: captureSettings },
-  { topic: 'Service', settings: diskSettings },
   { topic: 'Accounts and plans', settings: planSettings },
   { topic: 'Billing', settings: billingSettings },
   { topic: 'Mail of the service', settings: systemMailSettings },
