@@ -27,6 +27,7 @@ import { deliveryModeSettings, deliverySettings, requireRelayUrl } from '#featur
 import { systemMailSettings } from '#features/sending/system-mail/settings.ts'
 import { trackingSettings } from '#features/sending/tracking/settings.ts'
 import { transportSecuritySettings } from '#features/sending/transport-security/settings.ts'
+import { domainSettings } from '#features/setup/domains/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
@@ -46,6 +47,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Emails', settings: acceptanceSettings },
   { topic: 'Delivery', settings: deliverySettings },
   { topic: 'Delivery', settings: transportSecuritySettings },
+  { topic: 'Delivery', settings: domainSettings },
   { topic: 'Service', settings: requestSettings },
   { topic: 'Emails', settings: emailLimitSettings },
   { topic: 'Accounts and plans', settings: workSettings },

@@ -15,6 +15,7 @@ import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
 import { mailAdminCommands } from './mail.ts'
+import { masterKeyAdminCommands } from './master-keys.ts'
 import { planAdminCommands } from './plan.ts'
 import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
@@ -38,6 +39,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...abuseAdminCommands,
   ...accountDeletionAdminCommands,
   ...keyAdminCommands,
+  ...masterKeyAdminCommands,
   ...userAdminCommands,
   ...domainAdminCommands,
   ...sendAdminCommands,

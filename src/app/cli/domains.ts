@@ -1,6 +1,6 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
 import type { Command } from 'commander'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import {
   DNS_RECORD_KEYS,
   type DnsRecord,
@@ -9,16 +9,18 @@ import {
 } from '#features/setup/domains/dns-records.ts'
 import { createDomain, type Domain, listDnsRecords, listDomains } from '#features/setup/domains/domains.ts'
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
+import { getKeepUntil, startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { getSendsUntil, listLostRecords, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
+import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { readSystemServers } from '#protocols/dns/servers.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
 import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
@@ -40,6 +42,10 @@ interface DomainView {
   readonly checked_at: string | null
   readonly created_at: string
   readonly dns_records: readonly RecordView[]
+  /** The selector whose keys sign. */
+  readonly dkim_selector: string
+  /** Selectors that signed before, and until when their records must stay in DNS. */
+  readonly former_dkim_selectors: readonly { readonly selector: string; readonly keep_until: string }[]
 }
 
 function toDomainView(app: App, domain: Domain): DomainView {
@@ -60,6 +66,11 @@ function toDomainView(app: App, domain: Domain): DomainView {
       const record = records[key]
       return record === undefined ? [] : [toRecordView(key, record)]
     }),
+    dkim_selector: domain.dkimSelector,
+    former_dkim_selectors: domain.formerDkim.map((former) => ({
+      selector: former.selector,
+      keep_until: isoTime(getKeepUntil(former)),
+    })),
   }
 }
 
@@ -126,7 +137,38 @@ const markVerified = defineAdminCommand('domains.vouch', async ({ opened: { app 
   }
 })
 
-export const domainAdminCommands = [add, list, records, verify, markVerified, removeDomain]
+interface RotateDkimInput extends AccountOption {
+  /** Name or id; null: all verified domains of the account. */
+  readonly domain: string | null
+}
+
+interface ChosenDomains {
+  readonly actor: Actor
+  readonly chosen: readonly Domain[]
+}
+
+function listVerified(app: App, { account }: AccountOption): ChosenDomains {
+  const actor = resolveOperator(app, account)
+  const { domains } = listDomains(app.db, actor.accountId, { limit: MAX_LISTED, offset: 0 })
+  return { actor, chosen: domains.filter(({ verifiedAt }) => verifiedAt !== null) }
+}
+
+function chooseOne(app: App, input: DomainInput): ChosenDomains {
+  const { actor, domain } = requireDomain(app, input)
+  return { actor, chosen: [domain] }
+}
+
+const rotateDkim = defineAdminCommand(
+  'domains.rotate-dkim',
+  async ({ opened: { app } }, { domain, ...owner }: RotateDkimInput) => {
+    const { actor, chosen } = domain === null ? listVerified(app, owner) : chooseOne(app, { domain, ...owner })
+    const views: DomainView[] = []
+    for (const { uuid } of chosen) views.push(toDomainView(app, await startDkimRotation(app, actor, formatUuid(uuid))))
+    return views
+  },
+)
+
+export const domainAdminCommands = [add, list, records, verify, markVerified, removeDomain, rotateDkim]
 
 export function addDomainCommands(program: Command): void {
   const domains = program.command('domains').description('register, verify and remove sending domains')
@@ -184,7 +226,31 @@ export function addDomainCommands(program: Command): void {
           : [
               ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
               formatRecords(shown.domain, shown.dns_records),
+              ...[describeRotation(shown), ...describeFormer(shown)].filter(Boolean).map((text) => `\n${text}`),
             ].join('\n'),
+      )
+    })
+
+  withAccount(
+    withJson(
+      domains
+        .command('rotate-dkim')
+        .description(
+          'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
+        ),
+    ),
+  )
+    .argument('[domain]', 'name or ID')
+    .option('--all', 'all verified domains of the account')
+    .action(async (domain: string | undefined, options: JsonOption & AccountOption & { all?: boolean }) => {
+      if ((domain === undefined) === (options.all === undefined))
+        throw new CommandError('Name a domain, or use --all for all verified domains of the account.')
+      const input = { domain: domain ?? null, ...(options.account !== undefined && { account: options.account }) }
+      const rotated = await withData(loadConfig().config, (call) => call(rotateDkim, input))
+      printResult(options, rotated, (shown) =>
+        shown.length === 0
+          ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
+          : shown.map(formatRotation).join('\n\n'),
       )
     })
 
@@ -207,6 +273,29 @@ export function addDomainCommands(program: Command): void {
 
   addRemoveDomainCommand(domains)
 }
+
+const formatRotation = (view: DomainView): string =>
+  [
+    formatRecords(
+      view.domain,
+      view.dns_records.filter(({ key }) => key === 'dkim_next' || key === 'dkim_ed25519_next'),
+    ),
+    describeRotation(view),
+  ].join('\n\n')
+
+/** Explains what happens to new DKIM keys; empty without a rotation. */
+function describeRotation({ domain, dkim_selector: selector, dns_records: records }: DomainView): string {
+  if (!records.some(({ key }) => key === 'dkim_next')) return ''
+  return `Publish the new DKIM records beside the present ones. The present key (${selector}) signs until a DNS check finds them: every 5 minutes on the first day, then less often, or now with \`tassis domains verify ${domain}\`.`
+}
+
+/** Says how long the records of former selectors must stay, one line each. */
+const describeFormer = ({ domain, former_dkim_selectors: former }: DomainView): string[] =>
+  former.map(({ selector, keep_until: until }) =>
+    Date.parse(until) > systemClock.now()
+      ? `Keep ${selector}._domainkey.${domain} and ${selector}e._domainkey.${domain} until ${formatUtc(until)}: receivers still verify mail with these former DKIM keys.`
+      : `Remove ${selector}._domainkey.${domain} and ${selector}e._domainkey.${domain} from DNS: these former DKIM keys are no longer needed since ${formatUtc(until)}.`,
+  )
 
 const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, for testing'
 
@@ -285,7 +374,11 @@ function describeMissingRecords(shown: DomainView): string {
     const end = coverText === '' ? `; ${verified ? 'sends until' : 'refused since'} ${formatUtc(until)}` : coverText
     return `missing since ${formatUtc(lostAt)}: ${lost.join(', ')}${end}`
   }
-  if (verified) return ''
+  if (verified) {
+    if (records.some(({ key }) => key === 'dkim_next')) return 'new DKIM keys wait for their records'
+    const isFormerShown = shown.former_dkim_selectors.length > 0
+    return isFormerShown ? `former DKIM keys: see \`tassis domains records ${shown.domain}\`` : ''
+  }
   const missing = records.filter(
     ({ key, verified: isPublished }) => SENDING_RECORDS.some((needed) => needed === key) && !isPublished,
   )

@@ -1,4 +1,4 @@
-/** @module `tassis keys`: creates, imports, lists and revokes API keys. */
+/** @module `tassis keys`: creates, imports, lists and revokes API keys; `master-keys.ts` adds commands for the master key. */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
@@ -12,6 +12,7 @@ import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
+import { addMasterKeyCommands } from './master-keys.ts'
 import {
   type AccountOption,
   collectOption,
@@ -112,7 +113,7 @@ const formatScopes = (scopes: readonly string[]): string =>
 const SCOPE_DESCRIPTION = `scope of the key; repeat for several; default: all, that is ${SCOPES.join(', ')}`
 
 export function addKeyCommands(program: Command): void {
-  const keys = program.command('keys').description('create, import, list and revoke API keys')
+  const keys = program.command('keys').description('create, import, list and revoke API keys; rotate the master key')
 
   withAccount(withJson(keys.command('create').description('create an API key; it is shown only once')))
     .requiredOption('--name <name>', 'name of the key')
@@ -186,6 +187,8 @@ export function addKeyCommands(program: Command): void {
           `Revoked key "${toPrintable(name)}" of ${toPrintable(account)} (${id}), which began with ${toPrintable(key_prefix)}.`,
       )
     })
+
+  addMasterKeyCommands(keys)
 }
 
 /** Reads the key from the file or from standard input; never prompts. */
