@@ -30,6 +30,7 @@ import { transportSecuritySettings } from '#features/sending/transport-security/
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+import { metricsSettings } from './metrics/settings.ts'
 
 export interface SettingGroup {
   /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
@@ -62,6 +63,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Broadcasts', settings: broadcastSettings },
   { topic: 'Captured mail', settings: captureSettings },
   { topic: 'Service', settings: diskSettings },
+  { topic: 'Service', settings: metricsSettings },
   { topic: 'Accounts and plans', settings: planSettings },
   { topic: 'Billing', settings: billingSettings },
   { topic: 'Mail of the service', settings: systemMailSettings },
