@@ -8,9 +8,10 @@ import { join } from 'node:path'
 import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
+import { type CommittedStore, type Metrics, NO_METRICS } from '#features/core/app/metrics.ts'
 import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
 import { storeCapturedFrom } from '#features/core/events/captured.ts'
-import { createEventTime, findAccountsWithEvents, flushCounters, readLastSeq } from '#features/core/events/record.ts'
+import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
 import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
@@ -99,10 +100,12 @@ export interface OpenedApp {
   close(): Promise<void>
 }
 
-/** Replacements for tests. */
+/** Parts that are created before; the others are replacements for tests. */
 export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
+  /** Default: counts nothing. */
+  readonly metrics?: Metrics
   readonly resolver?: DnsClient
   readonly disk?: DiskGuard
   readonly createDkimKey?: () => Promise<DkimKey>
@@ -120,6 +123,7 @@ export class DataDirInUseError extends InUseError {}
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const log = options.log ?? createLog(config.logLevel, undefined, options.clock ?? systemClock)
+  const metrics = options.metrics ?? NO_METRICS
   const authorities = readCertificateAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
@@ -141,7 +145,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
-    const stores = openStores({ config, log, clock, disk, checkpointer }, db, databasePath)
+    const stores = openStores({ config, log, clock, disk, metrics, checkpointer }, db, databasePath)
     explainCorruption(stores.captures.path, DELETE_CAPTURES_REMEDY, () =>
       stores.captures.fillInbox((recipientId) => findEmailOfRecipient(db, recipientId)?.accountId),
     )
@@ -149,7 +153,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
     const createDkimKey = options.createDkimKey ?? generateDkimKey
-    const app = composeApp({ config, clock, log, keys, db, disk, renderer, createDkimKey }, stores, network)
+    const app = composeApp({ config, clock, log, metrics, keys, db, disk, renderer, createDkimKey }, stores, network)
     return {
       app,
       captures: stores.captures,
@@ -192,7 +196,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
 }
 
 /** The dependencies of `openStores`. */
-interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
+interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk' | 'metrics'> {
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }
 
@@ -203,11 +207,11 @@ interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime
 }
 
 function openStores(
-  { config, clock, log, disk, checkpointer }: StoreDependencies,
+  { config, clock, log, disk, metrics, checkpointer }: StoreDependencies,
   db: Database,
   databasePath: string,
 ): Stores {
-  const committerOptions: CommitterOptions = {
+  const committerOptions = (store: CommittedStore): CommitterOptions => ({
     disk,
     clock,
     checkpointBytes: CHECKPOINT_BYTES,
@@ -220,26 +224,32 @@ function openStores(
       )
       process.exit(1)
     },
-  }
+    onSynced: (writes, durationMs) => metrics.groupCommitted(store, writes, durationMs),
+  })
   const eventTime = createEventTime(clock, db)
   const eventsRecorded: App['eventsRecorded'] = createSignal()
-  const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
-  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
+  const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions('content'), clock })
+  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions('raw-mail'), clock })
   const captures = explainCorruption(join(config.dataDir, 'capture.db'), DELETE_CAPTURES_REMEDY, () =>
     openCaptureStore({
       dataDir: config.dataDir,
       clock,
       maxBytes: config.captureMaxBytes,
       maxAgeMs: hours(config.captureMaxHours),
-      committerOptions,
+      committerOptions: committerOptions('capture'),
     }),
   )
   const commit = new Committer(db, databasePath, {
-    ...committerOptions,
+    ...committerOptions('tassis'),
     flush: (connection, deltas, lastSeqs) => flushCounters(connection, deltas, lastSeqs, eventTime()),
     onDurable: (deltas) => {
+      const accounts = new Set<number>()
+      forEachEventCount(deltas, (accountId, type, count) => {
+        accounts.add(accountId)
+        metrics.eventsRecorded(type, count)
+      })
       // Emitted in a microtask: listeners must not delay the next group.
-      for (const accountId of findAccountsWithEvents(deltas)) {
+      for (const accountId of accounts) {
         const lastSeq = readLastSeq(db, accountId)
         queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
       }
@@ -304,7 +314,7 @@ function openNetwork(
 
 /** Builds the `App` that features receive, with the signals by which they notify each other. */
 function composeApp(
-  parts: Pick<App, 'config' | 'log' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
+  parts: Pick<App, 'config' | 'log' | 'metrics' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
     readonly clock: TrustedClock
   },
   { captures, close: _, ...stores }: Stores,
@@ -389,6 +399,8 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
 export interface RunningInbound {
   /** Undefined if no inbound address is configured. */
   readonly listener: { readonly host: string; readonly port: number } | undefined
+  /** Open sessions, some seconds ago. */
+  readonly sessions: () => number
   /** Starts processing received mail. */
   process(): void
   stop(): Promise<void>
@@ -396,7 +408,7 @@ export interface RunningInbound {
 
 /** Listens if an address is configured; received mail waits on disk until `process` is called. */
 export async function startInbound({ app, parser }: OpenedApp): Promise<RunningInbound> {
-  const { config, clock, log } = app
+  const { config, clock, log, metrics } = app
   const address = parseHostPort(config.inboundAddr)
   const decide = createRecipientDecider(app)
   let processor: InboundProcessor | undefined
@@ -411,8 +423,20 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
         isDiskLow: () => app.disk.isLow(),
       },
       {
-        decide: (address, sourceIp) => processor?.findRejection(sourceIp) ?? decide(address),
-        receive: (message) => receiveMessage(app, message),
+        decide(address, sourceIp) {
+          const decision = processor?.findRejection(sourceIp) ?? decide(address)
+          metrics.recipientDecided('code' in decision ? decision.code : 250)
+          return decision
+        },
+        async receive(message) {
+          try {
+            await receiveMessage(app, message)
+            metrics.messageReceived('accepted')
+          } catch (error) {
+            metrics.messageReceived('deferred')
+            throw error
+          }
+        },
       },
       { clock, log },
     ))
@@ -420,6 +444,7 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
   if (endpoint) app.ownPorts.add(endpoint.port)
   return {
     listener: endpoint,
+    sessions: () => listener?.sessions ?? 0,
     process() {
       processor ??= new InboundProcessor(app, parser)
       processor.start()

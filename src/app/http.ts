@@ -372,6 +372,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     sessions: createSessionGate(app),
     dialects: DIALECTS,
     requestKeys: createRequestKeys(app),
+    onResponse: (status) => app.metrics.responseSent(status),
     routes: createRoutes(opened, {
       ...options,
       ending: ending.signal,

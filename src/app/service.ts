@@ -10,6 +10,7 @@ import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
 import { adminCommands } from './cli/admin-commands.ts'
@@ -26,6 +27,8 @@ import {
   toCorruptionError,
 } from './create.ts'
 import { createHttp, listenHttp } from './http.ts'
+import type { MetricsEndpoint } from './metrics/metrics.ts'
+import type { MetricSources } from './metrics/sources.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
 import { ensureBallast, startWhenPossible } from './start-when-possible.ts'
@@ -36,6 +39,8 @@ export interface Service {
   readonly delivery: RunningDelivery
   readonly inbound: RunningInbound
   readonly submission: RunningSubmission
+  /** Where `/metrics` is; undefined if no address is configured. */
+  readonly metrics: { readonly host: string; readonly port: number } | undefined
   /** The URL of the HTTP API from this machine. */
   readonly url: string
   /**
@@ -66,11 +71,17 @@ export async function startService(
   requireOwnAddresses(config)
   // A mistake in the file of providers stops the start before anything is opened.
   readProviders(config)
-  const log = options.log ?? createLog(config.logLevel)
+  // Loaded on demand, because loading takes a tenth of a second.
+  const metrics = config.metricsAddr === '' ? undefined : new (await import('./metrics/metrics.ts')).MetricsEndpoint()
+  const log = options.log ?? createLog(config.logLevel, undefined, undefined, metrics?.sink.lineLogged)
   const startOptions = { config, clock: options.clock ?? systemClock, log, ending }
-  const opened = await startWhenPossible(() => openApp(config, { ...options, log }), startOptions, {
-    isListening: false,
-  })
+  const opened = await startWhenPossible(
+    () => openApp(config, { ...options, log, ...(metrics && { metrics: metrics.sink }) }),
+    startOptions,
+    {
+      isListening: false,
+    },
+  )
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
@@ -78,6 +89,7 @@ export async function startService(
     // start fails.
     let delivery: RunningDelivery | undefined
     let submission: RunningSubmission | undefined
+    let startedInbound: RunningInbound | undefined
     const http = createHttp(opened, {
       isStopping: () => isStopping,
       delivery: () => delivery,
@@ -87,7 +99,19 @@ export async function startService(
     })
     const bound = listenOrExplain(http, config.httpAddr)
     stops.unshift(() => http.stop())
+    const metricsEndpoint =
+      metrics &&
+      listenForMetrics(metrics, config, {
+        opened,
+        delivery: () => delivery,
+        inbound: () => startedInbound,
+        submission: () => submission,
+        isStopping: () => isStopping,
+        version: formatVersion(),
+      })
+    if (metrics) stops.unshift(() => metrics.stop())
     const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
+    startedInbound = inbound
     stops.unshift(() => inbound.stop())
     const startedSubmission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
       isListening: true,
@@ -138,6 +162,7 @@ export async function startService(
       ])
       await schedules.stop()
       await ballast
+      await metrics?.stop()
       await admin.stop()
       await opened.authenticator.flushLastUsed()
       await opened.close()
@@ -148,6 +173,7 @@ export async function startService(
       delivery: startedDelivery,
       inbound,
       submission: startedSubmission,
+      metrics: metricsEndpoint,
       url: toReachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()
@@ -165,12 +191,33 @@ function listenOrExplain(http: ReturnType<typeof createHttp>, httpAddr: string):
   try {
     return listenHttp(http, httpAddr)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    const sentence = LISTEN_FAILURES[code]
-    if (sentence === undefined) throw error
-    const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
-    throw new ErrorClass(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
+    throw explainListenError('TASSIS_HTTP_ADDR', httpAddr, error)
   }
+}
+
+function listenForMetrics(
+  metrics: MetricsEndpoint,
+  { metricsAddr }: Config,
+  sources: MetricSources,
+): Service['metrics'] {
+  const address = parseHostPort(metricsAddr)
+  if (!address) throw new TypeError(`not an address: ${metricsAddr}`)
+  try {
+    const bound = metrics.listen(address, sources)
+    sources.opened.app.ownPorts.add(bound.port)
+    return bound
+  } catch (error) {
+    throw explainListenError('TASSIS_METRICS_ADDR', metricsAddr, error)
+  }
+}
+
+/** A system error of listening as an error that names the setting and the remedy; any other error as it is. */
+function explainListenError(variable: string, address: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const sentence = LISTEN_FAILURES[code]
+  if (sentence === undefined) return error
+  const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
+  return new ErrorClass(`${variable} is "${address}", ${sentence}.`)
 }
 
 const LISTEN_FAILURES: Readonly<Record<string, string>> = {

@@ -31,6 +31,7 @@ import { domainSettings } from '#features/setup/domains/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+import { metricsSettings } from './metrics/settings.ts'
 
 export interface SettingGroup {
   /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
@@ -65,6 +66,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Signup forms', settings: signupFormSettings },
   { topic: 'Broadcasts', settings: broadcastSettings },
   { topic: 'Captured mail', settings: captureSettings },
+  { topic: 'Service', settings: metricsSettings },
   { topic: 'Accounts and plans', settings: planSettings },
   { topic: 'Billing', settings: billingSettings },
   { topic: 'Mail of the service', settings: systemMailSettings },

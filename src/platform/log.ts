@@ -24,11 +24,12 @@ export const redactAddresses = (text: string): string =>
     ? text.replace(ADDRESS, (_, local: string, domain: string) => `${local.slice(0, 1)}***@${domain}`)
     : text
 
-/** A logger at `level`; writes to standard error by default. */
+/** A logger at `level`; writes to standard error by default. @param onLine called with the level of each line */
 export function createLog(
   level: string,
   destination: { write(line: string): void } = createStderrWriter(),
   clock: Pick<Clock, 'monotonicMs' | 'after'> = systemClock,
+  onLine: (level: string) => void = () => undefined,
 ): Log {
   const limit = new LineLimiter(clock)
   return pino(
@@ -46,7 +47,12 @@ export function createLog(
         },
       },
     },
-    { write: (line: string) => destination.write(redactAddresses(line)) },
+    {
+      write(line: string) {
+        onLine(levelOf(line))
+        destination.write(redactAddresses(line))
+      },
+    },
   )
 }
 

@@ -14,7 +14,8 @@ export async function findPortConflict(
     inboundAddr,
     submissionAddr,
     submissionTlsAddr,
-  }: Pick<Config, 'httpAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr'>,
+    metricsAddr,
+  }: Pick<Config, 'httpAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr' | 'metricsAddr'>,
   command: string,
 ): Promise<InUseError | undefined> {
   for (const [variable, value, fallbackPort] of [
@@ -22,6 +23,7 @@ export async function findPortConflict(
     ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
     ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
     ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],
+    ['TASSIS_METRICS_ADDR', metricsAddr, 9464],
   ] as const) {
     const address = parseHostPort(value)
     if (!address || !(await isPortInUse(address))) continue

@@ -77,6 +77,8 @@ export interface HttpServerOptions<Actor> {
   readonly sessions?: SessionGate<Actor>
   /** Other providers' interfaces among the routes. */
   readonly dialects?: readonly Dialect<Actor>[]
+  /** Called with the status of each response. */
+  readonly onResponse?: (status: number) => void
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
@@ -147,9 +149,14 @@ export class BunHttpServer<Actor> implements HttpServer {
     this.#app = new RequestPipeline(options, bodies).compose()
   }
 
-  #handle(request: Request, listener: Bun.Server<undefined> | undefined, clientIp?: () => string): Promise<Response> {
-    const response = this.#respond(request, listener, clientIp)
-    return this.#options.config.isHttps ? response.then(addStrictTransport) : response
+  async #handle(
+    request: Request,
+    listener: Bun.Server<undefined> | undefined,
+    clientIp?: () => string,
+  ): Promise<Response> {
+    const response = await this.#respond(request, listener, clientIp)
+    this.#options.onResponse?.(response.status)
+    return this.#options.config.isHttps ? addStrictTransport(response) : response
   }
 
   #contextOf(

@@ -17,6 +17,7 @@ import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { DnssecResolver, Resolver } from '#protocols/dns/resolver.ts'
+import type { Metrics } from './metrics.ts'
 
 /** The work budget of accounts; `accounts/work-budget.ts` creates it. */
 export interface WorkBudget {
@@ -35,6 +36,7 @@ export interface App {
   /** `TrustedClock.setBack`: the clock was corrected backwards, so work scheduled under the wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
+  readonly metrics: Metrics
   readonly keys: KeyRing
   /** The main database: reads anywhere, writes only through `commit`. */
   readonly db: Database

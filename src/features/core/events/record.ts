@@ -197,14 +197,17 @@ export function flushCounters(
   flushDailyStats(db, deltas)
 }
 
-/** The accounts with new events, derived from the counter additions of a group. */
-export function findAccountsWithEvents(deltas: ReadonlyMap<string, number>): Set<number> {
-  const accounts = new Set<number>()
-  for (const key of deltas.keys()) {
+/** Calls `add` with the number of new events of each type and account, from the counter additions of a group. */
+export function forEachEventCount(
+  deltas: ReadonlyMap<string, number>,
+  add: (accountId: number, type: string, count: number) => void,
+): void {
+  for (const [key, delta] of deltas) {
     const end = key.indexOf('|')
-    if (key.startsWith('event:', end + 1)) accounts.add(Number(key.slice(0, end)))
+    if (!key.startsWith('event:', end + 1)) continue
+    const typeStart = end + 1 + 'event:'.length
+    add(Number(key.slice(0, end)), key.slice(typeStart, key.indexOf('|', typeStart)), delta)
   }
-  return accounts
 }
 
 /**

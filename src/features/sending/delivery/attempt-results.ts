@@ -11,6 +11,7 @@ import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
 import type { AttemptResult, AttemptSession, FromWorker } from './protocol.ts'
 import type { Pairs } from './providers/pairs.ts'
+import { labelProvider } from './providers/registry.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
 import type { RecentDialogues } from './recent-dialogues.ts'
@@ -78,7 +79,16 @@ export class AttemptResults {
   }
 
   #settle(attempt: InFlightAttempt, verdict: Verdict, session?: AttemptSession): void {
-    void this.#options.attempts.settle(attempt, verdict, session)
+    const { app, attempts } = this.#options
+    const { sentToWorkerAt, destination } = attempt
+    const outcome = verdict.kind === 'released' || verdict.kind === 'content_missing' ? 'unsent' : verdict.kind
+    app.metrics.attemptEnded(
+      labelProvider(destination.pair.provider),
+      outcome,
+      'category' in verdict ? verdict.category : undefined,
+      sentToWorkerAt === undefined ? undefined : app.clock.now() - sentToWorkerAt,
+    )
+    void attempts.settle(attempt, verdict, session)
   }
 
   /**

@@ -115,6 +115,7 @@ export class TaskRunner {
     })
     // Aborted by the shutdown: the result is unknown, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
+    this.#app.metrics.webhookAttempted(result.kind, result.durationMs)
     const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
     if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
     if (failure === PUT_BACK) return PUT_BACK
