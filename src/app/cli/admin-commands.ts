@@ -7,6 +7,7 @@ import { PING } from './call.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
+import { doctorAdminCommands } from './doctor.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
@@ -56,4 +57,5 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...doctorAdminCommands,
 ]
