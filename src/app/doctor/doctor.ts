@@ -88,9 +88,11 @@ export class Doctor {
     let nextAtMs = clock.monotonicMs() + FIRST_RUN_DELAY_MS
     const step = async (ending: AbortSignal): Promise<Millis> => {
       if (clock.monotonicMs() >= nextAtMs) {
+        // First, because a step that fails is repeated within seconds.
+        nextAtMs = clock.monotonicMs() + INTERVAL_MS
         const { findings } = await this.run(delivery)
         const isSettled = ending.aborted || (await notifyOfFindings(app, findings))
-        nextAtMs = clock.monotonicMs() + (isSettled ? INTERVAL_MS : CONFIRMATION_DELAY_MS)
+        if (!isSettled) nextAtMs = clock.monotonicMs() + CONFIRMATION_DELAY_MS
       }
       return clock.now() + nextAtMs - clock.monotonicMs()
     }

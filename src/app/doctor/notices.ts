@@ -7,7 +7,6 @@ import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import type { Millis } from '#platform/clock.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import { hours } from '#platform/units.ts'
 import { type Finding, isBad } from './finding.ts'
 
@@ -49,7 +48,7 @@ export async function notifyOfFindings(app: App, findings: readonly Finding[]): 
   await storeNotices(app, before, seen)
   const turnedBad = findings.filter((finding) => isBad(finding) && isDue(seen[toKey(finding)], now))
   const mended = Object.entries(seen).filter(([, { since, mailedStatus }]) => since === null && mailedStatus !== null)
-  if (turnedBad.length + mended.length > 0 && (await mailOperator(app, turnedBad, mended)))
+  if (turnedBad.length + mended.length > 0 && (await mailOperator(app, seen, turnedBad, mended)))
     await storeNotices(app, seen, markMailed(seen, turnedBad, now))
   return Object.values(seen).every(({ since, isConfirmed }) => since === null || isConfirmed)
 }
@@ -125,18 +124,22 @@ async function storeNotices(app: App, before: Notices, after: Notices): Promise<
 /** Mails one list of all changes; false when there is no address, or no domain to send from. */
 function mailOperator(
   app: App,
+  seen: Notices,
   turnedBad: readonly Finding[],
   mended: readonly (readonly [string, Notice])[],
 ): Promise<boolean> {
   const { operatorEmail, hostname } = app.config
   if (operatorEmail === '') return Promise.resolve(false)
-  const key = [...turnedBad.map(toKey), ...mended.map(([name, { mailedAt }]) => `${name} ${mailedAt}`)].join(',')
-  const day = isoTime(app.clock.now()).slice(0, 10)
+  // The times make it another mail when the same finding turns bad again.
+  const key = [
+    ...turnedBad.map((finding) => `${toKey(finding)} ${finding.status} ${seen[toKey(finding)]?.since}`),
+    ...mended.map(([name, { mailedAt }]) => `${name} mended ${mailedAt}`),
+  ].join(',')
   return sendSystemMailToEach(
     app,
     [operatorEmail],
     { about: [], subject: formatSubject(hostname, turnedBad, mended.length), text: formatText(turnedBad, mended) },
-    () => `doctor ${day} ${key}`,
+    () => `doctor ${key}`,
   )
 }
 
@@ -157,6 +160,6 @@ const formatText = (turnedBad: readonly Finding[], mended: readonly (readonly [s
       ({ check, status, message, fix }) =>
         `${status === 'failure' ? 'Failure' : 'Warning'} (${check}): ${message}\n${fix ?? ''}`,
     ),
-    ...mended.map(([, { message }]) => `Mended: ${message}`),
-    '`tassis doctor` on the server checks again and shows everything. You get a mail when this is mended.',
+    ...mended.map(([key, { message }]) => `Mended (${key.split(' ', 1)[0]}). This is no longer so: ${message}`),
+    `\`tassis doctor\` on the server checks again and shows everything.${turnedBad.length > 0 ? ' You get a mail when this is mended.' : ''}`,
   ].join('\n\n')
