@@ -70,7 +70,8 @@ export class Doctor {
         sourceNames,
         service: { app, delivery },
         db,
-        signal: this.#ending.signal,
+        // One for each run, so that listeners of earlier runs do not accumulate.
+        signal: AbortSignal.any([this.#ending.signal]),
       })
       const report = { at: clock.now(), findings }
       if (!this.#ending.signal.aborted) this.#latest = report
@@ -81,7 +82,7 @@ export class Doctor {
   }
 
   /** Starts the hourly runs; the first begins after a minute. `stop` ends a run early. */
-  start(delivery: RunningDelivery): DueLoop {
+  start(delivery: RunningDelivery | undefined): DueLoop {
     const { app } = this.#options
     const { clock, log } = app
     // Monotonic: a clock that is set back by a day must not delay the next run by a day.

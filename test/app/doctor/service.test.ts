@@ -1,12 +1,13 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { Doctor } from '#app/doctor/doctor.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
-import { minutes } from '#platform/units.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { signInAsOperator } from '#test/support/operator.ts'
@@ -103,6 +104,30 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
   } finally {
     await service.stop()
   }
+})
+
+test('a clock that is set back by a day delays no check', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 10, 24, 9))
+  await using service = await createTestApp({ clock, settings: { TASSIS_DELIVERY: 'capture' } })
+  const { app, sourceNames } = service.opened
+  const doctor = new Doctor({ app, sourceNames })
+  const loop = doctor.start(undefined)
+  const passTimeUntil = (condition: () => boolean) =>
+    eventually(async () => {
+      if (condition()) return true
+      clock.advance(minutes(5))
+      await Bun.sleep(50)
+      return false
+    }, 60_000)
+  expect(doctor.latest()).toBeUndefined()
+  await passTimeUntil(() => doctor.latest() !== undefined)
+  const first = doctor.latest()
+  const at = clock.monotonicMs()
+  clock.jumpTo(clock.now() - days(1))
+  await passTimeUntil(() => doctor.latest() !== first)
+  // By the wall clock it would be 25 hours.
+  expect(clock.monotonicMs() - at).toBeLessThan(hours(24))
+  await loop.stop()
 })
 
 test('without a service the command checks by itself; blocked mail hosts are exit code 1, each finding with its fix', async () => {
