@@ -128,7 +128,7 @@ function mailOperator(
   turnedBad: readonly Finding[],
   mended: readonly (readonly [string, Notice])[],
 ): Promise<boolean> {
-  const { operatorEmail, hostname } = app.config
+  const { operatorEmail, hostname, publicUrl } = app.config
   if (operatorEmail === '') return Promise.resolve(false)
   // The times make it another mail when the same finding turns bad again.
   const key = [
@@ -138,7 +138,11 @@ function mailOperator(
   return sendSystemMailToEach(
     app,
     [operatorEmail],
-    { about: [], subject: formatSubject(hostname, turnedBad, mended.length), text: formatText(turnedBad, mended) },
+    {
+      about: [],
+      subject: formatSubject(hostname, turnedBad, mended.length),
+      text: formatText(turnedBad, mended, publicUrl),
+    },
     () => `doctor ${key}`,
   )
 }
@@ -154,12 +158,15 @@ function formatSubject(hostname: string, turnedBad: readonly Finding[], mendedCo
 const sortWorstFirst = (findings: readonly Finding[]): Finding[] =>
   findings.toSorted((a, b) => Number(b.status === 'failure') - Number(a.status === 'failure'))
 
-const formatText = (turnedBad: readonly Finding[], mended: readonly (readonly [string, Notice])[]): string =>
+const formatText = (
+  turnedBad: readonly Finding[],
+  mended: readonly (readonly [string, Notice])[],
+  publicUrl: string,
+): string =>
   [
-    ...sortWorstFirst(turnedBad).map(
-      ({ check, status, message, fix }) =>
-        `${status === 'failure' ? 'Failure' : 'Warning'} (${check}): ${message}\n${fix ?? ''}`,
+    ...sortWorstFirst(turnedBad).map(({ check, status, message, fix }) =>
+      `${status === 'failure' ? 'Failure' : 'Warning'} (${check}): ${message}\n${fix ?? ''}`.trimEnd(),
     ),
     ...mended.map(([key, { message }]) => `Mended (${key.split(' ', 1)[0]}). This is no longer so: ${message}`),
-    `\`tassis doctor\` on the server checks again and shows everything.${turnedBad.length > 0 ? ' You get a mail when this is mended.' : ''}`,
+    `\`tassis doctor\` on the server checks again. Operators see all checks at ${new URL('/app/server', publicUrl).href}.${turnedBad.length > 0 ? ' You get a mail when this is mended.' : ''}`,
   ].join('\n\n')

@@ -6,6 +6,7 @@ import { listOutboundIps } from '#platform/outbound-source.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
 import { type Dialled, type DialTarget, dial } from '../dial.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
@@ -41,7 +42,9 @@ async function findDestination({ config, resolver }: DoctorContext, domain: stri
   const host = route.kind === 'ok' ? route.hosts[0]?.host : undefined
   const found = host === undefined ? undefined : await resolveHostAddresses(resolver, host, { ipv6: true })
   const addresses = found?.kind === 'ok' ? found.addresses : []
-  return { domain, addresses: addresses.filter((ip) => mayConnect(config, ip)) }
+  // A private address is no mail host of a large receiver, but that of a network that answers in its name.
+  const usable = (ip: string): boolean => mayConnect(config, ip) && canConnectTo(ip, config.allowPrivateNetworks)
+  return { domain, addresses: addresses.filter(usable) }
 }
 
 async function checkSource(
@@ -95,8 +98,7 @@ export async function checkRelay(context: DoctorContext): Promise<NewFinding[]> 
       ? [skipped(`The address of ${host} could not be looked up.`)]
       : [failure(`The relay ${host} has no address in DNS, so no mail can be sent.`, fix)]
   const ip = found?.addresses[0] ?? host
-  // A relay in a private network is usual; only tests must not leave the machine.
-  if (config.allowPrivateNetworks !== false && !mayConnect(config, ip)) return [skipped('Not checked in a test.')]
+  if (!mayConnect(config, ip)) return [skipped('Not checked in a test.')]
   const target: DialTarget = { ip, port: Number(port) || (protocol === 'smtps:' ? 465 : 25) }
   const result = await dial(context, target, DIAL_TIMEOUT_MS)
   return result.kind === 'connected'

@@ -145,6 +145,7 @@ export async function checkClock(context: DoctorContext): Promise<NewFinding[]> 
   const servers = listTargets(config.doctorTimeServers)
   if (servers.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_TIME_SERVERS is none.')]
   const asked = await Promise.all(servers.map((server) => askTime(context, server)))
+  // The server nearest to our clock is believed: a single wrong one must not raise an alarm.
   const [offsetMs] = asked.flatMap((found) => found ?? []).toSorted((a, b) => Math.abs(a) - Math.abs(b))
   if (offsetMs === undefined) return [skipped(`No time server answers (${servers.join(', ')}).`)]
   const distanceMs = Math.abs(offsetMs)
@@ -161,7 +162,7 @@ export async function checkClock(context: DoctorContext): Promise<NewFinding[]> 
       ]
 }
 
-/** Of several servers the one nearest to our clock is believed: a single wrong server must not raise an alarm. */
+/** Milliseconds to add to our clock; undefined when the server gives no usable answer. */
 async function askTime(
   { config, clock, resolver, signal }: DoctorContext,
   server: string,
