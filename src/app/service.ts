@@ -26,6 +26,7 @@ import {
   startInbound,
   toCorruptionError,
 } from './create.ts'
+import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
 import type { MetricsEndpoint } from './metrics/metrics.ts'
 import type { MetricSources } from './metrics/sources.ts'
@@ -90,10 +91,13 @@ export async function startService(
     let delivery: RunningDelivery | undefined
     let submission: RunningSubmission | undefined
     let startedInbound: RunningInbound | undefined
+    const { app, sourceNames } = opened
+    const doctor = new Doctor({ app, sourceNames, resolver: options.resolver })
     const http = createHttp(opened, {
       isStopping: () => isStopping,
       delivery: () => delivery,
       submission: () => submission,
+      doctorReport: () => doctor.latest(),
       ...(options.settings && { settings: options.settings }),
       version: formatVersion(),
     })
@@ -122,7 +126,7 @@ export async function startService(
       dataDir: config.dataDir,
       version: VERSION,
       handlers: new Map(
-        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
+        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery, doctor }, input as never)]),
       ),
       maxRequestBytes: config.maxBodyBytes,
       clock: opened.app.clock,
@@ -139,12 +143,14 @@ export async function startService(
     stops.unshift(() => startedDelivery.stop())
     const background = startBackground(opened.app)
     stops.unshift(() => background.stop())
+    const checks = doctor.start(startedDelivery)
+    stops.unshift(() => checks.stop())
     const schedules = startSchedules(opened)
     const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
       log.warn({ err: error }, 'disk ballast not written'),
     )
 
-    // The schedule checks again every hour.
+    // The doctor checks again every hour.
     void opened.sourceNames.check().catch((error: unknown) => log.warn({ err: error }, 'reverse DNS not checked'))
 
     const stop = async () => {
@@ -159,6 +165,7 @@ export async function startService(
         startedDelivery.stop(),
         webhooks.stop(),
         background.stop(),
+        checks.stop(),
       ])
       await schedules.stop()
       await ballast

@@ -8,6 +8,7 @@ import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
 import { deadLetterAdminCommands } from './dead-letters.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
+import { doctorAdminCommands } from './doctor.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
@@ -60,4 +61,5 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...doctorAdminCommands,
 ]
