@@ -6,12 +6,14 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
 import { readProviders } from '#features/sending/delivery/providers/policy.ts'
+import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
+import { type RunningCertificates, startCertificates } from './certificates/start.ts'
 import { adminCommands } from './cli/admin-commands.ts'
 import {
   type CreateOptions,
@@ -36,6 +38,7 @@ export interface Service {
   readonly delivery: RunningDelivery
   readonly inbound: RunningInbound
   readonly submission: RunningSubmission
+  readonly certificates: RunningCertificates
   /** The URL of the HTTP API from this machine. */
   readonly url: string
   /**
@@ -78,15 +81,21 @@ export async function startService(
     // start fails.
     let delivery: RunningDelivery | undefined
     let submission: RunningSubmission | undefined
+    const challenges = new Challenges()
     const http = createHttp(opened, {
+      challenges,
       isStopping: () => isStopping,
       delivery: () => delivery,
       submission: () => submission,
       ...(options.settings && { settings: options.settings }),
       version: formatVersion(),
     })
-    const bound = listenOrExplain(http, config.httpAddr)
+    const bound = await listenOrExplain('TASSIS_HTTP_ADDR', config.httpAddr, () => listenHttp(http, config.httpAddr))
     stops.unshift(() => http.stop())
+    const certificates = await listenOrExplain('TASSIS_HTTPS_ADDR', config.httpsAddr, () =>
+      startCertificates(opened.app, { http, challenges }),
+    )
+    stops.unshift(() => certificates.stop())
     const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
     stops.unshift(() => inbound.stop())
     const startedSubmission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
@@ -130,6 +139,7 @@ export async function startService(
       // answered.
       await Promise.all([
         http.stop(),
+        certificates.stop(),
         inbound.stop(),
         startedSubmission.stop(),
         startedDelivery.stop(),
@@ -148,6 +158,7 @@ export async function startService(
       delivery: startedDelivery,
       inbound,
       submission: startedSubmission,
+      certificates,
       url: toReachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()
@@ -161,15 +172,16 @@ export async function startService(
   }
 }
 
-function listenOrExplain(http: ReturnType<typeof createHttp>, httpAddr: string): { hostname: string; port: number } {
+/** Explains a system error of `listen` as a mistake in a setting. */
+async function listenOrExplain<T>(setting: string, address: string, listen: () => T | Promise<T>): Promise<T> {
   try {
-    return listenHttp(http, httpAddr)
+    return await listen()
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const sentence = LISTEN_FAILURES[code]
     if (sentence === undefined) throw error
     const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
-    throw new ErrorClass(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
+    throw new ErrorClass(`${setting} is "${address}", ${sentence}.`)
   }
 }
 

@@ -11,14 +11,16 @@ import { InUseError } from '../create.ts'
 export async function findPortConflict(
   {
     httpAddr,
+    httpsAddr,
     inboundAddr,
     submissionAddr,
     submissionTlsAddr,
-  }: Pick<Config, 'httpAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr'>,
+  }: Pick<Config, 'httpAddr' | 'httpsAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr'>,
   command: string,
 ): Promise<InUseError | undefined> {
   for (const [variable, value, fallbackPort] of [
     ['TASSIS_HTTP_ADDR', httpAddr, 8081],
+    ['TASSIS_HTTPS_ADDR', httpsAddr, 8443],
     ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
     ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
     ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],

@@ -139,7 +139,7 @@ async function startOrExplain(
     // If another service runs on the same data, it also holds the port; the error about the data directory is then the
     // one to report.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
-    const isPortProblem = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
+    const isPortProblem = /^TASSIS_(?:HTTPS?|INBOUND)_ADDR/.test(error.message)
     throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error
   }
 }
