@@ -350,6 +350,7 @@ function composeApp(
     sendingChanged: createSignal(),
     contentDropped: createSignal(),
     removalDue: createSignal(),
+    certificatesDue: createSignal(),
   }
 }
 

@@ -188,7 +188,8 @@ async function listenOrExplain<T>(setting: string, address: string, listen: () =
 const LISTEN_FAILURES: Readonly<Record<string, string>> = {
   EADDRINUSE: 'but another program uses this port; stop it, or use another port such as 127.0.0.1:8081',
   EADDRNOTAVAIL: 'which is not an address of this machine; use one that is, such as 127.0.0.1:8080',
-  EACCES: 'but this user may not listen on it; use a port above 1023',
+  EACCES:
+    'but this user may not listen on it; use a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)',
 }
 
 /** Returns the URL to use from this machine: the unspecified address is reached as loopback. */

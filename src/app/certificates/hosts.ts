@@ -42,4 +42,4 @@ export function listOrderedHosts({ config, db }: Pick<App, 'config' | 'db'>): Ce
 }
 
 /** Certificates are for full host names (RFC 8555 §7.1.3); no authority can validate others. */
-const isOrderable = (host: string): boolean => isIP(host) === 0 && host.includes('.')
+export const isOrderable = (host: string): boolean => isIP(host) === 0 && host.includes('.')

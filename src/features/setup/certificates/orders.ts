@@ -36,7 +36,7 @@ import {
 import { createAcmeTransport } from './transport.ts'
 
 export interface CertificateOrdersOptions {
-  readonly app: Pick<App, 'config' | 'clock' | 'log'>
+  readonly app: Pick<App, 'config' | 'clock' | 'log' | 'certificatesDue'>
   /** Trusted certificate authorities in PEM; undefined: those of the system. */
   readonly authorities: readonly string[] | undefined
   readonly challenges: Challenges
@@ -67,7 +67,8 @@ export class CertificateOrders {
   readonly #options: CertificateOrdersOptions
   readonly #certificates = new Map<string, StoredCertificate>()
   readonly #contexts = new Map<string, SecureContext>()
-  readonly #state: ReturnType<typeof readOrdersState>
+  #state: ReturnType<typeof readOrdersState>
+  #stopListening: (() => void) | undefined
   /** When each host had its last turn. */
   readonly #turns = new Map<string, number>()
   #lastTurn = 0
@@ -85,11 +86,16 @@ export class CertificateOrders {
   }
 
   start(): void {
-    const { clock, log } = this.#options.app
+    const { clock, log, certificatesDue, config } = this.#options.app
+    this.#stopListening ??= certificatesDue.listen(() => {
+      this.#state = readOrdersState(config.dataDir)
+      this.#loop?.wake()
+    })
     this.#loop ??= startDueLoop({ name: 'certificates', clock, log, step: (ending) => this.#step(ending) })
   }
 
   async stop(): Promise<void> {
+    this.#stopListening?.()
     await this.#loop?.stop()
   }
 

@@ -115,6 +115,13 @@ export function readOrdersState(dataDir: string): OrdersState {
 export const writeOrdersState = (dataDir: string, state: OrdersState): void =>
   replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`)
 
+/** Makes failed orders due now. A service that runs has to be told. */
+export function resetOrderDelays(dataDir: string): void {
+  const { server, hosts } = readOrdersState(dataDir)
+  const resetHosts = Object.entries(hosts).map(([host, state]) => [host, { ...state, nextAttemptAt: 0 }] as const)
+  writeOrdersState(dataDir, { server: { ...server, nextAttemptAt: 0 }, hosts: Object.fromEntries(resetHosts) })
+}
+
 /** A certificate that is not renewed by then is worth a warning. */
 const EXPIRY_WARNING_MS = days(14)
 

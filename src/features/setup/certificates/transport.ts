@@ -35,9 +35,30 @@ export function createAcmeTransport({
       if (text === undefined) throw new Error(`the response is larger than ${MAX_RESPONSE_BYTES} bytes`)
       return { status: response.status, header: (name) => response.headers.get(name), body: text }
     } catch (error) {
-      throw timeout.signal.aborted ? new Error(`no response in ${REQUEST_TIMEOUT_MS / 1000} s`) : error
+      throw new Error(timeout.signal.aborted ? `no response in ${REQUEST_TIMEOUT_MS / 1000} s` : describe(error))
     } finally {
       timer.cancel()
     }
   }
 }
+
+/** Bun's own messages address the author of a program; the code says what happened. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const code = 'code' in error ? String(error.code) : ''
+  const known = CONNECTION_ERRORS[code]
+  if (known !== undefined) return known
+  return CERTIFICATE_ERROR.test(code)
+    ? `its certificate is not trusted (${code}); name the root of your own certificate authority in TASSIS_EXTRA_CA_FILE`
+    : code === ''
+      ? error.message
+      : code
+}
+
+const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'the connection was closed',
+  ENOTFOUND: 'its name has no address in DNS',
+  ETIMEDOUT: 'the connection timed out',
+}
+const CERTIFICATE_ERROR = /CERT|ISSUER|SIGNATURE/

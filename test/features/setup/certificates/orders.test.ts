@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
+import type { App } from '#features/core/app/app.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { CertificateOrders } from '#features/setup/certificates/orders.ts'
 import {
@@ -12,9 +13,11 @@ import {
   type OrderState,
   readCertificate,
   readOrdersState,
+  resetOrderDelays,
   writeCertificate,
 } from '#features/setup/certificates/store.ts'
 import { createLog } from '#platform/log.ts'
+import { createSignal } from '#platform/signal.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { type AcmeResource, type AcmeStub, problem, startAcmeStub } from '#test/support/acme-stub.ts'
 import { eventually } from '#test/support/app.ts'
@@ -44,6 +47,7 @@ beforeEach(() => {
 interface Fixture extends AsyncDisposable {
   readonly dataDir: string
   readonly logged: Record<string, unknown>[]
+  readonly certificatesDue: App['certificatesDue']
   /** Starts orders on the same files; a second call is a restart. */
   start(hosts?: readonly string[]): Promise<CertificateOrders>
   /** Lets orders run until `done` returns something; moves the clock only where an order waits between two looks. */
@@ -65,14 +69,16 @@ function createFixture(settings: Readonly<Record<string, string>> = {}): Fixture
   })
   const logged: Record<string, unknown>[] = []
   const log = createLog('info', { write: (line: string) => void logged.push(JSON.parse(line)) }, clock)
+  const certificatesDue: App['certificatesDue'] = createSignal()
   let running: CertificateOrders | undefined
   return {
     dataDir,
     logged,
+    certificatesDue,
     async start(hosts = [HOST]) {
       await running?.stop()
       running = new CertificateOrders({
-        app: { config, clock, log },
+        app: { config, clock, log, certificatesDue },
         authorities: [stub.authority.pem],
         challenges: new Challenges(),
         listHosts: () => hosts,
@@ -367,6 +373,26 @@ test('delays grow, and a restart does not shorten them', async () => {
     clock.advance(state.nextAttemptAt - clock.now())
   }
   expect(delays).toEqual([1, 15, 60, 240, 720, 720, 720])
+})
+
+test('an operator can make failed orders due now, of a host and of all', async () => {
+  await using t = createFixture()
+  await t.start()
+  for (const [resource, has] of [
+    ['order', () => t.host()?.lastError],
+    ['directory', () => t.server().lastError],
+  ] as const) {
+    stub.faults[resource] = () => new Response('', { status: resource === 'order' ? 403 : 500 })
+    resetOrderDelays(t.dataDir)
+    t.certificatesDue.emit()
+    await t.until(has)
+    await t.until(isIdle)
+    delete stub.faults[resource]
+  }
+  resetOrderDelays(t.dataDir)
+  t.certificatesDue.emit()
+  await t.until(() => daysLeft(t.dataDir) === 90)
+  expect(clock.now() - START).toBeLessThan(minutes(1))
 })
 
 test('an order that ends with the process counts as a failure', async () => {
