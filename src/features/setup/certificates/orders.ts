@@ -55,6 +55,8 @@ const SERVER_RETRY_MS = [minutes(1), minutes(5), minutes(30), hours(2), hours(6)
 const MAX_RETRY_AFTER_MS = days(7)
 /** After a rate limit without Retry-After. */
 const RATE_LIMITED_MS = hours(1)
+/** Before the next host after a rate limit. */
+const LIMITED_PAUSE_MS = minutes(1)
 const ASK_AGAIN_MS = { min: minutes(15), max: days(1), usual: hours(6) }
 const MAX_CONTEXTS = 1000
 /** More than a process can have. */
@@ -246,17 +248,18 @@ export class CertificateOrders {
     const { clock, log } = this.#options.app
     const now = clock.now()
     const error = thrown instanceof AcmeError ? thrown : new AcmeError('order', describeError(thrown))
-    const askedMs = Math.min(
-      error.retryAfterMs ?? (error.type === 'rateLimited' ? RATE_LIMITED_MS : 0),
-      MAX_RETRY_AFTER_MS,
-    )
+    const isLimited = error.type === 'rateLimited'
+    const askedMs = Math.min(error.retryAfterMs ?? (isLimited ? RATE_LIMITED_MS : 0), MAX_RETRY_AFTER_MS)
     const failed = (previous: OrderState, delays: readonly number[]): OrderState => {
       const next = toFailed(previous, delays, now)
       const nextAttemptAt = Math.max(next.nextAttemptAt, now + askedMs)
       return { ...next, nextAttemptAt, lastError: error.message, lastErrorAt: now }
     }
     const isServer = error.scope === 'server'
-    this.#state.server = isServer ? failed(this.#state.server, SERVER_RETRY_MS) : NO_FAILURES
+    this.#state.server = isServer
+      ? failed(this.#state.server, SERVER_RETRY_MS)
+      : // The limit may be that of the account: the others are tried slowly.
+        { failures: isLimited ? 1 : 0, nextAttemptAt: isLimited ? now + LIMITED_PAUSE_MS : 0 }
     const state = isServer ? before : { ...before, ...failed(before, HOST_RETRY_MS) }
     const stored = this.#certificates.get(host)
     const details = {

@@ -418,6 +418,23 @@ test('a host that fails delays no other; each is ordered alone', async () => {
   )
 })
 
+test('after a rate limit the other hosts are tried a minute apart, since the limit may be that of the account', async () => {
+  await using t = createFixture()
+  const times: number[] = []
+  stub.faults.order = () => {
+    times.push(clock.now())
+    return problem(429, 'rateLimited', 'too many orders', { 'retry-after': '7200' })
+  }
+  await t.start([HOST, 'a.customer.test', 'b.customer.test'])
+  await t.until(() => {
+    if (isIdle()) clock.advance(seconds(15))
+    return times.length === 3
+  })
+  const [first = 0, second = 0, third = 0] = times
+  for (const pauseMs of [second - first, third - second]) expect(pauseMs).toBeWithin(minutes(1), minutes(2))
+  expect(t.host()).toMatchObject({ failures: 1, lastError: 'rateLimited: too many orders' })
+})
+
 test.each([
   ['HTTPS', {}, ['tls-alpn-01', 'http-01', 'tls-alpn-01']],
   ['HTTPS and port 80', { TASSIS_HTTP_ADDR: '127.0.0.1:80' }, ['http-01', 'tls-alpn-01', 'http-01']],
