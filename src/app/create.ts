@@ -355,6 +355,7 @@ function composeApp(
     sendingChanged: createSignal(),
     contentDropped: createSignal(),
     removalDue: createSignal(),
+    certificatesDue: createSignal(),
   }
 }
 

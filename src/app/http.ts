@@ -74,6 +74,7 @@ import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
 import { apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
 import { domainDnsRoutes } from '#features/setup/domains/dns-routes.ts'
 import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainRoutes } from '#features/setup/domains/routes.ts'
@@ -95,6 +96,7 @@ import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
+import { createScreen } from './certificates/screen.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
 import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
@@ -171,6 +173,8 @@ export interface HttpOptions {
   readonly settings?: readonly SettingReport[]
   /** What operators see as the version of this program; default: without its commit. */
   readonly version?: string
+  /** Answers to the challenges of a certificate authority. */
+  readonly challenges?: Challenges
   /** Loads the files of the dashboard at their first request. */
   readonly loadDashboard?: () => Promise<DashboardAssets>
 }
@@ -209,6 +213,7 @@ export function createRoutes(
     doctorReport = () => undefined,
     settings = [],
     version = VERSION,
+    challenges = new Challenges(),
     loadDashboard,
     ending = new AbortController().signal,
     later = () => undefined,
@@ -315,6 +320,7 @@ export function createRoutes(
         ]
       : []),
     tlsPages(app),
+    challengePages(challenges),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
@@ -350,6 +356,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     pending.add(work)
     void work.finally(() => pending.delete(work))
   }
+  const screen = createScreen(app)
   const server: HttpServer = new BunHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
@@ -387,6 +394,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     dialects: DIALECTS,
     requestKeys: createRequestKeys(app),
     onResponse: (status) => app.metrics.responseSent(status),
+    ...(screen && { screen }),
     routes: createRoutes(opened, {
       ...options,
       ending: ending.signal,
@@ -398,6 +406,11 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     fetch: (request) => server.fetch(request),
     listen(hostname, port) {
       const bound = server.listen(hostname, port)
+      app.ownPorts.add(bound.port)
+      return bound
+    },
+    async listenTls(hostname, port, certificates) {
+      const bound = await server.listenTls(hostname, port, certificates)
       app.ownPorts.add(bound.port)
       return bound
     },

@@ -27,6 +27,7 @@ import { deliveryModeSettings, deliverySettings, requireRelayUrl } from '#featur
 import { systemMailSettings } from '#features/sending/system-mail/settings.ts'
 import { trackingSettings } from '#features/sending/tracking/settings.ts'
 import { transportSecuritySettings } from '#features/sending/transport-security/settings.ts'
+import { certificateSettings } from '#features/setup/certificates/settings.ts'
 import { domainSettings } from '#features/setup/domains/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
@@ -43,6 +44,7 @@ export interface SettingGroup {
 /** All settings, in the order in which they are checked and in which `tassis config` lists them. */
 export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Service', settings: serviceSettings },
+  { topic: 'Certificates', settings: certificateSettings },
   { topic: 'Delivery', settings: deliveryModeSettings },
   { topic: 'Network', settings: networkSettings },
   { topic: 'Service', settings: processSettings },

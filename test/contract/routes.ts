@@ -751,6 +751,7 @@ export const SESSION_ROUTES: readonly string[] = [
 /** Routes that need no key; all other routes under /v1 need one. */
 export const PUBLIC_ROUTES: readonly string[] = [
   'GET /healthz',
+  'GET /.well-known/acme-challenge/{token}',
   'GET /t/tls-allowed',
   'GET /v1/billing/plans',
   'POST /billing/stripe',

@@ -4,6 +4,7 @@ import { accountAdminCommands } from './accounts.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
+import { certificateAdminCommands } from './certificates.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
 import { deadLetterAdminCommands } from './dead-letters.ts'
@@ -58,6 +59,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...inboundAdminCommands,
   ...mailAdminCommands,
   ...reportAdminCommands,
+  ...certificateAdminCommands,
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,

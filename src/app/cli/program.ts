@@ -14,6 +14,7 @@ import { addAccountCommands } from './accounts.ts'
 import { CommandError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
 import { addBulkCommands } from './bulk-operations.ts'
+import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
@@ -94,6 +95,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addInboundCommands(program)
   addMailCommands(program)
   addReportCommands(program)
+  addCertificateCommands(program)
   addAuditCommands(program)
   addDiskCommand(program)
   addRetentionCommands(program)

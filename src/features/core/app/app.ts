@@ -110,6 +110,8 @@ export interface App {
   readonly contentDropped: Signal<void>
   /** An account, or the data about one address, is to be deleted. */
   readonly removalDue: Signal<void>
+  /** An operator made failed orders of certificates due, in their file. */
+  readonly certificatesDue: Signal<void>
 }
 
 /** The key, user or command that makes a change, for authorisation and the audit log. */
