@@ -6,6 +6,7 @@ import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
+import { describeHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
@@ -18,6 +19,7 @@ import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { findProviderHolds } from '../operator/queue.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -78,6 +80,8 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
     listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
     ({ recipientId }) => recipientId,
   )
+  const recipients = email.recipients.slice(0, limit)
+  const holds = await findHolds(app, recipients)
   return {
     id: formatUuid(email.uuid),
     account,
@@ -89,13 +93,31 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
     now: isoTime(app.clock.now()),
     delivering: context.delivery !== undefined,
     recipient_count: email.recipients.length,
-    recipients: email.recipients
-      .slice(0, limit)
-      .map((recipient) => toRecipientView(context, email, recipient, attempts.get(recipient.id) ?? [])),
+    recipients: recipients.map((recipient) =>
+      toRecipientView(context, email, { recipient, hold: holds.get(recipient.id) }, attempts.get(recipient.id) ?? []),
+    ),
   }
 })
 
 export const explainAdminCommands = [explain]
+
+/** The holds of providers by recipient that are not due yet, so that delivery may not have found their providers. */
+async function findHolds(app: App, recipients: readonly StoredRecipient[]): Promise<ReadonlyMap<number, QueueRule>> {
+  const now = app.clock.now()
+  const lanes = new Map(
+    recipients.flatMap(({ id, status, nextAt }) => {
+      const lane = status === 'queued' && nextAt !== null && nextAt > now ? sql(app.db).lane.get(id)?.lane : undefined
+      return lane == null ? [] : [[id, lane] as const]
+    }),
+  )
+  const holds = await findProviderHolds(app, [...new Set(lanes.values())])
+  return new Map(
+    [...lanes].flatMap(([id, lane]) => {
+      const hold = holds.get(lane)
+      return hold ? [[id, hold] as const] : []
+    }),
+  )
+}
 
 /** The email that `text` names, else the newest one to that address. Throws 404 and 409. */
 async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
@@ -121,7 +143,7 @@ function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }
 function toRecipientView(
   context: AdminCommandContext,
   email: StoredEmail,
-  recipient: StoredRecipient,
+  { recipient, hold }: { readonly recipient: StoredRecipient; readonly hold: QueueRule | undefined },
   attempts: readonly StoredAttempt[],
 ): RecipientView {
   const { app } = context.opened
@@ -133,7 +155,7 @@ function toRecipientView(
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
     captured: findCaptureReason(app.config, email, recipient),
-    waitReason: findWaitReason(context, recipient),
+    waitReason: findWaitReason(context, recipient) ?? (hold && describeHold(hold)),
   })
   return {
     address: recipient.address,
@@ -145,7 +167,10 @@ function toRecipientView(
     who_must_act: who,
     advice: text,
     attempts: attempts.map((attempt) =>
-      attemptWire(attempt, attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined),
+      attemptWire(attempt, {
+        status: recipient.status,
+        dialogue: attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined,
+      }),
     ),
   }
 }
