@@ -4,6 +4,7 @@
  */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
+import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
 import { describeHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
@@ -37,6 +38,8 @@ interface RecipientView {
   /** When it is due next, or ends at its deadline; null once it has ended. */
   readonly next_at: string | null
   readonly expires_at: string | null
+  /** Its dead letter, by which it can be tried again; null: none. */
+  readonly dead_letter_id: string | null
   readonly who_must_act: Responsible
   readonly advice: string
   /** Newest first. */
@@ -82,6 +85,7 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
   )
   const recipients = email.recipients.slice(0, limit)
   const holds = await findHolds(app, recipients)
+  const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
     account,
@@ -94,7 +98,12 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
     delivering: context.delivery !== undefined,
     recipient_count: email.recipients.length,
     recipients: recipients.map((recipient) =>
-      toRecipientView(context, email, { recipient, hold: holds.get(recipient.id) }, attempts.get(recipient.id) ?? []),
+      toRecipientView(
+        context,
+        email,
+        { recipient, hold: holds.get(recipient.id), letterId: letters.get(recipient.id) },
+        attempts.get(recipient.id) ?? [],
+      ),
     ),
   }
 })
@@ -140,10 +149,18 @@ function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }
   return config.delivery === 'capture' ? 'mode' : undefined
 }
 
+interface RecipientFacts {
+  readonly recipient: StoredRecipient
+  /** The hold of its provider. */
+  readonly hold: QueueRule | undefined
+  /** Row id of its dead letter. */
+  readonly letterId: number | undefined
+}
+
 function toRecipientView(
   context: AdminCommandContext,
   email: StoredEmail,
-  { recipient, hold }: { readonly recipient: StoredRecipient; readonly hold: QueueRule | undefined },
+  { recipient, hold, letterId }: RecipientFacts,
   attempts: readonly StoredAttempt[],
 ): RecipientView {
   const { app } = context.opened
@@ -164,6 +181,7 @@ function toRecipientView(
     attempt_count: recipient.attempts,
     next_at: recipient.status === 'processing' ? null : isoTimeOrNull(recipient.nextAt),
     expires_at: isoTimeOrNull(recipient.expiresAt),
+    dead_letter_id: letterId === undefined ? null : String(letterId),
     who_must_act: who,
     advice: text,
     attempts: attempts.map((attempt) =>
@@ -255,12 +273,15 @@ const formatTime = (iso: string, now: Millis): string =>
   `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
 
 function formatNext(
-  { status, next_at: nextAt, expires_at: expiresAt }: RecipientView,
+  { status, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
   now: Millis,
   delivering: boolean,
 ) {
   if (status === 'processing') return 'the attempt in progress ends'
-  if (nextAt === null) return 'nothing'
+  if (nextAt === null)
+    return letterId === null
+      ? 'nothing'
+      : `nothing automatically; \`tassis dead-letters retry ${letterId}\` tries again`
   const isDue = Date.parse(nextAt) <= now
   const what = nextAt === expiresAt ? 'ends as expired' : isDue ? 'attempt, due since' : 'attempt'
   return `${what} ${formatTime(nextAt, now)}${delivering ? '' : ', once the service runs'}`
