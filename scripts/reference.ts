@@ -95,10 +95,15 @@ const COMMANDS_INTRO = `# Commands
 ${GENERATED}
 
 Commands talk to the running service over \`admin.sock\` in the data directory (\`TASSIS_DATA_DIR\`), or open the directory
-themselves when no service runs. \`--json\` prints JSON for programs. Each command prints its own help with \`--help\`.
+themselves when no service runs. Each command prints its own help with \`--help\`. If the service does not respond within 10
+seconds, a command ends and says so.
+
+\`--json\` prints JSON for programs. A list is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with
+\`has_more\`, a higher \`--limit\` shows more.
 
 Exit codes: 0 done; 1 refused, failed or a check found problems; 2 wrong usage, a wrong setting or a data directory that
-cannot be opened. Errors are one sentence on standard error.`
+cannot be opened. Errors are one sentence on standard error; with \`--json\` one line,
+\`{"error": {"code": "email_not_found", "message": "..."}}\`.`
 
 const help = new Help()
 

@@ -185,6 +185,13 @@ test('with --json, each error is one line of JSON with a code, also of wrong usa
   expect([wrong.exitCode, JSON.parse(wrong.stderr)]).toMatchObject([2, { error: { code: 'wrong_configuration' } }])
 })
 
+test('a benchmark that measures nothing says what to add', async () => {
+  const none = ['--events', '--received', '--import', '--templates'].flatMap((name) => [name, '0'])
+  const { exitCode, stdout, stderr } = await runTassis(['bench', '--stored', 'none', ...none], {})
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
+  expect(stderr).toStartWith('tassis: Nothing is to be measured: with --stored none, at least one of --events')
+})
+
 test('wrong usage prints one sentence and exits with 2', async () => {
   const cases = [['bogus'], ['accounts', 'create'], ['queue', '--limit', '0'], ['keys', 'revoke']]
   for (const args of cases) {

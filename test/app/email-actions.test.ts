@@ -139,6 +139,10 @@ test('dead letters of all accounts are listed and put back into the queue, those
   expect((await run('dead-letters', 'list')).said).toMatch(/ expired +faye@receiver\.test .* Acme /)
   expect((await run('emails', 'retry', id)).said).toContain(`\`tassis dead-letters retry ${letter?.id}\` tries faye@`)
 
+  expect((await run('explain', id)).said).toMatch(
+    new RegExp(`Next: +nothing automatically; \`tassis dead-letters retry ${letter?.id}\` tries again`),
+  )
+
   const selected = ['dead-letters', 'retry', '--email', id]
   expect(await run(...selected)).toEqual({
     exitCode: 1,

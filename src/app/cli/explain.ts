@@ -4,8 +4,10 @@
  */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
+import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
+import { describeHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
@@ -18,6 +20,7 @@ import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { findProviderHolds } from '../operator/queue.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -35,6 +38,8 @@ interface RecipientView {
   /** When it is due next, or ends at its deadline; null once it has ended. */
   readonly next_at: string | null
   readonly expires_at: string | null
+  /** Its dead letter, by which it can be tried again; null: none. */
+  readonly dead_letter_id: string | null
   readonly who_must_act: Responsible
   readonly advice: string
   /** Newest first. */
@@ -78,6 +83,9 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
     listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
     ({ recipientId }) => recipientId,
   )
+  const recipients = email.recipients.slice(0, limit)
+  const holds = await findHolds(app, recipients)
+  const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
     account,
@@ -89,13 +97,36 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
     now: isoTime(app.clock.now()),
     delivering: context.delivery !== undefined,
     recipient_count: email.recipients.length,
-    recipients: email.recipients
-      .slice(0, limit)
-      .map((recipient) => toRecipientView(context, email, recipient, attempts.get(recipient.id) ?? [])),
+    recipients: recipients.map((recipient) =>
+      toRecipientView(
+        context,
+        email,
+        { recipient, hold: holds.get(recipient.id), letterId: letters.get(recipient.id) },
+        attempts.get(recipient.id) ?? [],
+      ),
+    ),
   }
 })
 
 export const explainAdminCommands = [explain]
+
+/** The holds of providers by recipient that are not due yet, so that delivery may not have found their providers. */
+async function findHolds(app: App, recipients: readonly StoredRecipient[]): Promise<ReadonlyMap<number, QueueRule>> {
+  const now = app.clock.now()
+  const lanes = new Map(
+    recipients.flatMap(({ id, status, nextAt }) => {
+      const lane = status === 'queued' && nextAt !== null && nextAt > now ? sql(app.db).lane.get(id)?.lane : undefined
+      return lane == null ? [] : [[id, lane] as const]
+    }),
+  )
+  const holds = await findProviderHolds(app, [...new Set(lanes.values())])
+  return new Map(
+    [...lanes].flatMap(([id, lane]) => {
+      const hold = holds.get(lane)
+      return hold ? [[id, hold] as const] : []
+    }),
+  )
+}
 
 /** The email that `text` names, else the newest one to that address. Throws 404 and 409. */
 async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
@@ -118,10 +149,18 @@ function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }
   return config.delivery === 'capture' ? 'mode' : undefined
 }
 
+interface RecipientFacts {
+  readonly recipient: StoredRecipient
+  /** The hold of its provider. */
+  readonly hold: QueueRule | undefined
+  /** Row id of its dead letter. */
+  readonly letterId: number | undefined
+}
+
 function toRecipientView(
   context: AdminCommandContext,
   email: StoredEmail,
-  recipient: StoredRecipient,
+  { recipient, hold, letterId }: RecipientFacts,
   attempts: readonly StoredAttempt[],
 ): RecipientView {
   const { app } = context.opened
@@ -133,7 +172,7 @@ function toRecipientView(
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
     captured: findCaptureReason(app.config, email, recipient),
-    waitReason: findWaitReason(context, recipient),
+    waitReason: findWaitReason(context, recipient) ?? (hold && describeHold(hold)),
   })
   return {
     address: recipient.address,
@@ -142,10 +181,14 @@ function toRecipientView(
     attempt_count: recipient.attempts,
     next_at: recipient.status === 'processing' ? null : isoTimeOrNull(recipient.nextAt),
     expires_at: isoTimeOrNull(recipient.expiresAt),
+    dead_letter_id: letterId === undefined ? null : String(letterId),
     who_must_act: who,
     advice: text,
     attempts: attempts.map((attempt) =>
-      attemptWire(attempt, attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined),
+      attemptWire(attempt, {
+        status: recipient.status,
+        dialogue: attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined,
+      }),
     ),
   }
 }
@@ -230,12 +273,15 @@ const formatTime = (iso: string, now: Millis): string =>
   `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
 
 function formatNext(
-  { status, next_at: nextAt, expires_at: expiresAt }: RecipientView,
+  { status, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
   now: Millis,
   delivering: boolean,
 ) {
   if (status === 'processing') return 'the attempt in progress ends'
-  if (nextAt === null) return 'nothing'
+  if (nextAt === null)
+    return letterId === null
+      ? 'nothing'
+      : `nothing automatically; \`tassis dead-letters retry ${letterId}\` tries again`
   const isDue = Date.parse(nextAt) <= now
   const what = nextAt === expiresAt ? 'ends as expired' : isDue ? 'attempt, due since' : 'attempt'
   return `${what} ${formatTime(nextAt, now)}${delivering ? '' : ', once the service runs'}`

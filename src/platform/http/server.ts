@@ -11,7 +11,7 @@ import type { MemoryBudget } from '../memory-budget.ts'
 import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { KiB } from '../units.ts'
-import { hasCredentials, readApiKey } from './authenticate.ts'
+import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
@@ -473,7 +473,7 @@ class RequestPipeline<Actor> {
       const found = authenticateRequest(this.#options, request, context)
       // Awaited only if it is a promise: an `await` would otherwise cost every request a tick.
       const actor = found instanceof Promise ? await found : found
-      if (actor === undefined) throw unauthorized()
+      if (actor === undefined) throw context.isSession ? unauthorized() : unknownKey(this.#readKey(request, context))
       if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
       context.actor = actor
     }
@@ -516,6 +516,10 @@ class RequestPipeline<Actor> {
     const { requestKeys } = this.#options
     if (key === null || !requestKeys) return
     context.repeat = await requestKeys.begin(context.actor as Actor, { key, path: context.path, body })
+  }
+
+  #readKey(request: Request, context: RequestContext): string {
+    return (findDialect(this.#options, context)?.readApiKey ?? readApiKey)(request.headers)
   }
 
   #requireAllowed(request: Request, context: RequestContext, rules: RouteRules): void {
