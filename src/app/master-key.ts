@@ -4,8 +4,7 @@
  * at any moment leaves one of two states: the new key is not in the file, or the rotation goes on at the next start.
  */
 import type { Database } from 'bun:sqlite'
-import { accessSync, constants } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
@@ -143,6 +142,8 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
     const outdated = listOutdated(db)
     const done = await resealAll({ db, commit, keys, signal }, SEALED)
     resealed += done.resealed
+    // The service stops: the next start goes on.
+    if (signal?.aborted) return { resealed, unreadable: done.unreadable }
     if (done.resealed > 0) continue
     // A rotation that began during the pass has added a key.
     const isComplete = await commit.write((tx) => {
@@ -207,7 +208,6 @@ async function addKey({ config, keys, commit, clock }: Parts): Promise<void> {
   const path = masterKeyPath(config)
   const key = generateMasterKey()
   try {
-    accessSync(dirname(path), constants.W_OK)
     replaceMasterKeyFile(path, [key, ...keys.masters()])
   } catch (error) {
     throw conflict(

@@ -11,6 +11,7 @@ import {
   fsyncSync,
   openSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -232,11 +233,12 @@ export function createMasterKeyFile(path: string): Uint8Array {
 }
 
 /**
- * Replaces the keys in a file: after a crash at any moment it holds the old keys or the new ones. Keeps owner and mode.
+ * Replaces the keys in a file: after a crash at any moment it holds the old keys or the new ones. Keeps owner and mode, and a symbolic link to it.
  * Throws when the file or its folder cannot be written.
  * @param keys newest first
  */
-export function replaceMasterKeyFile(path: string, keys: readonly Uint8Array[]): void {
+export function replaceMasterKeyFile(file: string, keys: readonly Uint8Array[]): void {
+  const path = realpathSync(file)
   const { uid, gid, mode } = statSync(path)
   const next = `${path}.next`
   rmSync(next, { force: true })

@@ -72,7 +72,7 @@ interface ResealOptions {
 }
 
 /**
- * Seals again what is not sealed under the newest key; rejects when aborted. What is written while this runs may be
+ * Seals again what is not sealed under the newest key, until aborted. What is written while this runs may be
  * sealed under a former key still, so call it until it finds nothing.
  */
 export async function resealAll(
@@ -83,7 +83,7 @@ export async function resealAll(
   let unreadable = 0
   for (const table of tables) {
     for await (const rows of scan(db, table)) {
-      signal?.throwIfAborted()
+      if (signal?.aborted) return { resealed, unreadable }
       const outdated = rows.filter((row) => listSealed(keys, table, row).some((each) => isOutdated(keys, each)))
       const [first] = outdated
       if (first === undefined) continue

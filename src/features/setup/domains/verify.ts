@@ -246,6 +246,12 @@ export function toCheckView({ outcome, detail }: Check, verified: boolean): Chec
   return { verified, detail: `${detail} Until then the record stays ${verified ? 'verified' : 'unverified'}.` }
 }
 
+/** The check of a next key that does not sign yet: a published record waits for that of the other key. */
+const toWaitingView = (check: Check): CheckView =>
+  check.verified
+    ? { verified: false, detail: `${check.detail} It signs once the record of the other new key is found, too.` }
+    : toCheckView(check, false)
+
 function toCheckViews(domain: Domain, checks: DomainChecks): CheckViews {
   const toView = (key: DnsRecordKey): CheckView => toCheckView(checks[key], domain.verified[key])
   return {
@@ -253,9 +259,8 @@ function toCheckViews(domain: Domain, checks: DomainChecks): CheckViews {
     dkim: toView('dkim'),
     ...(checks.dkim_ed25519 && { dkim_ed25519: toCheckView(checks.dkim_ed25519, domain.isEd25519Verified) }),
     // Once the next keys sign, their results are those of the domain.
-    ...(domain.nextDkim && checks.dkim_next && { dkim_next: toCheckView(checks.dkim_next, false) }),
-    ...(domain.nextDkim &&
-      checks.dkim_ed25519_next && { dkim_ed25519_next: toCheckView(checks.dkim_ed25519_next, false) }),
+    ...(domain.nextDkim && checks.dkim_next && { dkim_next: toWaitingView(checks.dkim_next) }),
+    ...(domain.nextDkim && checks.dkim_ed25519_next && { dkim_ed25519_next: toWaitingView(checks.dkim_ed25519_next) }),
     dmarc: toView('dmarc'),
     return_path: toView('return_path'),
     mx: toView('mx'),
