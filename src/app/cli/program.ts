@@ -3,9 +3,12 @@
  * found problems. 2: wrong usage, a wrong setting or an unusable data directory. Errors are one sentence on stderr.
  */
 import { Command, CommanderError } from 'commander'
+import { systemClock } from '#platform/clock.ts'
 import { ConfigError } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { addPriority, isJournal } from '#platform/journal.ts'
+import { redactAddresses } from '#platform/redact.ts'
 import { toStorageError } from '#platform/storage-errors.ts'
 import { InUseError } from '../create.ts'
 import { formatVersion } from '../version.ts'
@@ -59,7 +62,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .configureOutput({
       outputError: (text, write) => {
         const message = simplifyError(text, program, args)
-        write(toErrorOutput(`tassis: ${message.replace(/^error: /, '')}${formatAdvice(message, program, args)}`))
+        write(toErrorOutput(args, `tassis: ${message.replace(/^error: /, '')}${formatAdvice(message, program, args)}`))
       },
     })
     .option('-V, --version', 'print the version and the commit it was built from')
@@ -153,13 +156,21 @@ export async function runCommandLine(
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
     const error = toStorageError(thrown)
     const { sentence, exitCode } = describeError(error)
-    process.stderr.write(toErrorOutput(`tassis: ${sentence}\n`))
+    process.stderr.write(toErrorOutput(args, `tassis: ${sentence}\n`))
     return exitCode
   }
 }
 
-/** Adds the error priority when the journal reads stderr, so that a failed start is logged as an error. */
-const toErrorOutput = (text: string): string => (isJournal() ? addPriority('error', text) : text)
+/**
+ * The error of a command. Where no person sees the service start, it is a line of the log, like all others of the
+ * service; with the error priority when the journal reads stderr.
+ */
+function toErrorOutput([command]: readonly string[], text: string): string {
+  const isLogLine = command === 'serve' && !process.stderr.isTTY
+  const line = { level: 'error', time: isoTime(systemClock.now()), msg: redactAddresses(text.trim()) }
+  const output = isLogLine ? `${JSON.stringify(line)}\n` : text
+  return isJournal() ? addPriority('error', output) : output
+}
 
 function describeError(error: unknown): { sentence: string; exitCode: number } {
   // Exit code 1, because the settings are right and a supervisor may restart the service.
