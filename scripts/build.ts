@@ -10,7 +10,7 @@ import { compress } from '../src/app/dashboard/assets.ts'
 import { bundleDashboard } from '../src/app/dashboard/bundle.ts'
 import { type EmbeddedBundle, ENCODINGS } from '../src/app/dashboard/embedded.ts'
 import { readSourceState, toDate } from '../src/app/version.ts'
-import { workerEntries } from '../src/platform/workers.ts'
+import { PRELOAD_ENTRY, workerEntries } from '../src/platform/workers.ts'
 
 const project = resolve(import.meta.dir, '..')
 const source = join(project, 'src')
@@ -72,7 +72,7 @@ mkdirSync(dashboard, { recursive: true })
 try {
   const built = join(folder, 'tassis')
   const result = await Bun.build({
-    entrypoints: [join(source, 'main.ts'), ...Object.values(workerEntries).map((entry) => join(source, entry))],
+    entrypoints: ['main.ts', PRELOAD_ENTRY, ...Object.values(workerEntries)].map((entry) => join(source, entry)),
     // Workers are found by their paths below this root: platform/workers.ts.
     root: source,
     plugins: [await embedDashboard(dashboard)],

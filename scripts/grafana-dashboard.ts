@@ -258,7 +258,16 @@ const ROWS: Readonly<Record<string, readonly Graph[]>> = {
       unit: 's',
       description: 'Time until they expire.',
       isStat: true,
-      queries: { '{{name}}': `min by (name) (tassis_certificate_expiry_timestamp_seconds{${HERE}}) - time()` },
+      queries: { '{{use}}': `min by (use) (tassis_certificate_expiry_timestamp_seconds{${HERE}}) - time()` },
+    },
+    {
+      title: 'Checks',
+      unit: 'short',
+      description: 'Findings that ask for something; see `tassis doctor`.',
+      isStat: true,
+      queries: {
+        '{{check}}: {{status}}': `sum by (check, status) (tassis_check_findings{${HERE}, status=~"warning|failure"})`,
+      },
     },
     {
       title: 'Version',

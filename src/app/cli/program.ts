@@ -3,9 +3,12 @@
  * found problems. 2: wrong usage, a wrong setting or an unusable data directory. Errors are one sentence on stderr.
  */
 import { Command, CommanderError } from 'commander'
+import { systemClock } from '#platform/clock.ts'
 import { ConfigError } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { addPriority, isJournal } from '#platform/journal.ts'
+import { redactAddresses } from '#platform/redact.ts'
 import { toStorageError } from '#platform/storage-errors.ts'
 import { InUseError } from '../create.ts'
 import { formatVersion } from '../version.ts'
@@ -175,15 +178,23 @@ interface ErrorText {
 const formatError = ({ message, code }: ErrorText, args: readonly string[]): string =>
   isJsonRequested(args)
     ? `${formatJsonError(code, message.trim().replace(/\n+/g, ' '))}\n`
-    : toErrorOutput(`tassis: ${message}`)
+    : toErrorOutput(args, `tassis: ${message}`)
 
 function isJsonRequested(args: readonly string[]): boolean {
   const end = args.indexOf('--')
   return (end === -1 ? args : args.slice(0, end)).includes('--json')
 }
 
-/** Adds the error priority when the journal reads stderr, so that a failed start is logged as an error. */
-const toErrorOutput = (text: string): string => (isJournal() ? addPriority('error', text) : text)
+/**
+ * The error of a command. Where no person sees the service start, it is a line of the log, like all others of the
+ * service; with the error priority when the journal reads stderr.
+ */
+function toErrorOutput([command]: readonly string[], text: string): string {
+  const isLogLine = command === 'serve' && !process.stderr.isTTY
+  const line = { level: 'error', time: isoTime(systemClock.now()), msg: redactAddresses(text.trim()) }
+  const output = isLogLine ? `${JSON.stringify(line)}\n` : text
+  return isJournal() ? addPriority('error', output) : output
+}
 
 function describeError(error: unknown): ErrorText & { readonly exitCode: number } {
   // A bug: the report needs the stack.

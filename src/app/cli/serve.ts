@@ -5,7 +5,11 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { createSetupLink } from '#features/people/team/setup.ts'
+import { systemClock } from '#platform/clock.ts'
 import { ConfigError, type LoadedConfig } from '#platform/config.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { createLog } from '#platform/log.ts'
+import { captureStrayOutput } from '#platform/stray-output.ts'
 import { findCertificateWarnings } from '../certificates/warnings.ts'
 import { DataDirInUseError } from '../create.ts'
 import type { Service } from '../service.ts'
@@ -31,15 +35,21 @@ export function addServeCommand(program: Command): void {
             .map((endpoint) => `, submission at ${formatHostPort(endpoint)}`)
             .join('')
           const https = certificates.endpoint ? `, HTTPS at ${formatHostPort(certificates.endpoint)}` : ''
-          print(
+          announce(
             `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${https}${inbound}${submitted})`,
           )
           const link = await findSetupLink(app)
-          if (link) print(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
+          if (link) announce(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
         },
       )
     })
 }
+
+/** Prints a sentence for people at a terminal, and as JSON elsewhere, where programs read each line. */
+const announce = (sentence: string): void =>
+  process.stdout.isTTY
+    ? print(sentence)
+    : print(JSON.stringify({ level: 'info', time: isoTime(systemClock.now()), msg: sentence }))
 
 /** A new link of the first start; undefined when none is needed, or none can be created. */
 export const findSetupLink = (app: App): Promise<string | undefined> =>
@@ -72,16 +82,17 @@ export async function runService(
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
   const { config } = loaded
-  const service = await startOrExplain(loaded, command, starting.signal)
-  // A signal ended the wait for a start.
-  if (!service) return
-  const { log } = service.opened.app
-  const onUnexpectedError = (error: unknown) => {
+  let log = createLog(config.logLevel)
+  using _output = captureStrayOutput((text) => log.warn({ text }, 'unexpected output'))
+  using _errors = catchUnexpectedErrors((error) => {
     // State in memory can no longer be trusted; state on disk can.
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     process.exit(1)
-  }
-  process.on('uncaughtException', onUnexpectedError).on('unhandledRejection', onUnexpectedError)
+  })
+  const service = await startOrExplain(loaded, command, starting.signal)
+  // A signal ended the wait for a start.
+  if (!service) return
+  log = service.opened.app.log
   for (const warning of findSettingWarnings(config)) log.warn(warning)
   const { listener } = service.inbound
   const submission = service.submission.endpoints.map(formatHostPort)
@@ -115,6 +126,12 @@ export async function runService(
     await service.stop()
   }
   log.info('stopped')
+}
+
+/** Handles errors that no code catches, until it is disposed. */
+function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
+  process.on('uncaughtException', handle).on('unhandledRejection', handle)
+  return { [Symbol.dispose]: () => void process.off('uncaughtException', handle).off('unhandledRejection', handle) }
 }
 
 /** Formats host and port as in a setting, with an IPv6 address in brackets. */

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import { createReadiness } from '#features/setup/health/readiness.ts'
-import { systemClock, type Timer } from '#platform/clock.ts'
+import { type Millis, systemClock, type Timer } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { seconds } from '#platform/units.ts'
 import { readFileSystem } from '../operator/disk.ts'
@@ -159,27 +159,45 @@ export const createEventLoopCollector =
     stopping.addEventListener('abort', () => timer.cancel(), { once: true })
   }
 
-export const collectCertificates: Collector = (registry, { opened: { app } }) => {
+export const collectCertificates: Collector = (registry, { opened: { app }, certificates }) => {
+  const read = certificates ?? (() => readFileExpiries(app.config))
   new Gauge({
     name: 'tassis_certificate_expiry_timestamp_seconds',
-    help: 'When a certificate of the service expires, in seconds since the Unix epoch.',
-    labelNames: ['name'],
+    help: 'When the first certificate of a use expires, in seconds since the Unix epoch.',
+    labelNames: ['use'],
     registers: [registry],
     collect() {
+      const first = new Map<string, Millis>()
+      // Hosts of tenants are not named, and there may be many.
+      for (const { use, notAfter = Number.POSITIVE_INFINITY } of read())
+        first.set(use, Math.min(notAfter, first.get(use) ?? Number.POSITIVE_INFINITY))
       setAll(
         this,
-        readCertificateExpiries(app.config).map(({ name, validTo }) => [{ name }, validTo / seconds(1)]),
+        [...first].flatMap(([use, at]) => (Number.isFinite(at) ? [[{ use }, at / seconds(1)] as const] : [])),
       )
     },
   })
 }
 
-/** The certificates of files that settings name; an unreadable one is missing. The self-signed one renews itself. */
-function readCertificateExpiries({ tlsCertFile }: Pick<Config, 'tlsCertFile'>): CertificateExpiry[] {
+/** The certificate of the files that settings name; an unreadable one is missing. The self-signed one renews itself. */
+function readFileExpiries({ tlsCertFile }: Pick<Config, 'tlsCertFile'>): CertificateExpiry[] {
   if (tlsCertFile === '') return []
   try {
-    return [{ name: 'smtp', validTo: Date.parse(new X509Certificate(readFileSync(tlsCertFile)).validTo) }]
+    return [{ use: 'smtp', notAfter: Date.parse(new X509Certificate(readFileSync(tlsCertFile)).validTo) }]
   } catch {
     return []
   }
+}
+
+export const collectFindings: Collector = (registry, { findings = () => [] }) => {
+  new Gauge({
+    name: 'tassis_check_findings',
+    help: 'Findings of the latest run of the hourly checks, by check and status: ok, warning, failure or skipped.',
+    labelNames: ['check', 'status'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const { check, status } of findings()) this.inc({ check, status })
+    },
+  })
 }

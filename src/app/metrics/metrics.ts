@@ -8,7 +8,13 @@ import { systemClock } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { createCounters } from './counters.ts'
-import { collectCertificates, collectProcess, collectStorage, createEventLoopCollector } from './machine.ts'
+import {
+  collectCertificates,
+  collectFindings,
+  collectProcess,
+  collectStorage,
+  createEventLoopCollector,
+} from './machine.ts'
 import { collectProviders, collectQueue } from './queue.ts'
 import type { Collector, MetricSources } from './sources.ts'
 import { collectInbound, collectSubmission, collectWebhooks } from './work.ts'
@@ -18,6 +24,7 @@ const COLLECTORS: readonly Collector[] = [
   collectProcess,
   collectStorage,
   collectCertificates,
+  collectFindings,
   collectQueue,
   collectProviders,
   collectWebhooks,

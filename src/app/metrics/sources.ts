@@ -4,10 +4,17 @@ import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { OpenedApp, RunningDelivery, RunningInbound } from '../create.ts'
 
-/** A certificate of the service and the end of its validity. */
+/** The end of the validity of a certificate that clients see; undefined: there is none. */
 export interface CertificateExpiry {
-  readonly name: string
-  readonly validTo: Millis
+  /** Such as `smtp`. */
+  readonly use: string
+  readonly notAfter?: Millis
+}
+
+/** What one of the regular checks of the service found. */
+export interface CheckFinding {
+  readonly check: string
+  readonly status: string
 }
 
 export interface MetricSources {
@@ -17,6 +24,10 @@ export interface MetricSources {
   readonly inbound: () => RunningInbound | undefined
   readonly submission: () => RunningSubmission | undefined
   readonly isStopping: () => boolean
+  /** Default: the certificate that TASSIS_TLS_CERT_FILE names. */
+  readonly certificates?: () => readonly CertificateExpiry[]
+  /** The latest findings of the checks; default: there are no checks. */
+  readonly findings?: () => readonly CheckFinding[]
   /** Version and commit of this program, as `formatVersion` returns them. */
   readonly version: string
 }

@@ -73,7 +73,7 @@ export async function checkService({ service }: DoctorContext): Promise<NewFindi
 /** Mail that has been due for longer is not delivered for some reason that is not the receiver's. */
 const MAX_OVERDUE_MS = hours(1)
 
-export async function checkQueue({ db, clock, service }: DoctorContext): Promise<NewFinding[]> {
+export async function checkQueue({ db, clock, config, resolver, service }: DoctorContext): Promise<NewFinding[]> {
   if (!db) return [skipped(NO_DATA)]
   const lanes = await readLanes({ db })
   const now = clock.now()
@@ -91,7 +91,7 @@ export async function checkQueue({ db, clock, service }: DoctorContext): Promise
   const overdue = lanes.filter(({ firstAt }) => firstAt < now - MAX_OVERDUE_MS)
   const [oldest] = overdue
   if (oldest) {
-    const [reason = ''] = await describeLanes({ db, clock }, service?.delivery, [oldest])
+    const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery, [oldest])
     findings.push(
       warning(
         `Mail of ${formatCount(overdue.length, 'destination')} has been due for more than an hour. The oldest, due ${formatRelativeTime(oldest.firstAt, now)}: ${plain(oldest.lane)}, ${plain(reason)}.`,
