@@ -65,6 +65,7 @@ import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
+import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
@@ -101,6 +102,8 @@ export interface OpenedApp {
   /** Parses received mail. */
   readonly parser: Parser
   readonly sourceNames: SourceNames
+  /** Held by backups of this data directory. */
+  readonly deletionHold: DeletionHold
   /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
@@ -164,6 +167,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       senderResolver: network.senderResolver,
       parser,
       sourceNames: new SourceNames(app),
+      deletionHold: stores.deletionHold,
       async close() {
         parser.close()
         renderer.close()
@@ -205,6 +209,7 @@ interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk
 /** The objects that write to files. */
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
+  readonly deletionHold: DeletionHold
   close(): Promise<unknown>
 }
 
@@ -229,8 +234,10 @@ function openStores(
   }
   const eventTime = createEventTime(clock, db)
   const eventsRecorded: App['eventsRecorded'] = createSignal()
-  const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
-  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
+  const deletionHold = createDeletionHold(clock)
+  const storeOptions = { ...committerOptions, clock, isDeletionHeld: () => deletionHold.isActive }
+  const content = new ContentStore(join(config.dataDir, 'content'), storeOptions)
+  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), storeOptions)
   const captures = explainCorruption(join(config.dataDir, 'capture.db'), DELETE_CAPTURES_REMEDY, () =>
     openCaptureStore({
       dataDir: config.dataDir,
@@ -252,7 +259,7 @@ function openStores(
     },
   })
   const close = () => Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
-  return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
+  return { commit, content, rawMail, captures, eventTime, eventsRecorded, deletionHold, close }
 }
 
 /** DNS clients and outgoing HTTP. */
@@ -313,7 +320,7 @@ function composeApp(
   parts: Pick<App, 'config' | 'log' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
     readonly clock: TrustedClock
   },
-  { captures, close: _, ...stores }: Stores,
+  { captures, deletionHold: _hold, close: _close, ...stores }: Stores,
   { resolver, freshResolver, fetch, ownPorts }: Network,
 ): App {
   const { config, clock, db } = parts
@@ -454,18 +461,24 @@ function createDataDirectory(path: string): void {
 export const createNotAFolderError = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; use a folder that this user may write to.`)
 
+/** File in a data directory into which a restore did not end: nothing may start there. */
+export const RESTORE_MARKER = 'restore-in-progress'
+
 /**
- * Throws ConfigError when the database is missing or empty but its content or master key exists: a new database would
- * orphan them. An empty content folder alone may be a disk mounted for a first start.
+ * Throws ConfigError when a restore did not end, and when the database is missing or empty but its content or master
+ * key exists: a new database would orphan them. An empty content folder alone may be a disk mounted for a first start.
  */
 export function requireNoOrphanedContent(dataDir: string): void {
+  if (existsSync(join(dataDir, RESTORE_MARKER)))
+    throw new ConfigError(
+      `A restore into ${dataDir} was interrupted, so its data is incomplete; run \`tassis restore\` again.`,
+    )
   const path = join(dataDir, 'tassis.db')
   const sizeBytes = statSync(path, { throwIfNoEntry: false })?.size
   if (sizeBytes !== undefined && sizeBytes > 0) return
-  const content = join(dataDir, 'content')
-  if (!existsSync(content)) return
-  const hasMonths = readdirSync(content).some((name) => parseMonthName(name) !== undefined)
-  if (!hasMonths && !existsSync(join(dataDir, 'master.key'))) return
+  const stores = ['content', 'raw-mail'].map((name) => join(dataDir, name)).filter((folder) => existsSync(folder))
+  const hasMonths = stores.some((folder) => readdirSync(folder).some((name) => parseMonthName(name) !== undefined))
+  if (!hasMonths && (stores.length === 0 || !existsSync(join(dataDir, 'master.key')))) return
   throw new ConfigError(
     `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${dataDir} away first.`,
   )

@@ -2,6 +2,7 @@
 import { abuseAdminCommands } from './abuse.ts'
 import { accountAdminCommands } from './accounts.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
+import { backupAdminCommands } from './backup.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
 import { complaintAdminCommands } from './complaints.ts'
@@ -56,4 +57,5 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...backupAdminCommands,
 ]

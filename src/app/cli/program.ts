@@ -13,6 +13,7 @@ import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { CommandError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
+import { addBackupCommand } from './backup.ts'
 import { addBulkCommands } from './bulk-operations.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
@@ -34,6 +35,7 @@ import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
+import { addRestoreCommand } from './restore.ts'
 import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
@@ -91,6 +93,8 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addMailCommands(program)
   addReportCommands(program)
   addAuditCommands(program)
+  addBackupCommand(program)
+  addRestoreCommand(program)
   addDiskCommand(program)
   addRetentionCommands(program)
   addCheckCommand(program)
