@@ -86,17 +86,26 @@ const sumHeader = (header: Uint8Array): number =>
 /** Opens an archive. Throws BackupError when it is no backup, or is damaged before its first file. */
 export async function openArchive(file: string): Promise<BackupReader> {
   const name = basename(file)
-  let manifest: Manifest | undefined
-  for await (const { path, chunks } of unpack(file)) {
-    if (path !== MANIFEST_FILE) break
-    manifest = parseManifest(await new Response(Readable.toWeb(Readable.from(chunks)) as never).text(), name)
-    break
-  }
+  const manifest = await readFirst(file, name)
   if (!manifest)
     throw new BackupError(
-      `${file} is not a backup: it does not begin with ${MANIFEST_FILE}; name a folder, a .tar or a .tar.zst file that \`tassis backup\` wrote.`,
+      `${file} is not a backup, or its beginning is damaged; name a folder, a .tar or a .tar.zst file that \`tassis backup\` wrote.`,
     )
   return { name, manifest, entries: () => unpack(file) }
+}
+
+/** The manifest, if that is the first file of the archive. */
+async function readFirst(file: string, name: string): Promise<Manifest | undefined> {
+  let text: string | undefined
+  try {
+    for await (const { path, chunks } of unpack(file)) {
+      if (path === MANIFEST_FILE) text = Buffer.concat(await Array.fromAsync(chunks)).toString()
+      break
+    }
+  } catch (error) {
+    if (!(error instanceof BackupError)) throw error
+  }
+  return text === undefined ? undefined : parseManifest(text, name)
 }
 
 /** Reads an exact number of bytes at a time from a stream of chunks. */
