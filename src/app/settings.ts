@@ -30,6 +30,7 @@ import { transportSecuritySettings } from '#features/sending/transport-security/
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+import { backupSettings } from './backup/settings.ts'
 
 export interface SettingGroup {
   /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
@@ -71,6 +72,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Abuse', settings: feedbackLoopSettings },
   { topic: 'Abuse', settings: abuseWatchSettings },
   { topic: 'Other clients', settings: mcpSettings },
+  { topic: 'Backup', settings: backupSettings },
 ]
 
 /**

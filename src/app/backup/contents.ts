@@ -19,6 +19,7 @@ export const FOLDERS = ['imports'] as const
  */
 export const NOT_HELD = [
   'admin.sock',
+  'backup-staging',
   'ballast',
   'first-key',
   'inbound-tls.pem',

@@ -2,19 +2,25 @@
 import { existsSync } from 'node:fs'
 import { mkdir, rm, rmdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Clock } from '#platform/clock.ts'
 import { packBackup } from './archive.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError, explainWriteError } from './errors.ts'
+import type { Manifest } from './manifest.ts'
 import { removeOldBackups } from './names.ts'
+import { S3Backups, type S3Target } from './s3.ts'
 
 export interface BackupJob extends Omit<BackupRequest, 'folder'> {
   /** Absolute path of the folder that holds backups, or of the archive to be written. */
   readonly target: string
   readonly isArchive: boolean
-  /** Backups to keep in the folder, the new one included; undefined: all. */
+  /** Backups to keep in each place, the new one included; undefined: all. */
   readonly keep?: number | undefined
+  /** Storage to which the backup goes as well. */
+  readonly s3?: S3Target | undefined
+  /** Whether the folder serves only for the upload: the backup in it is deleted afterwards. */
+  readonly isStaging?: boolean | undefined
 }
 
 /** What was written; travels between threads. */
@@ -27,6 +33,8 @@ export interface BackupReport {
   readonly writtenBytes: number
   readonly hasKey: boolean
   readonly warnings: readonly string[]
+  /** Bytes sent to S3; undefined when none is used. */
+  readonly sentBytes?: number
   /** Names of the old backups that were removed. */
   readonly removed: readonly string[]
   readonly durationMs: number
@@ -48,8 +56,10 @@ export async function runJob(
   const { path, manifest, totalBytes, writtenBytes } = await createBackup({ ...job, folder }, clock)
   onCopied()
   const finished = await finish(path)
+  // Before the upload: a storage that fails for weeks must not fill this disk.
   const removed =
     job.keep === undefined || job.isArchive ? [] : removeOldBackups(folder, job.keep, hostname(), clock.now())
+  const uploaded = await upload(job, path, manifest)
   return {
     path: finished,
     takenAt: manifest.taken_at,
@@ -58,8 +68,27 @@ export async function runJob(
     writtenBytes,
     hasKey: manifest.has_key,
     warnings: manifest.warnings,
-    removed,
     durationMs: Math.round(clock.monotonicMs() - startedAtMs),
+    ...uploaded,
+    removed: [...removed, ...uploaded.removed],
+  }
+}
+
+/** Uploads the backup, if there is a storage, and removes old ones there. */
+async function upload(
+  { s3, keep, isStaging }: BackupJob,
+  path: string,
+  manifest: Manifest,
+): Promise<Pick<BackupReport, 'removed'> & Partial<Pick<BackupReport, 'path' | 'sentBytes'>>> {
+  if (!s3) return { removed: [] }
+  const backups = new S3Backups(s3)
+  const name = basename(path)
+  try {
+    const sentBytes = await backups.upload(path, name, manifest)
+    const removed = keep === undefined ? [] : await backups.removeOld(keep)
+    return { sentBytes, removed: removed.map((old) => `s3:${old}`), ...(isStaging && { path: `s3:${name}` }) }
+  } finally {
+    if (isStaging) await rm(path, { recursive: true, force: true })
   }
 }
 

@@ -30,11 +30,14 @@ export function toBackupName(at: Millis, taken: ReadonlySet<string>): string {
 export const toPartialName = (at: Millis, host: string, pid: number): string =>
   `.tassis-${formatStamp(at)}-${pid}-${host}.partial`
 
+export const isBackupName = (name: string): boolean => NAME.test(name)
+
+/** Oldest first. */
+export const sortBackupNames = (names: readonly string[]): string[] =>
+  names.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+
 /** The complete backups in a folder, oldest first. */
-export const findBackups = (folder: string): string[] =>
-  listNames(folder)
-    .filter((name) => NAME.test(name))
-    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+export const findBackups = (folder: string): string[] => sortBackupNames(listNames(folder).filter(isBackupName))
 
 /** Removes what earlier backups left that were killed. */
 export function removeLeftovers(folder: string, host: string, now: Millis): void {

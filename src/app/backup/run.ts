@@ -12,8 +12,17 @@ export interface HoldHandle {
   release(): unknown
 }
 
-/** Resolves when the backup is complete. Throws BackupError that says what to do. */
-export async function runBackup(job: BackupJob, hold: HoldHandle, clock: Pick<Clock, 'after'>): Promise<BackupReport> {
+/**
+ * Resolves when the backup is complete. Throws BackupError that says what to do.
+ * @param signal aborting it ends the backup; the next one removes what it left
+ */
+export async function runBackup(
+  job: BackupJob,
+  hold: HoldHandle,
+  clock: Pick<Clock, 'after'>,
+  signal?: AbortSignal,
+): Promise<BackupReport> {
+  signal?.throwIfAborted()
   await hold.renew()
   let timer: Timer | undefined
   const renewLater = (): void => {
@@ -36,6 +45,7 @@ export async function runBackup(job: BackupJob, hold: HoldHandle, clock: Pick<Cl
         else reject(data.isExplained ? new BackupError(data.message) : new Error(data.message))
       }
       worker.onerror = (event) => reject(new Error(`the backup Worker died: ${event.message}`))
+      signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
       worker.postMessage(job)
     })
   } finally {
