@@ -67,6 +67,7 @@ import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts'
 import { watchDisk } from './disk-watch.ts'
+import { fenceIfCopied } from './fence/fence-copy.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
@@ -147,6 +148,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
+    explainCorruption(databasePath, RESTORE_REMEDY, () => fenceIfCopied(db, (options.clock ?? systemClock).now(), log))
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)

@@ -11,6 +11,7 @@ import { accountDeletionAdminCommands } from './delete-account.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
+import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
@@ -44,6 +45,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...emailAdminCommands,
   ...explainAdminCommands,
   ...queueAdminCommands,
+  ...fenceAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,
   ...templateAdminCommands,

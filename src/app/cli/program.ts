@@ -23,6 +23,7 @@ import { addDiskCommand } from './disk.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { addExplainCommand } from './explain.ts'
+import { addFenceCommands } from './fence.ts'
 import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
@@ -81,6 +82,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addEmailCommands(program)
   addExplainCommand(program)
   addQueueCommand(program)
+  addFenceCommands(program)
   addProviderCommands(program)
   addBulkCommands(program)
   addListsCommand(program)

@@ -9,6 +9,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { isBehindFence, readFence } from '#features/core/fence/restored.ts'
 import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -423,7 +424,9 @@ export class InboundProcessor {
           : 'received message stored as operator mail; `tassis mail retry` processes it again',
       )
     this.#progress.delete(entry.id)
-    await this.#respond(effects, prepared.received)
+    // A restored message may have been answered before.
+    if (!isBehindFence(readFence(this.#app.db), 'inbound_receipts', entry.id))
+      await this.#respond(effects, prepared.received)
   }
 
   /**
