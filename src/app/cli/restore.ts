@@ -65,7 +65,7 @@ export function addRestoreCommand(program: Command): void {
         `  state of ${formatUtc(result.taken_at)} (${formatRelativeTime(Date.parse(result.taken_at), systemClock.now())}), of ${result.hostname}`,
         `  ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, in ${(result.duration_ms / 1000).toFixed(1)} s; every file is as it was backed up`,
         ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
-        'Next: start the service. Mail that was open at that time waits until you release or drop it.',
+        'Next: start the service. Mail that was open at that time waits, because it may have been sent since: `tassis fence`.',
       ].join('\n'),
     )
   })
