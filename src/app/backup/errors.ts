@@ -21,6 +21,8 @@ export function explainWriteError(error: unknown, folder: string, cleaned: strin
   if (isFull(error))
     return new BackupError(`The disk of ${folder} is full; ${cleaned}. Free space or use another disk.`)
   const code = getCode(error)
+  if (code === 'EEXIST' || code === 'ENOTDIR')
+    return new BackupError(`${folder} cannot be used: a file is in the place of a folder; use another path.`)
   if (code === 'EROFS')
     return new BackupError(
       `${folder} is on a read-only file system for this process; with systemd, add \`ReadWritePaths=${folder}\` to the unit.`,

@@ -2,13 +2,13 @@
 import { existsSync } from 'node:fs'
 import { mkdir, rm, rmdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { basename, dirname } from 'node:path'
+import { dirname } from 'node:path'
 import type { Clock } from '#platform/clock.ts'
 import { packBackup } from './archive.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import type { Manifest } from './manifest.ts'
-import { removeOldBackups } from './names.ts'
+import { removeOldBackups, toBackupName } from './names.ts'
 import { S3Backups, type S3Target } from './s3.ts'
 
 export interface BackupJob extends Omit<BackupRequest, 'folder'> {
@@ -82,8 +82,8 @@ async function upload(
 ): Promise<Pick<BackupReport, 'removed'> & Partial<Pick<BackupReport, 'path' | 'sentBytes'>>> {
   if (!s3) return { removed: [] }
   const backups = new S3Backups(s3)
-  const name = basename(path)
   try {
+    const name = toBackupName(Date.parse(manifest.taken_at), new Set(await backups.names()))
     const sentBytes = await backups.upload(path, name, manifest)
     const removed = keep === undefined ? [] : await backups.removeOld(keep)
     return { sentBytes, removed: removed.map((old) => `s3:${old}`), ...(isStaging && { path: `s3:${name}` }) }
