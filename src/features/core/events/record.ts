@@ -227,6 +227,16 @@ export function deriveEventUuid(keys: KeyRing, accountId: number, seq: number): 
 
 export const setMeta = (db: Database, key: string, value: string): void => void sql(db).setMeta.run(key, value)
 
+/**
+ * Like `setMeta`, for a connection that is closed soon: it leaves no prepared statement, which would keep the connection,
+ * and with it the WAL, until it is garbage-collected.
+ */
+export const setMetaOnce = (db: Database, key: string, value: string): void =>
+  void db.run('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value', [
+    key,
+    value,
+  ])
+
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 
 /**

@@ -3,7 +3,7 @@
  * fences the copy (`fence.ts`) before anything is sent, dispatched or accepted. Never fences.
  */
 import type { Database } from 'bun:sqlite'
-import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { getMeta, setMeta, setMetaOnce } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 
 /**
@@ -21,11 +21,11 @@ export interface CopyMark {
 const KEY = 'copy'
 
 /**
- * Marks a database as a copy. Writes one row of `meta`, in the caller's transaction if there is one; works with the
- * schema of any version. Call it on the copied database only, never on the one of a running service.
+ * Marks a database as a copy. Writes one row of `meta`, in the caller's transaction if there is one, and leaves no
+ * prepared statement, so that closing the connection moves the WAL into the file; works with the schema of any version. Call it on the copied database only, never on the one of a running service.
  */
 export const markAsCopy = (db: Database, { kind, takenAt }: CopyMark): void =>
-  setMeta(db, KEY, JSON.stringify({ kind, takenAt }))
+  setMetaOnce(db, KEY, JSON.stringify({ kind, takenAt }))
 
 /** The mark of a copy that was not fenced yet; undefined if there is none. */
 export function readCopyMark(db: Database): CopyMark | undefined {

@@ -6,7 +6,15 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { type EventOwner, type FeedEvent, toEventWire } from '#features/core/events/model.ts'
-import { EVENT_TYPES, type EventGap, type EventType, listGaps, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
+import {
+  EVENT_TYPES,
+  type EventGap,
+  type EventType,
+  listGaps,
+  readLastSeq,
+  toEventCode,
+  toEventType,
+} from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
@@ -111,8 +119,13 @@ export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query
     }
     position = (rows.length === max ? rows.at(-1)?.seq : undefined) ?? end
   }
-  return { events, nextAfter: position, characters }
+  return { events, nextAfter: leaveGap(app.db, owner.accountId, position), characters }
 }
+
+/** A position after which a reader may continue: never one that `parseAfter` rejects because of a gap. */
+const leaveGap = (db: Database, accountId: number, position: number): number =>
+  listGaps(db, accountId).find(({ afterSeq, untilSeq }) => position > afterSeq && position < untilSeq)?.untilSeq ??
+  position
 
 /** The position before the next event after a position, at most `upTo`: gaps are not searched. */
 const skipGap = (db: Database, accountId: number, after: number, upTo: number): number =>
