@@ -43,6 +43,7 @@ const GUIDES: Readonly<Record<string, string>> = {
   'Mail of the service': 'people.md',
   Users: 'people.md',
   Abuse: 'abuse.md',
+  Backup: 'backup.md',
 }
 
 const CONFIGURATION_INTRO = `# Configuration

@@ -7,6 +7,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,

@@ -88,6 +88,7 @@ interface Fence {
   readonly groups: readonly { readonly domain: string; readonly recipients: number }[]
 }
 
+// Proves: storage-15
 test('a restored service sends nothing twice and loses nothing that the backup had', async () => {
   const settings = {
     ...data.settings,

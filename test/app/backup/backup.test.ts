@@ -106,6 +106,7 @@ function flipByte(path: string, at = Math.floor(statSync(path).size / 2)): void 
 }
 
 describe('a backup of a running service', () => {
+  // Proves: storage-13
   test('can be restored elsewhere, with everything that was accepted before, and is sound there', async () => {
     const id = await send('before the backup')
     const { path } = await backUp(newFolder())
@@ -216,6 +217,7 @@ describe('a damaged backup', () => {
     return stderr
   }
 
+  // Proves: storage-13
   test('with one changed byte is named with the file, by verification and restore', async () => {
     const { path } = await backUp(newFolder())
     for (const file of listFiles(path)) {
@@ -305,6 +307,7 @@ describe('a restore is refused', () => {
     expect(configured.exitCode).toBe(0)
   })
 
+  // Proves: storage-14
   test('over a running service, over other data, and while another restore runs', async () => {
     const running = await runTassis(['restore', path, '--key', masterKey()], data.settings)
     expect(running).toMatchObject({ exitCode: 1 })
@@ -348,6 +351,7 @@ describe('a restore is refused', () => {
     expect((await restore('/nowhere', newFolder())).stderr).toBe('tassis: There is no backup at /nowhere.\n')
   })
 
+  // Proves: storage-14
   test('of one that was interrupted, no service starts, and the next restore completes it', async () => {
     const into = newFolder()
     mkdirSync(join(into, 'content'), { recursive: true })

@@ -84,6 +84,7 @@ test('`tassis backup` without a path writes where the schedule does, and a runni
   }
 })
 
+// Proves: storage-16
 test('content stays while a backup holds it, and goes afterwards', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
@@ -100,6 +101,7 @@ test('content stays while a backup holds it, and goes afterwards', async () => {
   expect(app.content.has(ref)).toBe(false)
 })
 
+// Proves: storage-16
 test('a hold ends when it is not renewed, and after some hours in any case', () => {
   const clock = new ManualClock()
   const hold = createDeletionHold(clock)
