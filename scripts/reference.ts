@@ -48,6 +48,7 @@ const GUIDES: Readonly<Record<string, string>> = {
   'Checks of the operator': 'doctor.md',
   Users: 'people.md',
   Abuse: 'abuse.md',
+  Backup: 'backup.md',
 }
 
 const CONFIGURATION_INTRO = `# Configuration

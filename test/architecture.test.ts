@@ -13,7 +13,7 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
  * `app` passes in.
  */
 const AREAS = {
-  core: ['app', 'audit-logs', 'events', 'content-gc', 'accounts', 'operations'],
+  core: ['app', 'audit-logs', 'events', 'fence', 'content-gc', 'accounts', 'operations'],
   setup: [
     'streams',
     'api-keys',

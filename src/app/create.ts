@@ -59,7 +59,9 @@ import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
+import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts'
 import { watchDisk } from './disk-watch.ts'
+import { fenceIfCopied } from './fence/fence-copy.ts'
 import { openKeyRing, settleMasterKey } from './master-key.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
@@ -96,6 +98,8 @@ export interface OpenedApp {
   /** Parses received mail. */
   readonly parser: Parser
   readonly sourceNames: SourceNames
+  /** Held by backups of this data directory. */
+  readonly deletionHold: DeletionHold
   /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
@@ -142,6 +146,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
+    explainCorruption(databasePath, RESTORE_REMEDY, () => fenceIfCopied(db, (options.clock ?? systemClock).now(), log))
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
@@ -162,6 +167,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       senderResolver: network.senderResolver,
       parser,
       sourceNames: new SourceNames(app),
+      deletionHold: stores.deletionHold,
       async close() {
         parser.close()
         renderer.close()
@@ -203,6 +209,7 @@ interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk
 /** The objects that write to files. */
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
+  readonly deletionHold: DeletionHold
   close(): Promise<unknown>
 }
 
@@ -228,8 +235,14 @@ function openStores(
   })
   const eventTime = createEventTime(clock, db)
   const eventsRecorded: App['eventsRecorded'] = createSignal()
-  const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions('content'), clock })
-  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions('raw-mail'), clock })
+  const deletionHold = createDeletionHold(clock)
+  const storeOptions = (store: 'content' | 'raw-mail') => ({
+    ...committerOptions(store),
+    clock,
+    isDeletionHeld: () => deletionHold.isActive,
+  })
+  const content = new ContentStore(join(config.dataDir, 'content'), storeOptions('content'))
+  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), storeOptions('raw-mail'))
   const captures = explainCorruption(join(config.dataDir, 'capture.db'), DELETE_CAPTURES_REMEDY, () =>
     openCaptureStore({
       dataDir: config.dataDir,
@@ -256,7 +269,7 @@ function openStores(
     },
   })
   const close = () => Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
-  return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
+  return { commit, content, rawMail, captures, eventTime, eventsRecorded, deletionHold, close }
 }
 
 /** DNS clients and outgoing HTTP. */
@@ -317,7 +330,7 @@ function composeApp(
   parts: Pick<App, 'config' | 'log' | 'metrics' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
     readonly clock: TrustedClock
   },
-  { captures, close: _, ...stores }: Stores,
+  { captures, deletionHold: _hold, close: _close, ...stores }: Stores,
   { resolver, freshResolver, fetch, ownPorts }: Network,
 ): App {
   const { config, clock, db } = parts
@@ -475,18 +488,24 @@ function createDataDirectory(path: string): void {
 export const createNotAFolderError = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; use a folder that this user may write to.`)
 
+/** File in a data directory into which a restore did not end: nothing may start there. */
+export const RESTORE_MARKER = 'restore-in-progress'
+
 /**
- * Throws ConfigError when the database is missing or empty but its content or master key exists: a new database would
- * orphan them. An empty content folder alone may be a disk mounted for a first start.
+ * Throws ConfigError when a restore did not end, and when the database is missing or empty but its content or master
+ * key exists: a new database would orphan them. An empty content folder alone may be a disk mounted for a first start.
  */
 export function requireNoOrphanedContent(dataDir: string): void {
+  if (existsSync(join(dataDir, RESTORE_MARKER)))
+    throw new ConfigError(
+      `A restore into ${dataDir} was interrupted, so its data is incomplete; run \`tassis restore\` again.`,
+    )
   const path = join(dataDir, 'tassis.db')
   const sizeBytes = statSync(path, { throwIfNoEntry: false })?.size
   if (sizeBytes !== undefined && sizeBytes > 0) return
-  const content = join(dataDir, 'content')
-  if (!existsSync(content)) return
-  const hasMonths = readdirSync(content).some((name) => parseMonthName(name) !== undefined)
-  if (!hasMonths && !existsSync(join(dataDir, 'master.key'))) return
+  const stores = ['content', 'raw-mail'].map((name) => join(dataDir, name)).filter((folder) => existsSync(folder))
+  const hasMonths = stores.some((folder) => readdirSync(folder).some((name) => parseMonthName(name) !== undefined))
+  if (!hasMonths && (stores.length === 0 || !existsSync(join(dataDir, 'master.key')))) return
   throw new ConfigError(
     `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${dataDir} away first.`,
   )

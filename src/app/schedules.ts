@@ -19,8 +19,11 @@ import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
+import type { Config } from '#platform/config.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { minutes } from '#platform/units.ts'
+import { runScheduledBackup, toPatterns } from './backup/scheduled.ts'
+import { isBackupScheduled } from './backup/state.ts'
 import type { OpenedApp } from './create.ts'
 import { continueRotation } from './master-key.ts'
 import { ensureBallast } from './start-when-possible.ts'
@@ -79,13 +82,19 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },
 ]
 
+/** The backups at the times of day that the settings name; none without a place to write them. */
+const listBackupSchedules = (config: Config): Schedule[] =>
+  isBackupScheduled(config)
+    ? toPatterns(config).map((pattern) => ({ name: 'back up', pattern, run: runScheduledBackup }))
+    : []
+
 /** Starts all tasks. `stop` starts no further task, aborts running tasks that can be aborted and waits for the rest. */
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const { log, clock } = opened.app
   const shutdown = new AbortController()
   const ended = new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
-  const crons = SCHEDULES.map(({ name, pattern, run }) => {
+  const crons = [...SCHEDULES, ...listBackupSchedules(opened.app.config)].map(({ name, pattern, run }) => {
     const runOnce = async () => {
       for (;;) {
         try {

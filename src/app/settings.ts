@@ -32,6 +32,7 @@ import { domainSettings } from '#features/setup/domains/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+import { backupSettings } from './backup/settings.ts'
 import { doctorSettings } from './doctor/settings.ts'
 import { metricsSettings } from './metrics/settings.ts'
 
@@ -80,6 +81,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Abuse', settings: feedbackLoopSettings },
   { topic: 'Abuse', settings: abuseWatchSettings },
   { topic: 'Other clients', settings: mcpSettings },
+  { topic: 'Backup', settings: backupSettings },
 ]
 
 /**

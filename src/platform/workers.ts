@@ -2,6 +2,7 @@
 
 /** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these, and `PRELOAD_ENTRY`. */
 export const workerEntries = {
+  backup: 'app/backup/backup-worker.ts',
   checkpoint: 'platform/db/checkpoint-worker.ts',
   delivery: 'features/sending/delivery/worker.ts',
   disk: 'app/operator/disk-worker.ts',

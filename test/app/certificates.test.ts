@@ -148,7 +148,11 @@ describe.skipIf(!isPebbleAvailable())('certificates of an ACME server', () => {
   })
 
   test('clients with an old protocol or another application protocol are refused, and the listener stays up', async () => {
-    for (const options of [['-tls1_1', '-cipher', 'DEFAULT@SECLEVEL=0'], ['-alpn', 'acme-tls/1'], ['-alpn', 'h2']])
+    for (const options of [
+      ['-tls1_1', '-cipher', 'DEFAULT@SECLEVEL=0'],
+      ['-alpn', 'acme-tls/1'],
+      ['-alpn', 'h2'],
+    ])
       await expect(seenCertificate(...options)).rejects.toThrow()
     const socket = await Bun.connect({ hostname: '127.0.0.1', port: t.httpsPort, socket: { data: () => undefined } })
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')

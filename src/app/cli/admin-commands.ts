@@ -2,6 +2,7 @@
 import { abuseAdminCommands } from './abuse.ts'
 import { accountAdminCommands } from './accounts.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
+import { backupAdminCommands } from './backup.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
 import { certificateAdminCommands } from './certificates.ts'
@@ -13,6 +14,7 @@ import { doctorAdminCommands } from './doctor.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
+import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
@@ -49,6 +51,7 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...explainAdminCommands,
   ...deadLetterAdminCommands,
   ...queueAdminCommands,
+  ...fenceAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,
   ...templateAdminCommands,
@@ -64,4 +67,5 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...planAdminCommands,
   ...configAdminCommands,
   ...doctorAdminCommands,
+  ...backupAdminCommands,
 ]

@@ -16,6 +16,7 @@ import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { CommandError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
+import { addBackupCommand } from './backup.ts'
 import { addBulkCommands } from './bulk-operations.ts'
 import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
@@ -28,6 +29,7 @@ import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { addExplainCommand } from './explain.ts'
+import { addFenceCommands } from './fence.ts'
 import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
@@ -40,6 +42,7 @@ import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
+import { addRestoreCommand } from './restore.ts'
 import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
@@ -87,6 +90,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addExplainCommand(program)
   addQueueCommand(program)
   addDeadLetterCommands(program)
+  addFenceCommands(program)
   addProviderCommands(program)
   addBulkCommands(program)
   addListsCommand(program)
@@ -100,6 +104,8 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addReportCommands(program)
   addCertificateCommands(program)
   addAuditCommands(program)
+  addBackupCommand(program)
+  addRestoreCommand(program)
   addDiskCommand(program)
   addRetentionCommands(program)
   addCheckCommand(program)

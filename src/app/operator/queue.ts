@@ -1,6 +1,7 @@
 /** @module What waits for delivery, why and until when: for `tassis queue` and the operator's routes. Reads only. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { findLaneProvider } from '#features/sending/delivery/lane-provider.ts'
 import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
 import {
@@ -11,7 +12,7 @@ import {
   type QueueRule,
 } from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
-import { accountOfLane } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
@@ -140,6 +141,9 @@ function describeWait(
   if (providerHold) return describeHold(providerHold)
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
+  const fence = readFence(db)
+  const mail = { emailId: first.emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) }
+  if (fence && isMailRestored(fence, mail)) return describeRestored(fence)
   const hold = findEmailHold(db, first.emailId)
   if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'

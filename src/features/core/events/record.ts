@@ -1,6 +1,6 @@
 /**
  * @module The gate, the only writer of events: every change of state records its event here, in the same transaction.
- * It assigns the account's next sequence number, without gaps, and adds to the counters. Feed, webhooks and analytics
+ * It assigns the account's next sequence number, without gaps (`gaps.ts`), and adds to the counters. Feed, webhooks and analytics
  * read only what passed the gate.
  */
 import type { Database } from 'bun:sqlite'
@@ -12,6 +12,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
+import { readFirstNumber } from './gaps.ts'
+
+export { type EventGap, listGaps, numberOfNth, skippedSql } from './gaps.ts'
 
 /** The position is the stored code: only append. */
 export const EVENT_TYPES = [
@@ -148,8 +151,12 @@ const advanceSeq = (tx: Tx, accountId: number, by: number): number =>
 /** `readLastSeq` inside a write, which includes the events of earlier writes of its group. */
 export const readLastSeqIn = (tx: Tx, accountId: number): number => advanceSeq(tx, accountId, 0)
 
-/** The sequence number of an account's newest event; 0 if it has none. Outside of writes only. */
-export const readLastSeq = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
+/**
+ * The sequence number of an account's newest event; if it has none, that before its first: 0, unless the data were
+ * restored. Outside of writes only.
+ */
+export const readLastSeq = (db: Database, accountId: number): number =>
+  sql(db).lastSeq.get(accountId)?.last_seq ?? readFirstNumber(db)
 
 const HOUR_MS = 3_600_000
 
@@ -222,6 +229,16 @@ export function deriveEventUuid(keys: KeyRing, accountId: number, seq: number): 
 }
 
 export const setMeta = (db: Database, key: string, value: string): void => void sql(db).setMeta.run(key, value)
+
+/**
+ * Like `setMeta`, for a connection that is closed soon: it leaves no prepared statement, which would keep the connection,
+ * and with it the WAL, until it is garbage-collected.
+ */
+export const setMetaOnce = (db: Database, key: string, value: string): void =>
+  void db.run('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value', [
+    key,
+    value,
+  ])
 
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 

@@ -69,6 +69,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'members', where: OF_ACCOUNT },
   { table: 'events', where: OF_ACCOUNT },
   { table: 'event_sequences', where: OF_ACCOUNT },
+  { table: 'event_gaps', where: OF_ACCOUNT },
   { table: 'daily_figures', where: OF_ACCOUNT },
   { table: 'counters', where: OF_ACCOUNT },
   { table: 'usage', where: OF_ACCOUNT },

@@ -6,6 +6,7 @@
  */
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import type { LossNotice } from '#features/setup/domains/domains.ts'
@@ -48,6 +49,8 @@ export function startLossNotices(app: App): DueLoop {
   const mailedAt = new Map<number, Millis>()
   const step = async (ending: AbortSignal): Promise<Millis> => {
     const now = app.clock.now()
+    // While restored mail waits, those due may have been sent before.
+    if (readFence(app.db)) return now + CHECK_INTERVAL_MS
     for (const [accountId, at] of mailedAt) if (Math.abs(now - at) >= ACCOUNT_INTERVAL_MS) mailedAt.delete(accountId)
     const due = listAccountsWithDueNotices(app.db, now, BATCH_SIZE)
     for (const accountId of due) {

@@ -11,6 +11,7 @@ import type { Database } from 'bun:sqlite'
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { isBehindFence, readFence } from '#features/core/fence/restored.ts'
 import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -429,7 +430,9 @@ export class InboundProcessor {
     else if (app.log.isLevelEnabled('debug'))
       app.log.debug({ ...toLogFields(app.db, entry), messages: effects.storedIds }, 'received message processed')
     this.#progress.delete(entry.id)
-    await this.#respond(effects, prepared.received)
+    // A restored message may have been answered before.
+    if (!isBehindFence(readFence(this.#app.db), 'inbound_receipts', entry.id))
+      await this.#respond(effects, prepared.received)
   }
 
   /**

@@ -58,6 +58,10 @@ const sql = prepareStatements((db) => ({
   release: db.prepare<{ lane: string }, [number, string, number]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
   ),
+  releaseOne: db.prepare<{ lane: string }, [number, string, number, string]>(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2
+     WHERE id = ?3 AND status = ${statusCode('queued')} AND next_at IS NOT NULL AND last_error = ?4 RETURNING lane`,
+  ),
   held: db.prepare<{ held: number | null; looked: number }, [number, number, number]>(
     `SELECT sum(${IS_HELD}) AS held, count(*) AS looked FROM (SELECT recipients.status, next_at, last_error FROM emails
      JOIN recipients ON email_id = emails.id WHERE account_id = ? AND emails.status = ? LIMIT ?) AS recipients`,
@@ -132,6 +136,17 @@ export function releaseBatch(
   const next = HOLDABLE_STATUSES[HOLDABLE_STATUSES.indexOf(from.status as (typeof HOLDABLE_STATUSES)[number]) + 1]
   return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
 }
+
+/**
+ * Makes a recipient due at `now`, with the full time until expiry, if `holdRecipient` holds it with this reason. False if
+ * it does not.
+ * @param released replaces the stored reason
+ */
+export const releaseHeldRecipient = (
+  tx: Tx,
+  recipientId: number,
+  { reason, released, now }: { readonly reason: string; readonly released: string; readonly now: Millis },
+): boolean => sql(tx.db).releaseOne.get(now, released, recipientId, reason) !== null
 
 /**
  * Counts the held recipients of an account. Examines up to `limit` recipients for each email status in which recipients

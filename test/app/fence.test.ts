@@ -1,0 +1,226 @@
+/**
+ * @module Restored copies of a data directory: what was open waits as `restored`, and nothing of the lost time is
+ * mistaken for anything else. A receiver counts.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
+import { describeLanes, readLanes } from '#app/operator/queue.ts'
+import { listAccounts } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { deriveEventUuid, readLastSeq } from '#features/core/events/record.ts'
+import { markAsCopy } from '#features/core/fence/mark.ts'
+import { readFence } from '#features/core/fence/restored.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import type { SendRequest } from '#features/sending/accept/model.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { systemClock } from '#platform/clock.ts'
+import { openDatabase } from '#platform/db/open.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
+import { type Sink, startSink } from '#test/support/sink.ts'
+
+setDefaultTimeout(60_000)
+
+const OPERATOR = { accountId: null, type: 'operator', id: 'cli' } as const
+
+let folder: string
+let sink: Sink
+let dns: DnsServer
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'tassis-fence-'))
+  sink = await startSink()
+  const MX = (domain: string) => ({
+    [domain]: { MX: [{ preference: 1, exchange: `mx.${domain}` }] },
+    [`mx.${domain}`]: { A: ['127.0.0.1'] },
+  })
+  dns = await startDnsServer({ ...MX('one.test'), ...MX('two.test') })
+})
+afterAll(async () => {
+  await sink[Symbol.asyncDispose]()
+  await dns.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** How often an address got mail, from all services together. */
+const countReceived = (address: string): number => sink.messages.filter(({ rcptTo }) => rcptTo.includes(address)).length
+
+let directories = 0
+const nextPath = (): string => join(folder, `data-${++directories}`)
+
+const open = (dataDir: string, options: TestAppOptions = {}) =>
+  createTestApp({
+    dataDir,
+    resolver: new StubResolver({
+      servers: [dns.address],
+      clock: systemClock,
+      timeoutMs: 5000,
+      trustsAuthenticity: false,
+      randomId: () => randomBelow(65_536),
+    }),
+    ...options,
+    settings: { TASSIS_SMTP_PORT: String(sink.port), ...options.settings },
+  })
+
+const findActor = (app: App): Actor => {
+  const [account] = listAccounts(app.config, app.db)
+  if (!account) throw new Error('there is no account')
+  return toOperatorActor(account)
+}
+
+const send = async (app: App, to: string, request: Partial<SendRequest> = {}): Promise<string> => {
+  const draft = { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi', ...request }
+  return (await acceptEmail(app, findActor(app), createDraft(app, draft, undefined))).response.id
+}
+
+/** A stopped service with due mail to names at one.test and two.test. Returns its data directory. */
+async function createOriginal(addresses: readonly string[]): Promise<string> {
+  const dataDir = nextPath()
+  await using service = await open(dataDir)
+  await createDomain(service.app, await createTestAccount(service.app), 'sender.test')
+  service.app.db.run('UPDATE domains SET verified_at = 1')
+  for (const address of addresses) await send(service.app, address)
+  return dataDir
+}
+
+const TAKEN_AT = Date.UTC(2026, 0, 2)
+
+/** Copies a stopped data directory as a backup does; returns the copy. */
+function backUp(original: string): string {
+  const copy = nextPath()
+  cpSync(original, copy, { recursive: true })
+  const db = openDatabase(join(copy, 'tassis.db'))
+  markAsCopy(db, { kind: 'backup', takenAt: TAKEN_AT })
+  db.close()
+  return copy
+}
+
+const readOpen = ({ db }: App) =>
+  db
+    .query<{ address: string; lastError: string | null }, []>(
+      'SELECT address, last_error AS lastError FROM recipients WHERE next_at IS NOT NULL ORDER BY address',
+    )
+    .all()
+
+/** Resolves once all open mail is held as restored. */
+const allHeld = (app: App) =>
+  eventually(() => readOpen(app).every(({ lastError }) => lastError?.startsWith('restored: ')))
+
+/** The data are consistent, and nothing is in flight. */
+async function expectSettled(service: TestApp): Promise<void> {
+  await eventually(() => service.delivery?.scheduler.inFlight === 0)
+  expectBalanced(service)
+}
+
+const readIds = ({ db }: App) =>
+  db.query<{ email: number; recipient: number }, []>('SELECT email_id AS email, id AS recipient FROM recipients').all()
+
+const listEventIds = ({ db, keys }: App): string[] =>
+  db
+    .query<{ accountId: number; seq: number }, []>('SELECT account_id AS accountId, seq FROM events')
+    .all()
+    .map(({ accountId, seq }) => deriveEventUuid(keys, accountId, seq))
+
+test('a restored copy sends nothing that the lost time sent, and its new rows and events share no id with it', async () => {
+  const original = await createOriginal(['ann@one.test', 'bob@two.test'])
+  const copy = backUp(original)
+  const known = { ids: [] as ReturnType<typeof readIds>, eventIds: [] as string[], lastSeq: 0 }
+  {
+    await using lost = await open(original, { delivers: true })
+    await send(lost.app, 'cem@one.test')
+    await eventually(() => readOpen(lost.app).length === 0)
+    known.ids = readIds(lost.app)
+    known.eventIds = listEventIds(lost.app)
+    known.lastSeq = readLastSeq(lost.app.db, findActor(lost.app).accountId)
+  }
+  await using restored = await open(copy, { delivers: true, runsTasks: true })
+  const { app } = restored
+  await send(app, 'dan@one.test')
+  await eventually(() => countReceived('dan@one.test') === 1)
+  await allHeld(app)
+  expect([countReceived('ann@one.test'), countReceived('bob@two.test'), countReceived('cem@one.test')]).toEqual([
+    1, 1, 1,
+  ])
+
+  const before = new Set(known.ids.flatMap(({ email, recipient }) => [`e${email}`, `r${recipient}`]))
+  const after = readIds(app).filter(({ email }) => email > (readFence(app.db)?.lastIds['emails'] ?? 0))
+  expect(after).toHaveLength(1)
+  expect(
+    after.flatMap(({ email, recipient }) => [`e${email}`, `r${recipient}`]).filter((id) => before.has(id)),
+  ).toEqual([])
+  // The events of the backup keep their ids; those of the lost time and later ones share none.
+  const ofBackup = new Set(listEventIds(app).filter((id) => known.eventIds.includes(id)))
+  expect(ofBackup.size).toBe(2)
+  expect(readLastSeq(app.db, findActor(app).accountId)).toBeGreaterThan(known.lastSeq + 1_000_000)
+  await expectSettled(restored)
+
+  const lanes = await readLanes(app)
+  for (const reason of await describeLanes(app, restored.delivery, lanes)) expect(reason).toStartWith('restored: ')
+})
+
+test('what waits is shown, and released or dropped in parts', async () => {
+  const copy = backUp(await createOriginal(['a@one.test', 'b@one.test', 'c@two.test', 'd@two.test']))
+  await using restored = await open(copy, { delivers: true })
+  const { app } = restored
+  await allHeld(app)
+  const view = await readFenceView(app)
+  expect(view).toMatchObject({
+    kind: 'backup',
+    taken_at: new Date(TAKEN_AT).toISOString(),
+    recipients: 4,
+    broadcasts: 0,
+  })
+  expect(view?.groups.map(({ account, domain, recipients }) => [account, domain, recipients]).sort()).toEqual([
+    ['Test', 'one.test', 2],
+    ['Test', 'two.test', 2],
+  ])
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ due: 2, isEnded: false })
+  await eventually(() => countReceived('a@one.test') === 1 && countReceived('b@one.test') === 1)
+  expect(countReceived('c@two.test')).toBe(0)
+  // A repeated release changes nothing.
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ due: 0, isEnded: false })
+  expect(await dropFence(app, OPERATOR, {}, undefined)).toEqual({ dropped: 2, next: undefined, isEnded: true })
+  expect([readOpen(app), await readFenceView(app), countReceived('c@two.test')]).toEqual([[], undefined, 0])
+  await expectSettled(restored)
+})
+
+test('scheduled mail is held when its time comes, and a release before that leaves its time', async () => {
+  const original = await createOriginal([])
+  {
+    await using service = await open(original)
+    await send(service.app, 'later@one.test', { send_at: new Date(Date.now() + hours(1)).toISOString() })
+  }
+  await using restored = await open(backUp(original), { delivers: true })
+  const { app } = restored
+  expect((await readFenceView(app))?.recipients).toBe(1)
+  app.db.run('UPDATE recipients SET next_at = ?', [Date.now()])
+  app.mailDue.emit({ lane: '1:one.test', at: Date.now() })
+  await allHeld(app)
+  expect(await releaseFence(app, OPERATOR, {})).toEqual({ due: 1, isEnded: true })
+  await eventually(() => countReceived('later@one.test') === 1)
+})
+
+test('two restores of one backup give other numbers, and a second fence holds what the first held', async () => {
+  const original = await createOriginal(['twice@one.test'])
+  const copies = [backUp(original), backUp(original)]
+  const seqs: number[] = []
+  for (const copy of copies) {
+    await using service = await open(copy)
+    seqs.push(readLastSeq(service.app.db, findActor(service.app).accountId))
+  }
+  expect(new Set(seqs).size).toBe(2)
+  const [first = ''] = copies
+  await using again = await open(backUp(first), { delivers: true })
+  await allHeld(again.app)
+  expect((await readFenceView(again.app))?.recipients).toBe(1)
+  expect(countReceived('twice@one.test')).toBe(0)
+  await expectSettled(again)
+})
