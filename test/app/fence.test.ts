@@ -3,7 +3,7 @@
  * mistaken for anything else. A receiver counts.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
@@ -162,8 +162,10 @@ test('a restored copy sends nothing that the lost time sent, and its new rows an
   expect(readLastSeq(app.db, findActor(app).accountId)).toBeGreaterThan(known.lastSeq + 1_000_000)
   await expectSettled(restored)
 
-  const lanes = await readLanes(app)
-  for (const reason of await describeLanes(app, restored.delivery, lanes)) expect(reason).toStartWith('restored: ')
+  await eventually(async () => {
+    const reasons = await describeLanes(app, restored.delivery, await readLanes(app))
+    return reasons.length === 2 && reasons.every((reason) => reason.startsWith('restored: '))
+  })
 })
 
 test('what waits is shown, and released or dropped in parts', async () => {
@@ -223,4 +225,70 @@ test('two restores of one backup give other numbers, and a second fence holds wh
   expect((await readFenceView(again.app))?.recipients).toBe(1)
   expect(countReceived('twice@one.test')).toBe(0)
   await expectSettled(again)
+})
+
+/** What a start finds: what waits as restored, and whether a copy was fenced. */
+async function start(dataDir: string): Promise<{ isFenced: boolean; open: number }> {
+  await using service = await open(dataDir)
+  return { isFenced: readFence(service.app.db) !== undefined, open: readOpen(service.app).length }
+}
+
+test('a database that comes without its directory is fenced; a directory that was moved or upgraded is not', async () => {
+  const original = await createOriginal(['moved@one.test'])
+  const replica = nextPath()
+  mkdirSync(replica)
+  for (const name of ['tassis.db', 'master.key']) cpSync(join(original, name), join(replica, name))
+  expect(await start(replica)).toEqual({ isFenced: true, open: 1 })
+  const moved = nextPath()
+  cpSync(original, moved, { recursive: true })
+  expect(await start(moved)).toEqual({ isFenced: false, open: 1 })
+  // As a version without the file left it.
+  const upgraded = nextPath()
+  cpSync(original, upgraded, { recursive: true })
+  rmSync(join(upgraded, 'instance.json'))
+  const db = openDatabase(join(upgraded, 'tassis.db'))
+  db.run("DELETE FROM meta WHERE key IN ('instance', 'instance_unfiled', 'commits')")
+  db.close()
+  expect(await start(upgraded)).toEqual({ isFenced: false, open: 1 })
+  expect(existsSync(join(upgraded, 'instance.json'))).toBe(true)
+  // The database from before the upgrade, put back into the directory of after it.
+  cpSync(join(original, 'tassis.db'), join(upgraded, 'tassis.db'))
+  const old = openDatabase(join(upgraded, 'tassis.db'))
+  old.run("DELETE FROM meta WHERE key IN ('instance', 'instance_unfiled', 'commits')")
+  old.close()
+  expect((await start(upgraded)).isFenced).toBe(true)
+})
+
+test('an older database that is put back into its directory is fenced, and once', async () => {
+  const original = await createOriginal(['older@one.test'])
+  const kept = join(folder, 'kept.db')
+  cpSync(join(original, 'tassis.db'), kept)
+  expect((await start(original)).isFenced).toBe(false)
+  {
+    await using lost = await open(original, { delivers: true })
+    await eventually(() => readOpen(lost.app).length === 0)
+  }
+  cpSync(kept, join(original, 'tassis.db'))
+  const readFenceOnce = async () => {
+    await using restored = await open(original)
+    return { fence: readFence(restored.app.db), open: readOpen(restored.app).length }
+  }
+  const first = await readFenceOnce()
+  expect([first.fence?.kind, first.open]).toEqual(['copy', 1])
+  expect(await readFenceOnce()).toEqual(first)
+})
+
+test('a directory that another machine uses is refused until that has been silent for a while', async () => {
+  const dataDir = await createOriginal([])
+  const path = join(dataDir, 'instance.json')
+  const file = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>
+  expect(file['machine']).toBeNull()
+  const other = { machine_id: 'another', boot_id: 'another', pid: 7 }
+  const use = (renewed_at: string) => writeFileSync(path, JSON.stringify({ ...file, machine: other, renewed_at }))
+  use(new Date().toISOString())
+  await expect(open(dataDir)).rejects.toThrow(
+    /^Another machine \(machine-id another, process 7\) used .* start again in 30 s\.$/,
+  )
+  use(new Date(Date.now() - 60_000).toISOString())
+  expect(await start(dataDir)).toEqual({ isFenced: false, open: 0 })
 })
