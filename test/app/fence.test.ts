@@ -184,11 +184,11 @@ test('what waits is shown, and released or dropped in parts', async () => {
     ['Test', 'one.test', 2],
     ['Test', 'two.test', 2],
   ])
-  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ due: 2, isEnded: false })
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 2, due: 2, isEnded: false })
   await eventually(() => countReceived('a@one.test') === 1 && countReceived('b@one.test') === 1)
   expect(countReceived('c@two.test')).toBe(0)
   // A repeated release changes nothing.
-  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ due: 0, isEnded: false })
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 0, due: 0, isEnded: false })
   expect(await dropFence(app, OPERATOR, {}, undefined)).toEqual({ dropped: 2, next: undefined, isEnded: true })
   expect([readOpen(app), await readFenceView(app), countReceived('c@two.test')]).toEqual([[], undefined, 0])
   await expectSettled(restored)
@@ -206,7 +206,7 @@ test('scheduled mail is held when its time comes, and a release before that leav
   app.db.run('UPDATE recipients SET next_at = ?', [Date.now()])
   app.mailDue.emit({ lane: '1:one.test', at: Date.now() })
   await allHeld(app)
-  expect(await releaseFence(app, OPERATOR, {})).toEqual({ due: 1, isEnded: true })
+  expect(await releaseFence(app, OPERATOR, {})).toEqual({ released: 1, due: 1, isEnded: true })
   await eventually(() => countReceived('later@one.test') === 1)
 })
 

@@ -9,6 +9,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { dirname, join } from 'node:path'
 import { COMMITS_KEY, getMeta, setMeta } from '#features/core/events/record.ts'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
+import { INSTANCE_KEY, readInstanceId } from '#features/core/fence/restored.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
@@ -18,7 +19,6 @@ import { InUseError } from '../in-use.ts'
 /** A directory is in use by another machine if that has renewed the file within this time. */
 const LEASE_MS = seconds(30)
 
-const INSTANCE_KEY = 'instance'
 /** Set while the database has a new id that the file may not have yet. */
 const UNFILED_KEY = 'instance_unfiled'
 
@@ -103,7 +103,7 @@ export function openInstance(db: Database, dataDir: string, now: Millis): Instan
     db.transaction(() => renewInstanceId(db)).immediate()
     db.run('PRAGMA synchronous = NORMAL')
   }
-  const id = getMeta(db, INSTANCE_KEY) ?? ''
+  const id = readInstanceId(db)
   const machine = readMachine()
   const write = (at: Millis, commits: number, user: Machine | null): void =>
     writeInstanceFile(dataDir, { instance: id, commits, machine: user, renewed_at: new Date(at).toISOString() })
