@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
 import { describeLanes, readLanes } from '#app/operator/queue.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
@@ -21,9 +22,12 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { hours } from '#platform/units.ts'
+import { createLog } from '#platform/log.ts'
+import { days, hours } from '#platform/units.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
+import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
@@ -291,4 +295,97 @@ test('a directory that another machine uses is refused until that has been silen
   )
   use(new Date(Date.now() - 60_000).toISOString())
   expect(await start(dataDir)).toEqual({ isFenced: false, open: 0 })
+})
+
+test('broadcasts and emails to contacts wait; new ones flow; a release sends them, and a drop ends them', async () => {
+  const original = nextPath()
+  let key = ''
+  let list = ''
+  let operation = ''
+  const signUp = async ({ api }: Pick<TestApi, 'api'>, email: string) =>
+    expect((await api('POST', `/v1/contact-lists/${list}/contacts`, { email }, { key })).status).toBe(201)
+  const startBroadcast = async ({ api }: Pick<TestApi, 'api'>, contact_list_id: string) => {
+    const request = { contact_list_id, from_address: 'ada@sender.test', subject: 'News', text_body: 'News' }
+    const answer = await api('POST', '/v1/emails/broadcast', request, { key })
+    return String(at(answer.body, 'data', 'operation_id'))
+  }
+  {
+    await using service = await createTestApi({ dataDir: original })
+    key = service.key
+    await createDomain(service.app, service.actor, 'sender.test')
+    service.app.db.run('UPDATE domains SET verified_at = 1')
+    const created = await service.api('POST', '/v1/contact-lists', { name: 'News', double_opt_in: true })
+    list = String(at(created.body, 'data', 'id'))
+    await addContacts(service.app, list, [{ email: 'reader@one.test' }])
+    await signUp(service, 'new@one.test')
+    operation = await startBroadcast(service, list)
+  }
+  const copies = [backUp(original), backUp(original)]
+  for (const [index, copy] of copies.entries()) {
+    const isReleased = index === 1
+    await using service = await createTestApi({
+      dataDir: copy,
+      delivers: true,
+      runsTasks: true,
+      settings: { TASSIS_DELIVERY: 'capture' },
+    })
+    const { app, api } = service
+    const countTo = (address: string) =>
+      app.db.query<{ n: number }, [string]>('SELECT count(*) AS n FROM recipients WHERE address = ?').get(address)?.n ??
+      0
+    expect(await readFenceView(app)).toMatchObject({ recipients: 0, broadcasts: 1, contact_mails: 1, imports: 0 })
+    const later = await newList({ api }, 'Later', key)
+    await addContacts(app, later, [{ email: 'later@one.test' }])
+    await startBroadcast(service, later)
+    await signUp(service, 'later-new@one.test')
+    await eventually(() => countTo('later@one.test') === 1 && countTo('later-new@one.test') === 1)
+    const readState = async () =>
+      at((await api('GET', `/v1/operations/${operation}`, undefined, { key })).body, 'data') as {
+        status: string
+        error_summary: { message: string } | null
+        metadata: { state: string }
+      }
+    await eventually(async () => (await readState()).error_summary?.message.startsWith('restored: '))
+    expect([countTo('reader@one.test'), countTo('new@one.test')]).toEqual([0, 0])
+    if (isReleased) {
+      expect(await releaseFence(app, OPERATOR, {})).toMatchObject({ isEnded: true })
+      await eventually(() => countTo('reader@one.test') === 1 && countTo('new@one.test') === 1)
+      await eventually(async () => (await readState()).metadata.state === 'done')
+    } else {
+      expect(await dropFence(app, OPERATOR, {}, undefined)).toMatchObject({ isEnded: true })
+      await eventually(async () => (await readState()).metadata.state === 'cancelled')
+      expect([countTo('reader@one.test'), countTo('new@one.test')]).toEqual([0, 0])
+    }
+    await expectSettled(service)
+  }
+})
+
+test('numbers of two restores differ whatever the clock says, and grow with each restore', async () => {
+  const original = await createOriginal(['clock@one.test'])
+  /** Fences a copy at a time; returns the last skipped event number and row id. */
+  const fenceAt = (copy: string, now: number): readonly [number, number] => {
+    using db = openDatabase(join(copy, 'tassis.db'))
+    expect(fenceIfCopied(db, now, createLog('silent'))).toBe(true)
+    const row = db.query<{ seq: number; id: number }, []>(
+      "SELECT (SELECT last_seq FROM event_sequences) AS seq, (SELECT seq FROM sqlite_sequence WHERE name = 'recipients') AS id",
+    )
+    const { seq = 0, id = 0 } = row.get() ?? {}
+    return [seq, id]
+  }
+  const now = Date.now()
+  const times = [now + days(1), now, now + 1000]
+  const numbers = times.map((time) => fenceAt(backUp(original), time))
+  // Far enough apart for all that a service does in the time between.
+  const [ahead, back, later] = numbers
+  if (!ahead || !back || !later) throw new Error('not fenced')
+  expect(ahead[0] - later[0]).toBeGreaterThan(1_000_000_000)
+  expect(ahead[1] - later[1]).toBeGreaterThan(10_000_000)
+  expect([later[0] - back[0], later[1] - back[1]]).toEqual([100_000, 128])
+  // A clock of 1970, and the copy of a copy that was fenced under a clock ahead.
+  const first = backUp(original)
+  expect(fenceAt(first, 0)[1]).toBeGreaterThan(16_000_000)
+  const copy = backUp(original)
+  const [seq, id] = fenceAt(copy, now + days(1))
+  const again = fenceAt(backUp(copy), now)
+  expect([again[0] > seq, again[1] > id, again[1] < 2 ** 40]).toEqual([true, true, true])
 })
