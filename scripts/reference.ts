@@ -41,6 +41,7 @@ const GUIDES: Readonly<Record<string, string>> = {
   'Other clients': 'mcp.md',
   Billing: 'plans-and-billing.md',
   'Mail of the service': 'people.md',
+  'Checks of the operator': 'doctor.md',
   Users: 'people.md',
   Abuse: 'abuse.md',
 }

@@ -322,6 +322,7 @@ function composeApp(
     ...parts,
     ...stores,
     confirmedNow: () => clock.confirmedNow(),
+    clockAheadMs: () => clock.aheadMs(),
     clockSetBack: clock.setBack,
     removeCaptures: (emailIds) => captures.remove(emailIds),
     scrubFiles: async () => {

@@ -101,8 +101,10 @@ import type { OpenedApp, RunningDelivery } from './create.ts'
 import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
+import type { DoctorReport } from './doctor/doctor.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
+import { operatorDoctorRoutes } from './operator/doctor-routes.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
 import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
@@ -163,6 +165,8 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
   /** Delivery, once it has started. */
   readonly delivery?: () => RunningDelivery | undefined
+  /** The latest report of the checks of `tassis doctor`. */
+  readonly doctorReport?: () => DoctorReport | undefined
   /** Submission by SMTP, once it has started. */
   readonly submission?: () => RunningSubmission | undefined
   /** Settings with their sources, for operators. */
@@ -206,6 +210,7 @@ export function createRoutes(
     isStopping = () => false,
     delivery = () => undefined,
     submission = () => undefined,
+    doctorReport = () => undefined,
     settings = [],
     version = VERSION,
     challenges = new Challenges(),
@@ -217,7 +222,15 @@ export function createRoutes(
 ): AnyElysia[] {
   // Sends, broadcasts and newsletters share one rate limit.
   const { app, authenticator, captures, senderResolver, takeRate } = opened
-  const operator = createOperatorContext({ opened, delivery, submission, isStopping, settings, version })
+  const operator = createOperatorContext({
+    opened,
+    delivery,
+    submission,
+    doctorReport,
+    isStopping,
+    settings,
+    version,
+  })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
@@ -284,6 +297,7 @@ export function createRoutes(
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     operatorStatusRoutes(operator),
+    operatorDoctorRoutes(operator),
     operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),

@@ -51,7 +51,6 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
   { name: 'send TLS reports', pattern: '0 22 * * * *', run: ({ app }, signal) => sendTlsReports(app, signal) },
-  { name: 'check reverse DNS', pattern: '0 32 * * * *', run: ({ sourceNames }) => sourceNames.check() },
   { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
   { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
   { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },

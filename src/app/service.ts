@@ -27,6 +27,7 @@ import {
   startInbound,
   toCorruptionError,
 } from './create.ts'
+import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
@@ -82,11 +83,14 @@ export async function startService(
     let delivery: RunningDelivery | undefined
     let submission: RunningSubmission | undefined
     const challenges = new Challenges()
+    const { app, sourceNames } = opened
+    const doctor = new Doctor({ app, sourceNames, resolver: options.resolver })
     const http = createHttp(opened, {
       challenges,
       isStopping: () => isStopping,
       delivery: () => delivery,
       submission: () => submission,
+      doctorReport: () => doctor.latest(),
       ...(options.settings && { settings: options.settings }),
       version: formatVersion(),
     })
@@ -107,7 +111,7 @@ export async function startService(
       dataDir: config.dataDir,
       version: VERSION,
       handlers: new Map(
-        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
+        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery, doctor }, input as never)]),
       ),
       maxRequestBytes: config.maxBodyBytes,
       clock: opened.app.clock,
@@ -124,12 +128,14 @@ export async function startService(
     stops.unshift(() => startedDelivery.stop())
     const background = startBackground(opened.app)
     stops.unshift(() => background.stop())
+    const checks = doctor.start(startedDelivery)
+    stops.unshift(() => checks.stop())
     const schedules = startSchedules(opened)
     const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
       log.warn({ err: error }, 'disk ballast not written'),
     )
 
-    // The schedule checks again every hour.
+    // The doctor checks again every hour.
     void opened.sourceNames.check().catch((error: unknown) => log.warn({ err: error }, 'reverse DNS not checked'))
 
     const stop = async () => {
@@ -145,6 +151,7 @@ export async function startService(
         startedDelivery.stop(),
         webhooks.stop(),
         background.stop(),
+        checks.stop(),
       ])
       await schedules.stop()
       await ballast

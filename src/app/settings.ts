@@ -31,6 +31,7 @@ import { certificateSettings } from '#features/setup/certificates/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+import { doctorSettings } from './doctor/settings.ts'
 
 export interface SettingGroup {
   /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
@@ -67,6 +68,7 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Accounts and plans', settings: planSettings },
   { topic: 'Billing', settings: billingSettings },
   { topic: 'Mail of the service', settings: systemMailSettings },
+  { topic: 'Checks of the operator', settings: doctorSettings },
   { topic: 'Users', settings: teamSettings },
   { topic: 'Abuse', settings: abusePlanSettings },
   { topic: 'Abuse', settings: abuseRateSettings },

@@ -731,6 +731,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/received/unparsed',
   'POST /v1/operator/received/unparsed/{id}/retry',
   'GET /v1/operator/disk',
+  'GET /v1/operator/doctor',
   'GET /v1/operator/settings',
   'GET /v1/operator/accounts',
   'GET /v1/operator/accounts/{id}',

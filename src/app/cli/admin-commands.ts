@@ -8,6 +8,7 @@ import { certificateAdminCommands } from './certificates.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
+import { doctorAdminCommands } from './doctor.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
@@ -58,4 +59,5 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...doctorAdminCommands,
 ]

@@ -20,6 +20,7 @@ import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
 import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
+import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { addExplainCommand } from './explain.ts'
@@ -98,6 +99,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)
+  addDoctorCommand(program)
   addMcpCommand(program)
   addBenchCommand(program)
   addStartCommand(program)

@@ -32,6 +32,8 @@ export interface App {
   readonly clock: Clock
   /** `TrustedClock.confirmedNow`: the time that decides which data is old enough to delete. */
   confirmedNow(): Millis
+  /** `TrustedClock.aheadMs`: how far the wall clock is ahead while the service does not believe it. */
+  clockAheadMs(): number | undefined
   /** `TrustedClock.setBack`: the clock was corrected backwards, so work scheduled under the wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
