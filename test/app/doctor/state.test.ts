@@ -198,6 +198,7 @@ test.each([
   'a certificate that we order ourselves, %s: %d days left, error %p: %s',
   async (_, daysLeft, lastError, expected) => {
     using context = createContext({
+      TASSIS_DATA_DIR: folder,
       TASSIS_ACME_TERMS_AGREED: 'true',
       TASSIS_HOSTNAME: 'mail.tassis.test',
       TASSIS_INBOUND_ADDR: '127.0.0.1:0',
