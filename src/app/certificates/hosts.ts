@@ -1,6 +1,6 @@
 /** @module Which host names have a certificate, and for what. */
+import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
-import type { App } from '#features/core/app/app.ts'
 import { getPublicHost, listTrackingHosts, normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import type { Config } from '#platform/config.ts'
 
@@ -25,15 +25,22 @@ export function listServiceHosts(config: Config): CertificateHost[] {
   return [...hosts].map(([host, uses]) => ({ host, uses }))
 }
 
+/** What the list of hosts is read from. */
+export interface HostSources {
+  readonly config: Config
+  /** Undefined: tracking hosts are not known. */
+  readonly db: Database | undefined
+}
+
 /**
  * Hosts for which certificates are ordered, those of the service first; none without `acmeTermsAgreed`. Certificates
  * for tracking hosts need the HTTPS listener: behind a proxy they are the proxy's.
  */
-export function listOrderedHosts({ config, db }: Pick<App, 'config' | 'db'>): CertificateHost[] {
+export function listOrderedHosts({ config, db }: HostSources): CertificateHost[] {
   if (!config.acmeTermsAgreed) return []
   const service = listServiceHosts(config)
   const names = new Set(service.map(({ host }) => host))
-  const tracking = config.httpsAddr === '' ? [] : listTrackingHosts(db).filter((host) => !names.has(host))
+  const tracking = config.httpsAddr === '' || !db ? [] : listTrackingHosts(db).filter((host) => !names.has(host))
   return [
     // The hosts of the service have the operator's own certificate, if there is one.
     ...(config.tlsCertFile === '' ? service : []),

@@ -1,16 +1,17 @@
 /** @module The state of every certificate that clients see: for checks, metrics and commands. Reads files only. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { App } from '#features/core/app/app.ts'
-import { readCertificate, readOrdersState } from '#features/setup/certificates/store.ts'
+import { expiryWarningMs, readCertificate, readOrdersState } from '#features/setup/certificates/store.ts'
 import type { Millis } from '#platform/clock.ts'
-import { type CertificateUse, listOrderedHosts, listServiceHosts } from './hosts.ts'
+import { type CertificateUse, type HostSources, listOrderedHosts, listServiceHosts } from './hosts.ts'
 
 export interface CertificateState {
   readonly host: string
   readonly use: CertificateUse
   /** Undefined while there is no certificate of an authority; clients then see a self-signed one. */
   readonly notAfter?: Millis
+  /** From when on a certificate that is not renewed is a problem: usually 14 days before its end. */
+  readonly warnAt?: Millis
   /** Why the last order failed; undefined after a success, and for the operator's own certificate. */
   readonly lastError?: string
   readonly nextAttemptAt?: Millis
@@ -19,7 +20,7 @@ export interface CertificateState {
 }
 
 /** One state per host and use: of the API with HTTPS, of SMTP, and of verified tracking hosts. */
-export function certificateStates(app: Pick<App, 'config' | 'db'>): CertificateState[] {
+export function certificateStates(app: HostSources): CertificateState[] {
   const { config } = app
   const { server, hosts } = readOrdersState(config.dataDir)
   const ordered = listOrderedHosts(app)
@@ -46,7 +47,7 @@ export function certificateStates(app: Pick<App, 'config' | 'db'>): CertificateS
           host,
           use,
           source: 'acme',
-          ...(stored && { notAfter: stored.notAfter }),
+          ...(stored && { notAfter: stored.notAfter, warnAt: stored.notAfter - expiryWarningMs(stored) }),
           ...(isFailing && { lastError: failed.lastError, nextAttemptAt: failed.nextAttemptAt }),
         }),
       )

@@ -17,6 +17,12 @@ import {
   checkWebhooks,
 } from '#app/doctor/checks/state.ts'
 import { runChecks } from '#app/doctor/run.ts'
+import {
+  NO_FAILURES,
+  removeCertificate,
+  writeCertificate,
+  writeOrdersState,
+} from '#features/setup/certificates/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { newUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
@@ -180,6 +186,43 @@ test.each([
   using context = createContext({ TASSIS_PUBLIC_URL: `https://127.0.0.1:${server.port}` })
   expect(statuses(await checkCertificates(context))[1]).toBe(expected)
 })
+
+test.each([
+  ['none yet', undefined, undefined, 'skipped'],
+  ['none because of an error', undefined, 'connection: refused', 'failure'],
+  ['one of 90 days with 40 left', 40, undefined, 'ok'],
+  ['one of 90 days with 40 left whose renewal failed', 40, 'connection: refused', 'ok'],
+  ['one of 90 days with 13 left', 13, 'connection: refused', 'warning'],
+  ['an expired one', -1, 'connection: refused', 'failure'],
+] as const)(
+  'a certificate that we order ourselves, %s: %d days left, error %p: %s',
+  async (_, daysLeft, lastError, expected) => {
+    using context = createContext({
+      TASSIS_DATA_DIR: folder,
+      TASSIS_ACME_TERMS_AGREED: 'true',
+      TASSIS_HOSTNAME: 'mail.tassis.test',
+      TASSIS_INBOUND_ADDR: '127.0.0.1:0',
+    })
+    const { dataDir } = context.config
+    const host = 'mail.tassis.test'
+    removeCertificate(dataDir, host)
+    const times = {
+      notBefore: new Date(NOW + days((daysLeft ?? 0) - 90)),
+      notAfter: new Date(NOW + days(daysLeft ?? 0)),
+    }
+    if (daysLeft !== undefined) writeCertificate(dataDir, host, authority.issue([host], times))
+    const failed = lastError === undefined ? {} : { failures: 1, lastError }
+    writeOrdersState(dataDir, { server: NO_FAILURES, hosts: { [host]: { ...NO_FAILURES, ...failed } } })
+    const findings = (await checkCertificates(context)).filter(({ subject }) => subject === host)
+    expect(findings).toMatchObject([
+      {
+        status: expected,
+        ...(expected !== 'ok' && lastError !== undefined && { message: expect.stringContaining(lastError) }),
+        ...(expected === 'failure' && { fix: expect.stringContaining('tassis certificates retry') }),
+      },
+    ])
+  },
+)
 
 test('a public URL that cannot be reached from here is no failure', async () => {
   using context = createContext({ TASSIS_PUBLIC_URL: 'https://127.0.0.1:9' })

@@ -8,13 +8,20 @@ import { days, seconds } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { checkOrderedCertificates } from './ordered-certificates.ts'
 
 /** Certificates are usually renewed 30 days before they end. */
 const MIN_LEFT_MS = days(14)
 const TLS_TIMEOUT_MS = seconds(5)
 
 export async function checkCertificates(context: DoctorContext): Promise<NewFinding[]> {
-  return [checkSmtpCertificate(context), await checkPublicCertificate(context)]
+  const { tlsCertFile, acmeTermsAgreed } = context.config
+  const isOrdered = tlsCertFile === '' && acmeTermsAgreed
+  return [
+    ...(isOrdered ? [] : [checkSmtpCertificate(context)]),
+    await checkPublicCertificate(context),
+    ...checkOrderedCertificates(context),
+  ]
 }
 
 function checkSmtpCertificate({ config, clock }: DoctorContext): NewFinding {
@@ -25,7 +32,7 @@ function checkSmtpCertificate({ config, clock }: DoctorContext): NewFinding {
       ? ok('SMTP uses a self-signed certificate, which senders of mail accept.', subject)
       : warning(
           'SMTP submission uses a self-signed certificate, which programs reject unless they trust it.',
-          'Set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
+          'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md), or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
           subject,
         )
   let certificate: X509Certificate
@@ -50,7 +57,7 @@ function checkSmtpCertificate({ config, clock }: DoctorContext): NewFinding {
 function describeEnd(what: string, endsAt: number, now: number, subject: string): NewFinding {
   const end = isoTime(endsAt).slice(0, 10)
   const fix =
-    'Renew it, and find out why that did not happen by itself: `certbot renew --dry-run`, or the log of the proxy.'
+    'Renew it, and find out why that did not happen by itself: `tassis certificates list`, `certbot renew --dry-run`, or the log of the proxy.'
   if (endsAt <= now) return failure(`${what} expired on ${end}.`, fix, subject)
   return endsAt - now < MIN_LEFT_MS
     ? warning(`${what} expires on ${end}.`, fix, subject)

@@ -109,6 +109,7 @@ export async function checkRelay(context: DoctorContext): Promise<NewFinding[]> 
 /** Variables of the addresses on which the service listens. */
 const LISTENERS = [
   ['TASSIS_HTTP_ADDR', 'httpAddr'],
+  ['TASSIS_HTTPS_ADDR', 'httpsAddr'],
   ['TASSIS_INBOUND_ADDR', 'inboundAddr'],
   ['TASSIS_SUBMISSION_ADDR', 'submissionAddr'],
   ['TASSIS_SUBMISSION_TLS_ADDR', 'submissionTlsAddr'],

@@ -69,7 +69,7 @@ function watch(
   options: CertificateOptions,
   fallback?: Certificate,
 ): WatchedCertificate {
-  const { clock, log, onChange } = options
+  const { clock, log, onChange, listener = 'SMTP' } = options
   const first = readCertificate(certFile, keyFile)
   if (first.kind === 'unusable' && !fallback) throw new ConfigError(first.reason)
   let current = first.kind === 'ok' ? first.certificate : (fallback as Certificate)
@@ -88,7 +88,7 @@ function watch(
     }
     if (read.certificate.cert === current.cert && read.certificate.key === current.key) return
     current = read.certificate
-    log.info({ validTo: new X509Certificate(current.cert).validTo }, 'new TLS certificate in use')
+    log.info({ listener, validTo: new X509Certificate(current.cert).validTo }, 'new TLS certificate in use')
     warnAboutProblems(current, options)
     onChange(current)
   }
