@@ -32,8 +32,11 @@ export interface MetricSources {
   readonly version: string
 }
 
-/** Registers metrics whose `collect` reads the sources. A new part of the service adds its own to `COLLECTORS`. */
-export type Collector = (registry: Registry, sources: MetricSources) => void
+/**
+ * Registers metrics. Returns a function that reads their values, which runs before each scrape; undefined: they are
+ * constant, or count themselves. A new part of the service adds its own to `COLLECTORS`.
+ */
+export type Collector = (registry: Registry, sources: MetricSources) => (() => void | Promise<void>) | undefined
 
 /** Replaces all values of a gauge. */
 export function setAll<L extends string>(
