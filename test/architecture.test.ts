@@ -14,7 +14,16 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
  */
 const AREAS = {
   core: ['app', 'audit-logs', 'events', 'content-gc', 'accounts', 'operations'],
-  setup: ['streams', 'api-keys', 'domains', 'templates', 'contact-store', 'suppression-store', 'health'],
+  setup: [
+    'streams',
+    'api-keys',
+    'domains',
+    'certificates',
+    'templates',
+    'contact-store',
+    'suppression-store',
+    'health',
+  ],
   sending: [
     'queue',
     'accept',

@@ -11,14 +11,7 @@ import type { App } from '#features/core/app/app.ts'
 import { type CommittedStore, type Metrics, NO_METRICS } from '#features/core/app/metrics.ts'
 import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
 import { storeCapturedFrom } from '#features/core/events/captured.ts'
-import {
-  createEventTime,
-  flushCounters,
-  forEachEventCount,
-  getMeta,
-  readLastSeq,
-  setMeta,
-} from '#features/core/events/record.ts'
+import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
 import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
@@ -43,7 +36,7 @@ import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { parseMonthName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
-import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { isDatabaseCorrupt, isNotADatabase } from '#platform/db/corruption.ts'
@@ -67,6 +60,7 @@ import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { watchDisk } from './disk-watch.ts'
+import { openKeyRing, settleMasterKey } from './master-key.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
@@ -194,7 +188,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     opened.push(database)
     migrateOrExplain(database, log)
     completeAuditChain(database)
-    checkMasterKey(database, keys)
+    settleMasterKey(database, keys, systemClock.now())
     storeCapturedFrom(database, systemClock.now())
     setErasedKey(database, keys.subkey('erased-address'))
     return database
@@ -332,6 +326,7 @@ function composeApp(
     ...parts,
     ...stores,
     confirmedNow: () => clock.confirmedNow(),
+    clockAheadMs: () => clock.aheadMs(),
     clockSetBack: clock.setBack,
     removeCaptures: (emailIds) => captures.remove(emailIds),
     scrubFiles: async () => {
@@ -360,6 +355,7 @@ function composeApp(
     sendingChanged: createSignal(),
     contentDropped: createSignal(),
     removalDue: createSignal(),
+    certificatesDue: createSignal(),
   }
 }
 
@@ -372,7 +368,7 @@ export interface RunningDelivery {
 export async function startDelivery({ app, captures }: OpenedApp): Promise<RunningDelivery> {
   const capture = await startCaptureServer({
     store: captures,
-    verpKey: app.keys.subkey('verp'),
+    keys: app.keys,
     findEmail: (recipientId) => findEmailOfRecipient(app.db, recipientId),
     hostname: app.config.hostname,
     maxMessageBytes: app.config.maxBodyBytes * 2,
@@ -517,25 +513,6 @@ export const toCorruptionError = (path: string, remedy: string, error: unknown):
 export const describeCorruption = (path: string, remedy: string, error: unknown): string =>
   `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is corrupt'}; ${remedy}.`
 
-/** Reads the key from the setting, the named file or the data directory; creates a key only for a new database. */
-function openKeyRing(config: Config, isNew: boolean): KeyRing {
-  if (config.masterKey !== '') {
-    const key = parseMasterKey(config.masterKey)
-    if (!key) throw new ConfigError('TASSIS_MASTER_KEY must be 32 bytes in base64 (`openssl rand -base64 32`).')
-    return new KeyRing(key)
-  }
-  const path = config.masterKeyFile === '' ? join(config.dataDir, 'master.key') : config.masterKeyFile
-  let key: Uint8Array | undefined
-  try {
-    key = readMasterKeyFile(path)
-  } catch (error) {
-    throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
-  }
-  if (!key && !isNew)
-    throw new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`)
-  return new KeyRing(key ?? createMasterKeyFile(path))
-}
-
 /** From this number of emails on, indexing takes some seconds, during which the service does not answer. */
 const MIN_EMAILS_TO_ANNOUNCE = 100_000
 
@@ -554,11 +531,3 @@ function migrateOrExplain(db: App['db'], log: Log): void {
 
 const hasManyEmails = (db: App['db']): boolean =>
   db.query('SELECT 1 FROM emails LIMIT 1 OFFSET ?').get(MIN_EMAILS_TO_ANNOUNCE) !== null
-
-function checkMasterKey(db: App['db'], keys: KeyRing): void {
-  const known = getMeta(db, 'master_key')
-  if (known === undefined) setMeta(db, 'master_key', keys.fingerprint())
-  else if (known !== keys.fingerprint()) {
-    throw new ConfigError('The master key does not match the database; use the right key. Nothing was changed.')
-  }
-}

@@ -22,6 +22,7 @@ import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { minutes } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
+import { continueRotation } from './master-key.ts'
 import { ensureBallast } from './start-when-possible.ts'
 
 /** Delay before a task is retried after a transient error, because its next scheduled time may be tomorrow. */
@@ -42,6 +43,11 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'purge captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
+  {
+    name: 're-seal under the newest master key',
+    pattern: '15 * * * * *',
+    run: ({ app }, signal) => continueRotation(app, signal),
+  },
   { name: 'purge stored responses', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },
   { name: 'purge webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
   {
@@ -51,7 +57,6 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
   { name: 'send TLS reports', pattern: '0 22 * * * *', run: ({ app }, signal) => sendTlsReports(app, signal) },
-  { name: 'check reverse DNS', pattern: '0 32 * * * *', run: ({ sourceNames }) => sourceNames.check() },
   { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
   { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
   { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },

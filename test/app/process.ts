@@ -107,6 +107,10 @@ export async function runTassisJson<T = Record<string, unknown>>(
   return JSON.parse(stdout) as T
 }
 
+/** Runs a command that lists rows and returns them. */
+export const runTassisList = async <T>(args: readonly string[], settings: Settings): Promise<T[]> =>
+  (await runTassisJson<{ data: T[] }>(args, settings)).data
+
 export interface RunningService extends AsyncDisposable {
   readonly url: string
   readonly pid: number

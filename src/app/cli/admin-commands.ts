@@ -4,9 +4,12 @@ import { accountAdminCommands } from './accounts.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
+import { certificateAdminCommands } from './certificates.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
+import { deadLetterAdminCommands } from './dead-letters.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
+import { doctorAdminCommands } from './doctor.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
@@ -14,6 +17,7 @@ import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
 import { mailAdminCommands } from './mail.ts'
+import { masterKeyAdminCommands } from './master-keys.ts'
 import { planAdminCommands } from './plan.ts'
 import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
@@ -37,11 +41,13 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...abuseAdminCommands,
   ...accountDeletionAdminCommands,
   ...keyAdminCommands,
+  ...masterKeyAdminCommands,
   ...userAdminCommands,
   ...domainAdminCommands,
   ...sendAdminCommands,
   ...emailAdminCommands,
   ...explainAdminCommands,
+  ...deadLetterAdminCommands,
   ...queueAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,
@@ -53,7 +59,9 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...inboundAdminCommands,
   ...mailAdminCommands,
   ...reportAdminCommands,
+  ...certificateAdminCommands,
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...doctorAdminCommands,
 ]

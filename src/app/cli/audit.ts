@@ -24,7 +24,7 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
+import { formatTable, formatUtc, printResult, printWholeList, toPrintable, truncate } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
 interface VerificationView {
@@ -142,7 +142,7 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
 
 const MAX_METADATA_LENGTH = 60
 
-const formatList = (entries: ReturnType<typeof list>): string =>
+const formatList = (entries: readonly ReturnType<typeof list>[number][]): string =>
   formatTable(
     ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
     entries.map((entry) => [
@@ -194,8 +194,7 @@ export function addAuditCommands(program: Command): void {
       const { config } = loadConfig()
       requireData(config)
       const found = list(config, options)
-      if (!options.json && found.length === 0) return print(`No entries${formatFilter(options)}.`)
-      printResult(options, found, formatList)
+      printWholeList(options, found, `No entries${formatFilter(options)}.`, formatList)
     })
 }
 

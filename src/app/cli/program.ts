@@ -17,11 +17,14 @@ import { addAccountCommands } from './accounts.ts'
 import { CommandError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
 import { addBulkCommands } from './bulk-operations.ts'
+import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
+import { addDeadLetterCommands } from './dead-letters.ts'
 import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
+import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { addExplainCommand } from './explain.ts'
@@ -32,7 +35,7 @@ import { addListenCommand } from './listen.ts'
 import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
 import { addMcpCommand } from './mcp.ts'
-import { print, toPrintable } from './output.ts'
+import { formatJsonError, print, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
@@ -61,8 +64,9 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .showSuggestionAfterError()
     .configureOutput({
       outputError: (text, write) => {
-        const message = simplifyError(text, program, args)
-        write(toErrorOutput(args, `tassis: ${message.replace(/^error: /, '')}${formatAdvice(message, program, args)}`))
+        const error = simplifyError(text, program, args)
+        const message = `${error.replace(/^error: /, '')}${formatAdvice(error, program, args)}`
+        write(formatError({ message, code: 'wrong_usage' }, args))
       },
     })
     .option('-V, --version', 'print the version and the commit it was built from')
@@ -82,6 +86,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addEmailCommands(program)
   addExplainCommand(program)
   addQueueCommand(program)
+  addDeadLetterCommands(program)
   addProviderCommands(program)
   addBulkCommands(program)
   addListsCommand(program)
@@ -93,12 +98,14 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addInboundCommands(program)
   addMailCommands(program)
   addReportCommands(program)
+  addCertificateCommands(program)
   addAuditCommands(program)
   addDiskCommand(program)
   addRetentionCommands(program)
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)
+  addDoctorCommand(program)
   addMcpCommand(program)
   addBenchCommand(program)
   addStartCommand(program)
@@ -135,7 +142,7 @@ function simplifyError(error: string, program: Command, [name, subcommand]: read
 function requireKnownCommand(program: Command, [name, subcommand]: readonly string[]): void {
   const group = program.commands.find((known) => known.name() === name)
   if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return
-  if (group.commands.some((known) => known.name() === subcommand)) return
+  if (group.commands.some((known) => known.name() === subcommand || known.aliases().includes(subcommand))) return
   const names = new Command(group.name()).copyInheritedSettings(program)
   for (const known of group.commands) names.command(known.name())
   names.parse([subcommand], { from: 'user' })
@@ -154,11 +161,28 @@ export async function runCommandLine(
   } catch (thrown) {
     // Commander has already printed its error or the help.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
-    const error = toStorageError(thrown)
-    const { sentence, exitCode } = describeError(error)
-    process.stderr.write(toErrorOutput(args, `tassis: ${sentence}\n`))
+    const { exitCode, ...error } = describeError(toStorageError(thrown))
+    process.stderr.write(formatError({ ...error, message: `${error.message}\n` }, args))
     return exitCode
   }
+}
+
+interface ErrorText {
+  /** Ends with a line end. */
+  readonly message: string
+  /** For programs. */
+  readonly code: string
+}
+
+/** With `--json` in the arguments, an error is one line of JSON, also of wrong usage. */
+const formatError = ({ message, code }: ErrorText, args: readonly string[]): string =>
+  isJsonRequested(args)
+    ? `${formatJsonError(code, message.trim().replace(/\n+/g, ' '))}\n`
+    : toErrorOutput(args, `tassis: ${message}`)
+
+function isJsonRequested(args: readonly string[]): boolean {
+  const end = args.indexOf('--')
+  return (end === -1 ? args : args.slice(0, end)).includes('--json')
 }
 
 /**
@@ -172,12 +196,13 @@ function toErrorOutput([command]: readonly string[], text: string): string {
   return isJournal() ? addPriority('error', output) : output
 }
 
-function describeError(error: unknown): { sentence: string; exitCode: number } {
-  // Exit code 1, because the settings are right and a supervisor may restart the service.
-  if (error instanceof InUseError) return { sentence: toPrintable(error.message), exitCode: 1 }
-  if (error instanceof ConfigError) return { sentence: toPrintable(error.message), exitCode: USAGE_EXIT_CODE }
-  if (error instanceof AppError || error instanceof CommandError)
-    return { sentence: toPrintable(error.message), exitCode: 1 }
+function describeError(error: unknown): ErrorText & { readonly exitCode: number } {
   // A bug: the report needs the stack.
-  return { sentence: error instanceof Error ? (error.stack ?? error.message) : String(error), exitCode: 1 }
+  if (!(error instanceof Error)) return { message: String(error), code: 'internal_error', exitCode: 1 }
+  const message = toPrintable(error.message)
+  // Exit code 1, because the settings are right and a supervisor may restart the service.
+  if (error instanceof InUseError) return { message, code: 'data_in_use', exitCode: 1 }
+  if (error instanceof ConfigError) return { message, code: 'wrong_configuration', exitCode: USAGE_EXIT_CODE }
+  if (error instanceof AppError || error instanceof CommandError) return { message, code: error.code, exitCode: 1 }
+  return { message: error.stack ?? error.message, code: 'internal_error', exitCode: 1 }
 }

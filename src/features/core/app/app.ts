@@ -33,6 +33,8 @@ export interface App {
   readonly clock: Clock
   /** `TrustedClock.confirmedNow`: the time that decides which data is old enough to delete. */
   confirmedNow(): Millis
+  /** `TrustedClock.aheadMs`: how far the wall clock is ahead while the service does not believe it. */
+  clockAheadMs(): number | undefined
   /** `TrustedClock.setBack`: the clock was corrected backwards, so work scheduled under the wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
@@ -108,6 +110,8 @@ export interface App {
   readonly contentDropped: Signal<void>
   /** An account, or the data about one address, is to be deleted. */
   readonly removalDue: Signal<void>
+  /** An operator made failed orders of certificates due, in their file. */
+  readonly certificatesDue: Signal<void>
 }
 
 /** The key, user or command that makes a change, for authorisation and the audit log. */

@@ -4,6 +4,7 @@
  * lists all domains of an account that are due; an account gets at most one mail an hour. domains/loss-notices stores
  * what is due.
  */
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
@@ -76,7 +77,12 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
   const lost = rows.filter((row) => row.notice === 'lost')
   if (lost.length > 0)
     app.log.warn(
-      { account: account.name, domains: lost.slice(0, MAX_NAMED).map(describeDomain), domainCount: lost.length },
+      {
+        account: findAccountLogId(app.db, accountId),
+        accountName: account.name,
+        domains: lost.slice(0, MAX_NAMED).map(describeDomain),
+        domainCount: lost.length,
+      },
       'verified domains lack DNS records; their mail is refused once they have lacked them for 72 hours',
     )
   const key = rows.map((row) => `${row.domainId} ${row.notice} ${row.dueAt}`).join(',')
@@ -88,7 +94,12 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
   )
   if (!isSent) {
     app.log.error(
-      { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describeDomain), domainCount: rows.length },
+      {
+        account: findAccountLogId(app.db, accountId),
+        accountName: account.name,
+        domains: rows.slice(0, MAX_NAMED).map(describeDomain),
+        domainCount: rows.length,
+      },
       'no one could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
     )
     await postpone(app, accountId, now + RETRY_DELAY_MS, now)

@@ -1,6 +1,6 @@
 /** @module Says who must act after an attempt, and what to do, in words for senders and operators. Pure. */
 import type { EventType } from '#features/core/events/record.ts'
-import type { Status } from '#features/sending/queue/status.ts'
+import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import { isSuspension } from './wait-reasons.ts'
 
@@ -22,6 +22,8 @@ export interface AttemptFinding {
   readonly category: string | null
   /** Whether the reply is that of the operator's smarthost. */
   readonly isRelayed: boolean
+  /** The status of its recipient now; undefined: not known to have ended. */
+  readonly statusNow?: Status
 }
 
 /** By category; `whileRetried` replaces `who` as long as the mail is retried. */
@@ -150,7 +152,7 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
 const endSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
 /** Who must act after an attempt, and what to do. */
-export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advice {
+export function adviseOn({ outcome, category, isRelayed, statusNow = 'queued' }: AttemptFinding): Advice {
   switch (outcome) {
     case 'delivered':
     case 'sent':
@@ -166,7 +168,9 @@ export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advi
       const found = BY_CATEGORY[category !== null && isCategory(category) ? category : 'unknown']
       if (isRelayed && category !== null && OF_RELAY.has(category))
         return { who: 'operator', text: 'The smarthost of this service cannot be reached or refuses the mail.' }
-      if (outcome !== 'deferred') return { who: found.who, text: found.text }
+      if (outcome === 'deferred' && statusNow === 'sent')
+        return { who: 'nobody', text: `${found.text} A later attempt was accepted.` }
+      if (outcome !== 'deferred' || !isOpen(statusNow)) return { who: found.who, text: found.text }
       return { who: found.whileRetried ?? found.who, text: `${found.text} The mail is retried.` }
     }
   }

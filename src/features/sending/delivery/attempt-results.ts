@@ -3,7 +3,7 @@
  * its verdict, for its recipient. Never stores anything.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { FailedAddresses } from './failed-addresses.ts'
@@ -125,7 +125,7 @@ export class AttemptResults {
     { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
   ): void {
     const { db, log } = this.#options.app
-    const fields = { email: findLogId(db, attempt.emailId), recipient: attempt.recipientId, detail }
+    const fields = { ...findEmailLogFields(db, attempt.emailId), recipient: attempt.recipientId, detail }
     if (kind === 'postponed') log.warn(fields, 'delivery postponed')
     else log.error(fields, 'message not composed')
   }
@@ -136,7 +136,7 @@ export class AttemptResults {
     const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
     if (isRoutine && !log.isLevelEnabled('debug')) return
     const fields = {
-      email: findLogId(db, attempt.emailId),
+      ...findEmailLogFields(db, attempt.emailId),
       recipient: attempt.recipientId,
       lane: attempt.lane,
       attempt: attempt.attempt,

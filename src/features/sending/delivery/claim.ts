@@ -9,7 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
 import { holdRecipient } from '#features/sending/queue/account-transitions.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
@@ -231,5 +231,5 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
     return claimed
   })
   for (const { recipientId, emailId } of settled)
-    app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+    app.log.info({ ...findEmailLogFields(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }

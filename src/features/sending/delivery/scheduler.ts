@@ -165,7 +165,7 @@ export class DeliveryScheduler {
 
   /** Recovers from a crash, then starts the Workers and the queue. */
   async start(): Promise<void> {
-    const { config, log, clock, keys } = this.#app
+    const { config, log, clock } = this.#app
     const recovered = await recoverInterrupted(this.#app)
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
     const sources = readSources(config).map(({ ip }) => ip)
@@ -179,7 +179,7 @@ export class DeliveryScheduler {
         ehloName: config.hostname,
         outboundSources: readSources(config),
         authorities: readCertificateAuthorities(config),
-        tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
+        tracking: { ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
       log,
