@@ -1,14 +1,13 @@
 /** @module Metrics of the process and its machine: memory, disk, descriptors, event loop, certificates. */
-import { X509Certificate } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { type Millis, systemClock, type Timer } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import { seconds } from '#platform/units.ts'
+import { certificateStates } from '../certificates/states.ts'
 import { readFileSystem } from '../operator/disk.ts'
-import { type CertificateExpiry, type Collector, setAll } from './sources.ts'
+import { type Collector, setAll } from './sources.ts'
 
 const MICROSECONDS_PER_SECOND = 1_000_000
 
@@ -151,8 +150,7 @@ export const createEventLoopCollector =
     return undefined
   }
 
-export const collectCertificates: Collector = (registry, { opened: { app }, certificates }) => {
-  const read = certificates ?? (() => readFileExpiries(app.config))
+export const collectCertificates: Collector = (registry, { opened: { app } }) => {
   const expiry = new Gauge({
     name: 'tassis_certificate_expiry_timestamp_seconds',
     help: 'When the first certificate of a use expires, in seconds since the Unix epoch.',
@@ -162,22 +160,12 @@ export const collectCertificates: Collector = (registry, { opened: { app }, cert
   return () => {
     const first = new Map<string, Millis>()
     // Hosts of tenants are not named, and there may be many.
-    for (const { use, notAfter } of read())
+    for (const { use, notAfter } of certificateStates(app))
       if (notAfter !== undefined) first.set(use, Math.min(notAfter, first.get(use) ?? notAfter))
     setAll(
       expiry,
       [...first].map(([use, at]) => [{ use }, at / seconds(1)]),
     )
-  }
-}
-
-/** The certificate of the files that settings name; an unreadable one is missing. The self-signed one renews itself. */
-function readFileExpiries({ tlsCertFile }: Pick<Config, 'tlsCertFile'>): CertificateExpiry[] {
-  if (tlsCertFile === '') return []
-  try {
-    return [{ use: 'smtp', notAfter: Date.parse(new X509Certificate(readFileSync(tlsCertFile)).validTo) }]
-  } catch {
-    return []
   }
 }
 
