@@ -116,6 +116,7 @@ export async function startService(
         inbound: () => startedInbound,
         submission: () => submission,
         isStopping: () => isStopping,
+        findings: () => doctor.latest()?.findings ?? [],
         version: formatVersion(),
       })
     if (metrics) stops.unshift(() => metrics.stop())

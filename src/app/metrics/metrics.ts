@@ -10,7 +10,9 @@ import { seconds } from '#platform/units.ts'
 import { createCounters } from './counters.ts'
 import {
   collectCertificates,
+  collectDescriptors,
   collectFindings,
+  collectMemory,
   collectProcess,
   collectStorage,
   createEventLoopCollector,
@@ -22,7 +24,9 @@ import { collectInbound, collectSubmission, collectWebhooks } from './work.ts'
 /** Every reader of gauges. */
 const COLLECTORS: readonly Collector[] = [
   collectProcess,
+  collectDescriptors,
   collectStorage,
+  collectMemory,
   collectCertificates,
   collectFindings,
   collectQueue,
@@ -43,8 +47,9 @@ export class MetricsEndpoint {
   readonly #registry = new Registry()
   readonly #stopping = new AbortController()
   #server: Bun.Server<undefined> | undefined
-  #text: Promise<string> | undefined
-  #readAtMs = Number.NEGATIVE_INFINITY
+  #readers: readonly (() => void | Promise<void>)[] = []
+  /** In progress, or ended less than `TTL_MS` ago. */
+  #reading: Promise<string> | undefined
 
   constructor() {
     this.sink = createCounters(this.#registry)
@@ -58,8 +63,6 @@ export class MetricsEndpoint {
     { host, port }: { readonly host: string; readonly port: number },
     sources: MetricSources,
   ): { readonly host: string; readonly port: number } {
-    for (const collect of [...COLLECTORS, createEventLoopCollector(this.#stopping.signal)])
-      collect(this.#registry, sources)
     const server = Bun.serve({
       hostname: host,
       port,
@@ -69,6 +72,8 @@ export class MetricsEndpoint {
       fetch: (request) => this.#respond(request, sources.opened.app.log),
     })
     this.#server = server
+    const collectors = [...COLLECTORS, createEventLoopCollector(this.#stopping.signal)]
+    this.#readers = collectors.flatMap((collect) => collect(this.#registry, sources) ?? [])
     return { host: server.hostname ?? host, port: server.port ?? port }
   }
 
@@ -82,21 +87,25 @@ export class MetricsEndpoint {
       return new Response('Not found: the metrics are at /metrics.\n', { status: 404 })
     if (method !== 'GET' && method !== 'HEAD')
       return new Response('Use GET.\n', { status: 405, headers: { allow: 'GET, HEAD' } })
-    try {
-      return new Response(await this.#read(), { headers: { 'content-type': this.#registry.contentType } })
-    } catch (error) {
-      log.error({ err: error }, 'metrics not read')
-      return new Response('The metrics cannot be read now; see the log.\n', { status: 500 })
-    }
+    const text = await this.#read(log)
+    return new Response(text, { headers: { 'content-type': this.#registry.contentType } })
   }
 
   /** Concurrent scrapers share one reading. */
-  #read(): Promise<string> {
-    const nowMs = systemClock.monotonicMs()
-    if (!this.#text || nowMs - this.#readAtMs >= TTL_MS) {
-      this.#readAtMs = nowMs
-      this.#text = this.#registry.metrics()
-    }
-    return this.#text
+  #read(log: Log): Promise<string> {
+    this.#reading ??= this.#readNow(log).finally(() => {
+      systemClock.after(TTL_MS, () => {
+        this.#reading = undefined
+      })
+    })
+    return this.#reading
+  }
+
+  async #readNow(log: Log): Promise<string> {
+    // One that fails leaves its last values, and must not hide the others.
+    const results = await Promise.allSettled(this.#readers.map(async (read) => await read()))
+    for (const result of results)
+      if (result.status === 'rejected') log.warn({ err: result.reason }, 'some metrics not read')
+    return await this.#registry.metrics()
   }
 }

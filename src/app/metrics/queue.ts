@@ -41,31 +41,32 @@ export const collectQueue: Collector = (registry, sources) => {
     help: 'Age of the reading of the queue; a long queue is read less often than it is scraped.',
     registers,
   })
-  new Gauge({
+  const recipients = new Gauge({
     name: 'tassis_queue_recipients',
     help: 'Recipients whose mail waits, is scheduled or is in flight, by provider; unknown: not routed since the start.',
     labelNames: ['provider'],
     registers,
-    async collect() {
-      const state = await refresh()
-      if (!state) return
-      const names = new Set([...listProviderLabels(sources), ...state.byProvider.keys()])
-      const now = clock.now()
-      setAll(
-        this,
-        [...names].map((provider) => [{ provider }, state.byProvider.get(provider)?.waiting ?? 0]),
-      )
-      setAll(
-        oldest,
-        [...names].map((provider) => {
-          const firstAt = state.byProvider.get(provider)?.firstAt ?? now
-          return [{ provider }, Math.max(0, now - firstAt) / seconds(1)]
-        }),
-      )
-      lanes.set(state.lanes)
-      readAge.set((clock.monotonicMs() - state.readAtMs) / seconds(1))
-    },
   })
+  return async () => {
+    const state = await refresh()
+    if (!state) return
+    const { byProvider } = state
+    const names = [...new Set([...listProviderLabels(sources), ...byProvider.keys()])]
+    const now = clock.now()
+    setAll(
+      recipients,
+      names.map((provider) => [{ provider }, byProvider.get(provider)?.waiting ?? 0]),
+    )
+    setAll(
+      oldest,
+      names.map((provider) => [
+        { provider },
+        Math.max(0, now - (byProvider.get(provider)?.firstAt ?? now)) / seconds(1),
+      ]),
+    )
+    lanes.set(state.lanes)
+    readAge.set((clock.monotonicMs() - state.readAtMs) / seconds(1))
+  }
 }
 
 /** Returns a function that resolves with the last reading, the next one if it comes soon; undefined before the first. */
@@ -137,41 +138,33 @@ export const collectProviders: Collector = (registry, sources) => {
     labelNames: ['provider', 'category'],
     registers,
   })
-  new Gauge({
+  const suspensions = new Gauge({
     name: 'tassis_provider_suspensions',
     help: 'Our outgoing addresses from which nothing is sent to the provider now, because it rejected our mail.',
     labelNames,
     registers,
-    collect() {
-      const delivery = sources.delivery()
-      if (!delivery) return
-      const { scheduler } = delivery
-      const found = new Map<string, { suspended: number; inFlight: number; factor: number }>()
-      for (const { provider, state, slots } of scheduler.pairs.all()) {
-        const label = labelProvider(provider)
-        const sum = found.get(label) ?? { suspended: 0, inFlight: 0, factor: 1 }
-        found.set(label, sum)
-        if (state.suspension) sum.suspended++
-        sum.inFlight += slots.inFlight
-        sum.factor = Math.min(sum.factor, state.factor)
-      }
-      const values = [...found]
-      setAll(
-        this,
-        values.map(([provider, sum]) => [{ provider }, sum.suspended]),
-      )
-      setAll(
-        inFlight,
-        values.map(([provider, sum]) => [{ provider }, sum.inFlight]),
-      )
-      setAll(
-        factor,
-        values.map(([provider, sum]) => [{ provider }, sum.factor]),
-      )
-      stalled.set(scheduler.stalledLanes)
-      alerts.reset()
-      for (const { provider, isNamed, category } of scheduler.alerts.list())
-        alerts.inc({ provider: isNamed ? provider : 'other', category })
-    },
   })
+  return () => {
+    const scheduler = sources.delivery()?.scheduler
+    if (!scheduler) return
+    const found = new Map<string, { suspended: number; inFlight: number; factor: number }>()
+    for (const { provider, state, slots } of scheduler.pairs.all()) {
+      const label = labelProvider(provider)
+      const sum = found.get(label) ?? { suspended: 0, inFlight: 0, factor: 1 }
+      found.set(label, sum)
+      if (state.suspension) sum.suspended++
+      sum.inFlight += slots.inFlight
+      sum.factor = Math.min(sum.factor, state.factor)
+    }
+    for (const gauge of [suspensions, inFlight, factor]) gauge.reset()
+    for (const [provider, sum] of found) {
+      suspensions.set({ provider }, sum.suspended)
+      inFlight.set({ provider }, sum.inFlight)
+      factor.set({ provider }, sum.factor)
+    }
+    stalled.set(scheduler.stalledLanes)
+    alerts.reset()
+    for (const { provider, isNamed, category } of scheduler.alerts.list())
+      alerts.inc({ provider: isNamed ? provider : 'other', category })
+  }
 }

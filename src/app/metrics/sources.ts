@@ -1,15 +1,7 @@
 /** @module What metrics are read from, at each scrape. */
 import type { Gauge, Registry } from 'prom-client'
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { OpenedApp, RunningDelivery, RunningInbound } from '../create.ts'
-
-/** The end of the validity of a certificate that clients see; undefined: there is none. */
-export interface CertificateExpiry {
-  /** Such as `smtp`. */
-  readonly use: string
-  readonly notAfter?: Millis
-}
 
 /** What one of the regular checks of the service found. */
 export interface CheckFinding {
@@ -24,16 +16,17 @@ export interface MetricSources {
   readonly inbound: () => RunningInbound | undefined
   readonly submission: () => RunningSubmission | undefined
   readonly isStopping: () => boolean
-  /** Default: the certificate that TASSIS_TLS_CERT_FILE names. */
-  readonly certificates?: () => readonly CertificateExpiry[]
   /** The latest findings of the checks; default: there are no checks. */
   readonly findings?: () => readonly CheckFinding[]
   /** Version and commit of this program, as `formatVersion` returns them. */
   readonly version: string
 }
 
-/** Registers metrics whose `collect` reads the sources. A new part of the service adds its own to `COLLECTORS`. */
-export type Collector = (registry: Registry, sources: MetricSources) => void
+/**
+ * Registers metrics. Returns a function that reads their values, which runs before each scrape; undefined: they are
+ * constant, or count themselves. A new part of the service adds its own to `COLLECTORS`.
+ */
+export type Collector = (registry: Registry, sources: MetricSources) => (() => void | Promise<void>) | undefined
 
 /** Replaces all values of a gauge. */
 export function setAll<L extends string>(

@@ -12,16 +12,16 @@ export const collectWebhooks: Collector = (registry, { opened: { app } }) => {
     help: 'Webhooks that consecutive failures deactivated.',
     registers,
   })
-  new Gauge({
+  const waiting = new Gauge({
     name: 'tassis_webhook_deliveries_waiting',
     help: 'Webhook deliveries that wait for another attempt.',
     registers,
-    collect() {
-      const { waiting, off_by_failures: off } = countWebhooks(app.db)
-      this.set(waiting)
-      deactivated.set(off)
-    },
   })
+  return () => {
+    const counts = countWebhooks(app.db)
+    waiting.set(counts.waiting)
+    deactivated.set(counts.off_by_failures)
+  }
 }
 
 export const collectInbound: Collector = (registry, { opened: { app }, inbound }) => {
@@ -36,17 +36,17 @@ export const collectInbound: Collector = (registry, { opened: { app }, inbound }
     help: 'Open SMTP sessions of incoming mail, up to 10 seconds ago.',
     registers,
   })
-  new Gauge({
+  const messages = new Gauge({
     name: 'tassis_inbound_queue_messages',
     help: 'Incoming messages that are accepted and not processed yet.',
     registers,
-    collect() {
-      const now = app.clock.now()
-      this.set(countQueueEntries(app.db))
-      oldest.set(Math.max(0, now - (findOldestEntryTime(app.db) ?? now)) / seconds(1))
-      sessions.set(inbound()?.sessions() ?? 0)
-    },
   })
+  return () => {
+    const now = app.clock.now()
+    messages.set(countQueueEntries(app.db))
+    oldest.set(Math.max(0, now - (findOldestEntryTime(app.db) ?? now)) / seconds(1))
+    sessions.set(inbound()?.sessions() ?? 0)
+  }
 }
 
 export const collectSubmission: Collector = (registry, { submission }) => {
@@ -61,24 +61,19 @@ export const collectSubmission: Collector = (registry, { submission }) => {
     help: 'Open SMTP sessions of submission, up to 10 seconds ago.',
     registers,
   })
-  new Counter({
+  const messages = new Counter({
     name: 'tassis_submission_messages_total',
     help: 'Messages submitted by SMTP, by outcome: accepted, deferred (4xx) or rejected (5xx).',
     labelNames: ['outcome'],
     registers,
-    collect() {
-      const {
-        sessions: open = 0,
-        accepted = 0,
-        deferred = 0,
-        rejected = 0,
-        failed_logins = 0,
-      } = submission()?.stats() ?? {}
-      this.reset()
-      for (const [outcome, count] of Object.entries({ accepted, deferred, rejected })) this.inc({ outcome }, count)
-      failedLogins.reset()
-      failedLogins.inc(failed_logins)
-      sessions.set(open)
-    },
   })
+  return () => {
+    const stats = submission()?.stats()
+    messages.reset()
+    for (const outcome of ['accepted', 'deferred', 'rejected'] as const)
+      messages.inc({ outcome }, stats?.[outcome] ?? 0)
+    failedLogins.reset()
+    failedLogins.inc(stats?.failed_logins ?? 0)
+    sessions.set(stats?.sessions ?? 0)
+  }
 }

@@ -1,5 +1,6 @@
 /** @module A whole service with `/metrics`, receiving servers and a DNS zone, on free loopback ports. For tests. */
 
+import { join } from 'node:path'
 import { type Service, startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { createLog } from '#platform/log.ts'
@@ -7,6 +8,8 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { createDataFolder, type Settings, setUpAccount } from '../process.ts'
+
+const TLS_FILES = join(import.meta.dir, '../../support/tls')
 
 /** The samples of a scrape: by name with labels, as in the text, `tassis_queue_recipients{provider="gmail"}`. */
 export type Samples = ReadonlyMap<string, number>
@@ -46,6 +49,8 @@ export async function startMeteredService(settings: Settings = {}): Promise<Mete
     TASSIS_INBOUND_ADDR: '127.0.0.1:0',
     TASSIS_WORKERS: '1',
     TASSIS_WARM_UP: 'off',
+    TASSIS_TLS_CERT_FILE: join(TLS_FILES, 'mx.example.test.cert.pem'),
+    TASSIS_TLS_KEY_FILE: join(TLS_FILES, 'mx.example.test.key.pem'),
     TASSIS_EXTRA_CA_FILE: hooks.caFile,
     ...settings,
   }

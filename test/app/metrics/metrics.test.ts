@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { X509Certificate } from 'node:crypto'
 import { createServer } from 'node:net'
 import { eventually } from '#test/support/app.ts'
+import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { createDataFolder, runTassis } from '../process.ts'
 import { type MeteredService, type Samples, startMeteredService } from './fixture.ts'
@@ -108,6 +110,13 @@ test('the state of the machine is read at each scrape', async () => {
     expect([name, samples.get(name)]).toEqual([name, expect.any(Number)])
   expect(samples.get('tassis_ready')).toBe(1)
   await eventually(async () => ((await metered.scrape()).get('tassis_event_loop_delay_seconds_count') ?? 0) > 1)
+})
+
+// Proves: metrics-1
+test('the end of a certificate is known by its use', async () => {
+  const samples = await metered.scrape()
+  const { validTo } = new X509Certificate(testCertificate.cert)
+  expect(samples.get('tassis_certificate_expiry_timestamp_seconds{use="smtp"}')).toBe(Date.parse(validTo) / 1000)
 })
 
 // Proves: metrics-2

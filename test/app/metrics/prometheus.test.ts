@@ -40,6 +40,11 @@ async function scrapeNewService(): Promise<string> {
       inbound: () => undefined,
       submission: () => undefined,
       isStopping: () => false,
+      findings: () => [
+        { check: 'spf', status: 'failure' },
+        { check: 'webhooks', status: 'warning' },
+        { check: 'webhooks', status: 'warning' },
+      ],
       version: '1.2.3 (abc)',
     },
   )
@@ -94,6 +99,11 @@ test('names and help texts follow the conventions of Prometheus', () => {
     ...(/^[A-Z1].*\.$/.test(helps.get(name) ?? '') ? [] : [`${name}: help is no sentence`]),
   ])
   expect(mistakes).toEqual([])
+})
+
+test('findings are counted by check and status', () => {
+  expect(text).toContain('\ntassis_check_findings{check="spf",status="failure"} 1\n')
+  expect(text).toContain('\ntassis_check_findings{check="webhooks",status="warning"} 2\n')
 })
 
 test('every query of the alerts and of the dashboard parses and names series of the service', () => {
