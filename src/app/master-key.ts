@@ -120,15 +120,17 @@ function beginRotation(db: Database, keys: KeyRing, now: Millis): void {
 type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'log'>
 
 /** The re-sealing in progress of a database: the schedule and a command share it. */
-const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined } => ({}))
+const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined; hasEnded?: boolean } => ({}))
 
 /**
  * Continues a rotation: seals again everything that is sealed under former keys, in batches. Resolves at once when no
- * rotation is in progress.
+ * rotation is in progress, except for the first call after a start with former keys: what was sealed while the last pass
+ * of a rotation ran may have been stored after it.
  */
 export function continueRotation(app: Parts, signal?: AbortSignal): Promise<Resealing> {
-  if (listOutdated(app.db).length === 0) return Promise.resolve({ resealed: 0, unreadable: 0 })
   const run = runOf(app.db)
+  const isDone = run.hasEnded || app.keys.masters().length === 1
+  if (isDone && listOutdated(app.db).length === 0) return Promise.resolve({ resealed: 0, unreadable: 0 })
   run.current ??= reseal(app, signal).finally(() => {
     run.current = undefined
   })
@@ -152,7 +154,12 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
       return true
     })
     if (!isComplete) continue
-    log.info({ key: shown(keys.fingerprint()), secrets: resealed }, 'everything is sealed under the newest master key')
+    runOf(db).hasEnded = true
+    if (resealed > 0 || outdated.length > 0)
+      log.info(
+        { key: shown(keys.fingerprint()), secrets: resealed },
+        'everything is sealed under the newest master key',
+      )
     if (done.unreadable > 0)
       log.warn(
         { secrets: done.unreadable },

@@ -102,7 +102,7 @@ function resealRows(tx: Tx, keys: KeyRing, table: SealedColumns, after: number):
   let unreadable = 0
   for (const row of readRows(tx.db, table, after)) {
     for (const sealed of listSealed(keys, table, row).filter((each) => isOutdated(keys, each))) {
-      const bytes = resealOne(keys, sealed, toContext(table, sealed.column, row))
+      const bytes = resealOne(keys, table, sealed, row)
       if (bytes === undefined) {
         unreadable++
         continue
@@ -115,11 +115,15 @@ function resealRows(tx: Tx, keys: KeyRing, table: SealedColumns, after: number):
   return { resealed, unreadable }
 }
 
-const toContext = ({ columns }: SealedColumns, column: string, { owner }: Row): string =>
-  columns[column]?.(owner as never) ?? ''
-
-function resealOne(keys: KeyRing, { bytes }: Sealed, context: string): Uint8Array | undefined {
+/** Undefined when no key opens it, or its owner is gone. */
+function resealOne(
+  keys: KeyRing,
+  { columns }: SealedColumns,
+  { column, bytes }: Sealed,
+  { owner }: Row,
+): Uint8Array | undefined {
   try {
+    const context = columns[column]?.(owner as never) ?? ''
     return keys.seal(keys.unseal(bytes, context), context)
   } catch {
     return undefined

@@ -8,7 +8,7 @@ import { deriveEventUuid } from '#features/core/events/record.ts'
 import { formatSecret, isSigned } from '#features/drop-in/supabase/hook.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { createUnsubscribeToken, openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
-import { findSigningDomain } from '#features/setup/domains/sending.ts'
+import { findSigningDomain, toDkimKeyContext } from '#features/setup/domains/sending.ts'
 import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { revealInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
 import { ConfigError } from '#platform/config.ts'
@@ -194,6 +194,18 @@ describe('a rotation that was interrupted', () => {
     expect(await continueRotation(third.app)).toEqual({ resealed: 0, unreadable: 0 })
     await third.close()
 
+    // Sealed under the former key by a request that was stored after the last pass: found at the next start.
+    const former = new KeyRing(parseMasterKeys(old) ?? [])
+    const late = open()
+    const uuid = late.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM domains').get()?.uuid ?? new Uint8Array()
+    late.app.db.run('UPDATE domains SET dkim_private_key = ?', [
+      new Uint8Array(former.seal(pem ?? '', toDkimKeyContext(new Uint8Array(uuid)))),
+    ])
+    await late.close()
+    const again = open()
+    expect(await continueRotation(again.app)).toEqual({ resealed: 1, unreadable: 0 })
+    await again.close()
+
     writeFileSync(path(), `${newKey(1)}\n`)
     const fourth = open()
     expect(deriveEventUuid(fourth.app.keys, 1, 1)).toBe(eventId)
@@ -207,6 +219,33 @@ describe('a rotation that was interrupted', () => {
     expect(deriveEventUuid(fifth.app.keys, 1, 1)).toBe(eventId)
     await fifth.close()
   })
+})
+
+test('a secret that no key opens stays as it is, is counted, and does not hold up the rotation', async () => {
+  using folder = createDataFolder()
+  await setUpAccount(folder.settings)
+  const { app, close } = openApp(loadConfig({ ...folder.settings, TASSIS_LOG_LEVEL: 'silent' }).config)
+  const lost = new KeyRing(new Uint8Array(32).fill(9)).seal('x'.repeat(40), 'totp:x')
+  app.db.run(
+    `INSERT INTO users (uuid, email, name, password_hash, totp_secret, created_at, updated_at) VALUES (?, 'ada@x.test', 'Ada', '', ?, 1, 1)`,
+    [new Uint8Array(16), new Uint8Array(lost)],
+  )
+  // Of a domain whose row is gone.
+  app.db.run(
+    `INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, dkim_private_key, created_at) VALUES (99, 'x', 'x', ?, 1)`,
+    [app.keys.seal('pem', 'dkim:x')],
+  )
+  const { resealed, unreadable } = await rotateMasterKey(app)
+  expect([resealed, unreadable]).toEqual([2, 2])
+  const kept = app.db.query<{ secret: Uint8Array }, []>('SELECT totp_secret AS secret FROM users').get()?.secret
+  expect(Buffer.from(kept ?? []).equals(lost)).toBe(true)
+  const { keys } = await listMasterKeys(app)
+  expect(keys.map(({ key, secrets }) => [key === null, secrets])).toEqual([
+    [false, 2],
+    [false, 1],
+    [true, 1],
+  ])
+  await close()
 })
 
 test('a key in a variable or in a file that cannot be replaced is rotated by hand', async () => {

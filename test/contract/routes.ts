@@ -429,6 +429,7 @@ export const ROUTES: readonly Route[] = [
   },
   deleteRoute('/v1/domains/{id}', 'domains:write', 'domain'),
   { ...get('/v1/domains/{id}/verify', 'domains:write', { resource: 'domain' }), method: 'POST' },
+  { ...get('/v1/domains/{id}/rotate-dkim', 'domains:write', { resource: 'domain' }), method: 'POST' },
   {
     ...get('/v1/domains/{id}/tracking-domain', 'domains:write', { resource: 'domain' }),
     method: 'PUT',

@@ -48,7 +48,7 @@ function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: Master
   if (key === null)
     return 'lost: no master key opens these; set them again (webhook secrets, DKIM keys, second factors)'
   if (isNewest) return `newest${since === null ? '' : `, since${from}`}: seals and signs everything`
-  if (isNeeded) return 'former, needed: run `tassis keys rotate-master` to seal its secrets again'
+  if (isNeeded) return 'former, still needed: a service seals these again within a minute of its start'
   return `former: only verifies links and addresses in mail sent before${from === '' ? ' the rotation' : from}; may be removed when those may stop working`
 }
 

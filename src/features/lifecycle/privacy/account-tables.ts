@@ -51,6 +51,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'suppressions', where: OF_ACCOUNT },
   { table: 'template_versions', where: 'template_id IN (SELECT id FROM templates WHERE account_id = ?1)' },
   { table: 'templates', where: OF_ACCOUNT },
+  { table: 'dkim_keys', where: 'domain_id IN (SELECT id FROM domains WHERE account_id = ?1)' },
   { table: 'domains', where: OF_ACCOUNT },
   { table: 'streams', where: OF_ACCOUNT },
   { table: 'insights', where: OF_ACCOUNT },

@@ -167,8 +167,8 @@ const Check = (description: string) =>
 const CHECKS = {
   spf: Check('The SPF record.'),
   dkim: Check('The DKIM key.'),
-  dkim_ed25519: extra(Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.'))),
   dkim_next: extra(Type.Optional(Check('The DKIM key of a rotation, which signs once its record is published.'))),
+  dkim_ed25519: extra(Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.'))),
   dkim_ed25519_next: extra(Type.Optional(Check('The Ed25519 key of a rotation.'))),
   dmarc: Check('The DMARC policy; without one the domain still verifies.'),
   return_path: Check('The MX of the sending subdomain.'),
