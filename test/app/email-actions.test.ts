@@ -52,9 +52,9 @@ test('emails list finds the mail of all accounts by the beginning of an address,
   const { said } = await run('emails', 'list', '--to', 'bob')
   expect(said.split('\n')[0]).toMatch(/^ID +DAY AND TIME +STATUS +TO +SUBJECT +ACCOUNT$/)
   expect(said).toMatch(/ bob@other\.test +Two +Beta$/m)
-  expect(await run('emails', 'list', '--to', 'b')).toEqual({
+  expect(await run('emails', 'list', '--to', 'bo')).toEqual({
     exitCode: 1,
-    said: 'tassis: to must have at least 2 characters of the address.',
+    said: 'tassis: to must have at least 3 characters of the address.',
   })
   expect((await run('emails', 'list', '--since', 'soon')).said).toContain(
     '--since must be a time such as 2h, yesterday',
