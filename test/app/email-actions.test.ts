@@ -52,9 +52,9 @@ test('emails list finds the mail of all accounts by the beginning of an address,
   const { said } = await run('emails', 'list', '--to', 'bob')
   expect(said.split('\n')[0]).toMatch(/^ID +DAY AND TIME +STATUS +TO +SUBJECT +ACCOUNT$/)
   expect(said).toMatch(/ bob@other\.test +Two +Beta$/m)
-  expect(await run('emails', 'list', '--to', 'b')).toEqual({
+  expect(await run('emails', 'list', '--to', 'bo')).toEqual({
     exitCode: 1,
-    said: 'tassis: to must have at least 2 characters of the address.',
+    said: 'tassis: to must have at least 3 characters of the address.',
   })
   expect((await run('emails', 'list', '--since', 'soon')).said).toContain(
     '--since must be a time such as 2h, yesterday',
@@ -159,6 +159,12 @@ test('dead letters of all accounts are listed and put back into the queue, those
     exitCode: 1,
     said: `0 dead letters put back into the queue, due now.\n${letter?.id} was not: Dead letter not found.`,
   })
+  const other = await send('gina@receiver.test')
+  for (const email of [id, other])
+    await runTassisJson(['queue', 'bounce', '--email', email, '--reason', 'closed', '--yes'], settings)
+  expect((await run('dead-letters', 'retry', '--all', '--account', 'Beta', '--yes')).exitCode).toBe(1)
+  expect((await run('dead-letters', 'retry', '--all', '--yes')).said).toStartWith('2 dead letters put back')
+  expect((await run('dead-letters', 'list')).said).toBe('There is no dead letter.')
   expect((await run('dead-letters', 'retry')).said).toBe(
     'tassis: Give the ID of a dead letter, --email with the ID of an email, or --all.',
   )
