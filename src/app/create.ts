@@ -38,7 +38,7 @@ import { requireSystemSender } from '#features/sending/system-mail/send.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
-import { type Clock, systemClock } from '#platform/clock.ts'
+import { type Clock, type Millis, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { parseMonthName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
@@ -68,6 +68,8 @@ import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts'
 import { watchDisk } from './disk-watch.ts'
 import { fenceIfCopied } from './fence/fence-copy.ts'
+import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
+import { DataDirInUseError, InUseError } from './in-use.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
@@ -105,6 +107,8 @@ export interface OpenedApp {
   readonly sourceNames: SourceNames
   /** Held by backups of this data directory. */
   readonly deletionHold: DeletionHold
+  /** The data directory as the files in it name it. */
+  readonly instance: Instance
   /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
@@ -118,11 +122,7 @@ export interface CreateOptions {
   readonly createDkimKey?: () => Promise<DkimKey>
 }
 
-/** Another process holds a resource that the service needs. */
-export class InUseError extends ConfigError {}
-
-/** Another process holds the data directory. */
-export class DataDirInUseError extends InUseError {}
+export { DataDirInUseError, InUseError }
 
 /**
  * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another
@@ -144,11 +144,13 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   // What is open so far: it is closed when a later step fails, because a retried start opens it again.
   const opened: Pick<Database, 'close'>[] = []
   try {
+    const now = (options.clock ?? systemClock).now()
+    requireNoOtherMachine(config.dataDir, now)
     requireNoOrphanedContent(config.dataDir)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
-    explainCorruption(databasePath, RESTORE_REMEDY, () => fenceIfCopied(db, (options.clock ?? systemClock).now(), log))
+    const instance = explainCorruption(databasePath, RESTORE_REMEDY, () => fenceAndOpenInstance(db, config, log, now))
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
@@ -170,11 +172,15 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       parser,
       sourceNames: new SourceNames(app),
       deletionHold: stores.deletionHold,
+      instance,
       async close() {
         parser.close()
         renderer.close()
         network.close()
+        await app.commit.barrier().catch(() => undefined)
+        const commits = readCommits(db)
         await stores.close()
+        instance.settle(app.clock.now(), commits)
         checkpointer.close()
         lock.release()
       },
@@ -201,6 +207,13 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     setErasedKey(database, keys.subkey('erased-address'))
     return database
   })
+}
+
+/** Fences the database if it is a copy, before anything is sent, and takes the directory for this process. */
+function fenceAndOpenInstance(db: Database, { dataDir }: Config, log: Log, now: Millis): Instance {
+  markIfForeign(db, dataDir, log)
+  fenceIfCopied(db, now, log)
+  return openInstance(db, dataDir, now)
 }
 
 /** The dependencies of `openStores`. */

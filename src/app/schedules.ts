@@ -43,6 +43,11 @@ const SCHEDULES: readonly Schedule[] = [
     pattern: '10 * * * * *',
     run: ({ authenticator }) => authenticator.flushLastUsed(),
   },
+  {
+    name: 'store progress of the instance',
+    pattern: '*/10 * * * * *',
+    run: ({ app, instance }) => instance.renew(app.clock.now(), () => app.commit.barrier()),
+  },
   { name: 'purge captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
   { name: 'purge stored responses', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },

@@ -3,9 +3,10 @@
  * mistaken for anything else. A receiver counts.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
 import { describeLanes, readLanes } from '#app/operator/queue.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
@@ -21,9 +22,12 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { hours } from '#platform/units.ts'
+import { createLog } from '#platform/log.ts'
+import { days, hours } from '#platform/units.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
+import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
@@ -162,8 +166,10 @@ test('a restored copy sends nothing that the lost time sent, and its new rows an
   expect(readLastSeq(app.db, findActor(app).accountId)).toBeGreaterThan(known.lastSeq + 1_000_000)
   await expectSettled(restored)
 
-  const lanes = await readLanes(app)
-  for (const reason of await describeLanes(app, restored.delivery, lanes)) expect(reason).toStartWith('restored: ')
+  await eventually(async () => {
+    const reasons = await describeLanes(app, restored.delivery, await readLanes(app))
+    return reasons.length === 2 && reasons.every((reason) => reason.startsWith('restored: '))
+  })
 })
 
 test('what waits is shown, and released or dropped in parts', async () => {
@@ -182,11 +188,11 @@ test('what waits is shown, and released or dropped in parts', async () => {
     ['Test', 'one.test', 2],
     ['Test', 'two.test', 2],
   ])
-  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ due: 2, isEnded: false })
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 2, due: 2, isEnded: false })
   await eventually(() => countReceived('a@one.test') === 1 && countReceived('b@one.test') === 1)
   expect(countReceived('c@two.test')).toBe(0)
   // A repeated release changes nothing.
-  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ due: 0, isEnded: false })
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 0, due: 0, isEnded: false })
   expect(await dropFence(app, OPERATOR, {}, undefined)).toEqual({ dropped: 2, next: undefined, isEnded: true })
   expect([readOpen(app), await readFenceView(app), countReceived('c@two.test')]).toEqual([[], undefined, 0])
   await expectSettled(restored)
@@ -204,7 +210,7 @@ test('scheduled mail is held when its time comes, and a release before that leav
   app.db.run('UPDATE recipients SET next_at = ?', [Date.now()])
   app.mailDue.emit({ lane: '1:one.test', at: Date.now() })
   await allHeld(app)
-  expect(await releaseFence(app, OPERATOR, {})).toEqual({ due: 1, isEnded: true })
+  expect(await releaseFence(app, OPERATOR, {})).toEqual({ released: 1, due: 1, isEnded: true })
   await eventually(() => countReceived('later@one.test') === 1)
 })
 
@@ -223,4 +229,163 @@ test('two restores of one backup give other numbers, and a second fence holds wh
   expect((await readFenceView(again.app))?.recipients).toBe(1)
   expect(countReceived('twice@one.test')).toBe(0)
   await expectSettled(again)
+})
+
+/** What a start finds: what waits as restored, and whether a copy was fenced. */
+async function start(dataDir: string): Promise<{ isFenced: boolean; open: number }> {
+  await using service = await open(dataDir)
+  return { isFenced: readFence(service.app.db) !== undefined, open: readOpen(service.app).length }
+}
+
+test('a database that comes without its directory is fenced; a directory that was moved or upgraded is not', async () => {
+  const original = await createOriginal(['moved@one.test'])
+  const replica = nextPath()
+  mkdirSync(replica)
+  for (const name of ['tassis.db', 'master.key']) cpSync(join(original, name), join(replica, name))
+  expect(await start(replica)).toEqual({ isFenced: true, open: 1 })
+  const moved = nextPath()
+  cpSync(original, moved, { recursive: true })
+  expect(await start(moved)).toEqual({ isFenced: false, open: 1 })
+  // As a version without the file left it.
+  const upgraded = nextPath()
+  cpSync(original, upgraded, { recursive: true })
+  rmSync(join(upgraded, 'instance.json'))
+  const db = openDatabase(join(upgraded, 'tassis.db'))
+  db.run("DELETE FROM meta WHERE key IN ('instance', 'instance_unfiled', 'commits')")
+  db.close()
+  expect(await start(upgraded)).toEqual({ isFenced: false, open: 1 })
+  expect(existsSync(join(upgraded, 'instance.json'))).toBe(true)
+  // The database from before the upgrade, put back into the directory of after it.
+  cpSync(join(original, 'tassis.db'), join(upgraded, 'tassis.db'))
+  const old = openDatabase(join(upgraded, 'tassis.db'))
+  old.run("DELETE FROM meta WHERE key IN ('instance', 'instance_unfiled', 'commits')")
+  old.close()
+  expect((await start(upgraded)).isFenced).toBe(true)
+})
+
+test('an older database that is put back into its directory is fenced, and once', async () => {
+  const original = await createOriginal(['older@one.test'])
+  const kept = join(folder, 'kept.db')
+  cpSync(join(original, 'tassis.db'), kept)
+  expect((await start(original)).isFenced).toBe(false)
+  {
+    await using lost = await open(original, { delivers: true })
+    await eventually(() => readOpen(lost.app).length === 0)
+  }
+  cpSync(kept, join(original, 'tassis.db'))
+  const readFenceOnce = async () => {
+    await using restored = await open(original)
+    return { fence: readFence(restored.app.db), open: readOpen(restored.app).length }
+  }
+  const first = await readFenceOnce()
+  expect([first.fence?.kind, first.open]).toEqual(['copy', 1])
+  expect(await readFenceOnce()).toEqual(first)
+})
+
+test('a directory that another machine uses is refused until that has been silent for a while', async () => {
+  const dataDir = await createOriginal([])
+  const path = join(dataDir, 'instance.json')
+  const file = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>
+  expect(file['machine']).toBeNull()
+  const other = { machine_id: 'another', boot_id: 'another', pid: 7 }
+  const use = (renewed_at: string) => writeFileSync(path, JSON.stringify({ ...file, machine: other, renewed_at }))
+  use(new Date().toISOString())
+  await expect(open(dataDir)).rejects.toThrow(
+    /^Another machine \(machine-id another, process 7\) used .* start again in 30 s\.$/,
+  )
+  use(new Date(Date.now() - 60_000).toISOString())
+  expect(await start(dataDir)).toEqual({ isFenced: false, open: 0 })
+})
+
+test('broadcasts and emails to contacts wait; new ones flow; a release sends them, and a drop ends them', async () => {
+  const original = nextPath()
+  let key = ''
+  let list = ''
+  let operation = ''
+  const signUp = async ({ api }: Pick<TestApi, 'api'>, email: string) =>
+    expect((await api('POST', `/v1/contact-lists/${list}/contacts`, { email }, { key })).status).toBe(201)
+  const startBroadcast = async ({ api }: Pick<TestApi, 'api'>, contact_list_id: string) => {
+    const request = { contact_list_id, from_address: 'ada@sender.test', subject: 'News', text_body: 'News' }
+    const answer = await api('POST', '/v1/emails/broadcast', request, { key })
+    return String(at(answer.body, 'data', 'operation_id'))
+  }
+  {
+    await using service = await createTestApi({ dataDir: original })
+    key = service.key
+    await createDomain(service.app, service.actor, 'sender.test')
+    service.app.db.run('UPDATE domains SET verified_at = 1')
+    const created = await service.api('POST', '/v1/contact-lists', { name: 'News', double_opt_in: true })
+    list = String(at(created.body, 'data', 'id'))
+    await addContacts(service.app, list, [{ email: 'reader@one.test' }])
+    await signUp(service, 'new@one.test')
+    operation = await startBroadcast(service, list)
+  }
+  const copies = [backUp(original), backUp(original)]
+  for (const [index, copy] of copies.entries()) {
+    const isReleased = index === 1
+    await using service = await createTestApi({
+      dataDir: copy,
+      delivers: true,
+      runsTasks: true,
+      settings: { TASSIS_DELIVERY: 'capture' },
+    })
+    const { app, api } = service
+    const countTo = (address: string) =>
+      app.db.query<{ n: number }, [string]>('SELECT count(*) AS n FROM recipients WHERE address = ?').get(address)?.n ??
+      0
+    expect(await readFenceView(app)).toMatchObject({ recipients: 0, broadcasts: 1, contact_mails: 1, imports: 0 })
+    const later = await newList({ api }, 'Later', key)
+    await addContacts(app, later, [{ email: 'later@one.test' }])
+    await startBroadcast(service, later)
+    await signUp(service, 'later-new@one.test')
+    await eventually(() => countTo('later@one.test') === 1 && countTo('later-new@one.test') === 1)
+    const readState = async () =>
+      at((await api('GET', `/v1/operations/${operation}`, undefined, { key })).body, 'data') as {
+        status: string
+        error_summary: { message: string } | null
+        metadata: { state: string }
+      }
+    await eventually(async () => (await readState()).error_summary?.message.startsWith('restored: '))
+    expect([countTo('reader@one.test'), countTo('new@one.test')]).toEqual([0, 0])
+    if (isReleased) {
+      expect(await releaseFence(app, OPERATOR, {})).toMatchObject({ isEnded: true })
+      await eventually(() => countTo('reader@one.test') === 1 && countTo('new@one.test') === 1)
+      await eventually(async () => (await readState()).metadata.state === 'done')
+    } else {
+      expect(await dropFence(app, OPERATOR, {}, undefined)).toMatchObject({ isEnded: true })
+      await eventually(async () => (await readState()).metadata.state === 'cancelled')
+      expect([countTo('reader@one.test'), countTo('new@one.test')]).toEqual([0, 0])
+    }
+    await expectSettled(service)
+  }
+})
+
+test('numbers of two restores differ whatever the clock says, and grow with each restore', async () => {
+  const original = await createOriginal(['clock@one.test'])
+  /** Fences a copy at a time; returns the last skipped event number and row id. */
+  const fenceAt = (copy: string, now: number): readonly [number, number] => {
+    using db = openDatabase(join(copy, 'tassis.db'))
+    expect(fenceIfCopied(db, now, createLog('silent'))).toBe(true)
+    const row = db.query<{ seq: number; id: number }, []>(
+      "SELECT (SELECT last_seq FROM event_sequences) AS seq, (SELECT seq FROM sqlite_sequence WHERE name = 'recipients') AS id",
+    )
+    const { seq = 0, id = 0 } = row.get() ?? {}
+    return [seq, id]
+  }
+  const now = Date.now()
+  const times = [now + days(1), now, now + 1000]
+  const numbers = times.map((time) => fenceAt(backUp(original), time))
+  // Far enough apart for all that a service does in the time between.
+  const [ahead, back, later] = numbers
+  if (!ahead || !back || !later) throw new Error('not fenced')
+  expect(ahead[0] - later[0]).toBeGreaterThan(1_000_000_000)
+  expect(ahead[1] - later[1]).toBeGreaterThan(10_000_000)
+  expect([later[0] - back[0], later[1] - back[1]]).toEqual([100_000, 128])
+  // A clock of 1970, and the copy of a copy that was fenced under a clock ahead.
+  const first = backUp(original)
+  expect(fenceAt(first, 0)[1]).toBeGreaterThan(16_000_000)
+  const copy = backUp(original)
+  const [seq, id] = fenceAt(copy, now + days(1))
+  const again = fenceAt(backUp(copy), now)
+  expect([again[0] > seq, again[1] > id, again[1] < 2 ** 40]).toEqual([true, true, true])
 })

@@ -3,12 +3,13 @@
  * dialogue, what comes next, and who must act. Never writes.
  */
 import type { Command } from 'commander'
+import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
-import { simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -115,7 +116,7 @@ function toRecipientView(
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
     captured: findCaptureReason(app.config, email, recipient),
-    waitReason: findWaitReason(context, recipient),
+    waitReason: findWaitReason(context, email, recipient),
   })
   return {
     address: recipient.address,
@@ -135,10 +136,19 @@ function toRecipientView(
 /** Why a recipient that is due still waits, or will wait when it is due; undefined if it waits for its time only. */
 function findWaitReason(
   { opened: { app }, delivery }: AdminCommandContext,
+  email: StoredEmail,
   { id, status, nextAt }: StoredRecipient,
 ): string | undefined {
-  if (status !== 'queued' || nextAt === null) return undefined
+  if ((status !== 'queued' && status !== 'scheduled') || nextAt === null) return undefined
   const lane = sql(app.db).lane.get(id)?.lane
+  const fence = readFence(app.db)
+  if (
+    fence &&
+    typeof lane === 'string' &&
+    isMailRestored(fence, { emailId: email.id, accountId: accountOfLane(lane), domain: domainOfLane(lane) })
+  )
+    return describeRestored(fence)
+  if (status !== 'queued') return undefined
   const isDue = nextAt <= app.clock.now()
   if (!delivery || typeof lane !== 'string') return isDue ? 'no service is running' : undefined
   if (isDue) return delivery.scheduler.describeWait(lane, nextAt)

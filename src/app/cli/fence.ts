@@ -10,6 +10,7 @@ import { markAsCopy } from '#features/core/fence/mark.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import { parseDateTime } from '#platform/date-time.ts'
 import { openDatabase } from '#platform/db/open.ts'
+import { invalid } from '#platform/errors.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '../operator/fence.ts'
@@ -41,7 +42,7 @@ function resolveSelection(app: App, { domain, account, since }: Selected): Fence
 
 function parseSince(text: string): number {
   const time = parseDateTime(text, 'any')
-  if (time === undefined) throw new CommandError(`"${toPrintable(text)}" is not a time such as 2026-01-31T09:30:00Z.`)
+  if (time === undefined) throw invalid('since', `"${toPrintable(text)}" is not a time such as 2026-01-31T09:30:00Z.`)
   return time
 }
 
@@ -52,8 +53,8 @@ const read = defineAdminCommand(
 )
 
 const release = defineAdminCommand('fence.release', async ({ opened: { app } }, selected: Selected) => {
-  const { due, isEnded } = await releaseFence(app, ACTOR, resolveSelection(app, selected))
-  return { due, is_ended: isEnded }
+  const { released, due, isEnded } = await releaseFence(app, ACTOR, resolveSelection(app, selected))
+  return { released, due, is_ended: isEnded }
 })
 
 interface DropInput extends Selected {
@@ -106,7 +107,12 @@ export function addFenceCommands(program: Command): void {
       await confirm(call, options, 'send them, although they may have been sent before')
       return call(release, toSelected(options))
     })
-    printResult(options, done, ({ due, is_ended }) => `${formatCount(due, 'message')} due now${formatRest(is_ended)}`)
+    printResult(
+      options,
+      done,
+      ({ released, due, is_ended }) =>
+        `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
+    )
   })
   withSelection(
     fence.command('drop').description('cancel what waits as restored; an event says so, and its quota is given back'),
@@ -119,7 +125,7 @@ export function addFenceCommands(program: Command): void {
     printResult(
       options,
       done,
-      ({ dropped, is_ended }) => `${formatCount(dropped, 'message')} dropped${formatRest(is_ended)}`,
+      ({ dropped, is_ended }) => `${formatCount(dropped, 'message')} dropped. ${formatRest(is_ended)}`,
     )
   })
   withJson(fence.command('mark'))
@@ -163,14 +169,14 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
 }
 
 const formatRest = (isEnded: boolean): string =>
-  isEnded ? '. Nothing waits as restored any more.' : '; the rest waits: see `tassis fence`.'
+  isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
 
 /** Shows what would be changed and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
 async function confirm(call: Call, options: FenceOptions, question: string): Promise<void> {
   const found = await call(read, toSelected(options))
   if (!found) throw new CommandError(NOTHING_WAITS)
   if (options.yes) return
-  const matches = formatTotals(found)
+  const matches = `Waiting as restored: ${formatTotals(found)}`
   if (!process.stdin.isTTY) throw new CommandError(`${matches}; nothing was changed. Add --yes to ${question}.`)
   if (!globalThis.confirm(`${matches}. Do you want to ${question}?`)) throw new CommandError('Nothing was changed.')
 }
@@ -207,7 +213,7 @@ function formatFence(view: FenceView, limit: number): string {
     accepted_to === null ? '' : formatUtc(accepted_to),
   ])
   return [
-    `These data are a ${view.kind} taken ${taken}, restored ${formatUtc(view.restored_at)}.`,
+    `These data are a ${view.kind} taken ${taken}, restored ${formatUtc(view.restored_at)} (instance ${view.instance}).`,
     `Waiting as restored: ${formatTotals(view)}. They may have been sent after the ${view.kind} was taken; new mail flows.`,
     '',
     ...(rows.length > 0 ? [formatTable(['ACCOUNT', 'DOMAIN', 'MESSAGES', 'ACCEPTED FROM', 'TO'], rows)] : []),

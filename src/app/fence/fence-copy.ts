@@ -10,6 +10,7 @@ import { readCopyMark, removeCopyMark } from '#features/core/fence/mark.ts'
 import { type Fence, storeFence } from '#features/core/fence/restored.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
+import { renewInstanceId } from './instance.ts'
 
 /**
  * Row ids reserved per second between two copies, as in `skipNumbers`. Return paths have room for ids below 2^40,
@@ -35,6 +36,7 @@ export function fenceIfCopied(db: Database, now: Millis, log: Log): boolean {
         skipNumbers(db, now)
         const made: Fence = { ...mark, fencedAt: now, lastIds, released: [] }
         storeFence(db, made)
+        renewInstanceId(db)
         removeCopyMark(db)
         return made
       })

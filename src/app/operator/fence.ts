@@ -8,7 +8,7 @@ import { countRestoredMails, dropRestoredMails } from '#features/audience/contac
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import { endFence, type ReleasedScope, readFence } from '#features/core/fence/restored.ts'
+import { endFence, type ReleasedScope, readFence, readInstanceId } from '#features/core/fence/restored.ts'
 import { dropRestoredBroadcasts } from '#features/sending/broadcasts/control.ts'
 import { listRestoredBroadcasts } from '#features/sending/broadcasts/states.ts'
 import {
@@ -39,6 +39,8 @@ export interface RestoredGroupView {
 
 export interface FenceView {
   readonly kind: 'backup' | 'copy'
+  /** Id of the instance: a test email of a domain names the one that sent it. */
+  readonly instance: string
   /** When the copy was made; null if unknown. */
   readonly taken_at: string | null
   /** When the service first started with it. */
@@ -77,6 +79,7 @@ export async function readFenceView(app: App, selection: FenceSelection = {}): P
   const hasBroadcasts = scope !== undefined && scope.domain === null && scope.fromEmailId === 0
   return {
     kind: fence.kind,
+    instance: readInstanceId(app.db),
     taken_at: isoTimeOrNull(fence.takenAt),
     restored_at: isoTime(fence.fencedAt),
     recipients: groups.reduce((sum, { recipients }) => sum + recipients, 0),
@@ -107,16 +110,17 @@ function writeAudit(app: App, actor: AuditActor, action: string, { accountId, do
   return (tx: Parameters<typeof audit>[1]) => audit(app, tx, actor, { action, resourceType: 'queue', metadata: named })
 }
 
-/** Releases what is selected; resolves with the recipients that were due and are sent now. */
+/** Releases what is selected; `due` of the released recipients had been held, and are sent now. */
 export async function releaseFence(
   app: App,
   actor: AuditActor,
   selection: FenceSelection,
-): Promise<{ readonly due: number; readonly isEnded: boolean }> {
+): Promise<{ readonly released: number; readonly due: number; readonly isEnded: boolean }> {
   const scope = toScope(app, selection)
-  if (!scope || !readFence(app.db)) return { due: 0, isEnded: readFence(app.db) === undefined }
+  if (!scope || !readFence(app.db)) return { released: 0, due: 0, isEnded: readFence(app.db) === undefined }
+  const released = (await countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
   const due = await releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selection))
-  return { due, isEnded: await endFenceIfEmpty(app) }
+  return { released, due, isEnded: await endFenceIfEmpty(app) }
 }
 
 /**
@@ -142,6 +146,19 @@ export async function dropFence(
     await dropRestoredImports(app)
   }
   return { dropped: changed, next, isEnded: next === undefined && (await endFenceIfEmpty(app)) }
+}
+
+/** What an operator must know about the fence, and what to do; undefined if nothing waits behind one. For checks. */
+export function findFenceProblem({
+  db,
+}: Pick<App, 'db'>): { readonly message: string; readonly fix: string } | undefined {
+  const fence = readFence(db)
+  if (!fence) return undefined
+  const taken = fence.takenAt === null ? '' : ` of ${isoTime(fence.takenAt)}`
+  return {
+    message: `The data were restored from a ${fence.kind}${taken}; mail that was open then has waited as restored since ${isoTime(fence.fencedAt)}.`,
+    fix: 'See `tassis fence`, then `tassis fence release` or `tassis fence drop`.',
+  }
 }
 
 /** Ends the fence once nothing waits behind it; true if there is none any more. */

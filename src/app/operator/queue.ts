@@ -100,14 +100,20 @@ function describeWait(
   if (reason !== NOT_DUE_REASON) return reason
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
-  const fence = readFence(db)
-  const mail = { emailId: first.emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) }
-  if (fence && isMailRestored(fence, mail)) return describeRestored(fence)
+  const restored = findRestoredReason(db, lane, first.emailId)
+  if (restored !== undefined) return restored
   const hold = findEmailHold(db, first.emailId)
   if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
   return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
+}
+
+/** Why an email of a lane waits, if it waits as restored. */
+function findRestoredReason(db: Database, lane: string, emailId: number): string | undefined {
+  const fence = readFence(db)
+  const mail = { emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) }
+  return fence && isMailRestored(fence, mail) ? describeRestored(fence) : undefined
 }
 
 /** The account of a lane; undefined if it is deleted. */
@@ -126,7 +132,7 @@ export const listLaneRecipients = (db: Database, lane: string, limit: number): W
       status: statusName(row.status),
       attempts: row.attempts,
       next_at: isoTime(row.nextAt),
-      last_error: row.lastError,
+      last_error: findRestoredReason(db, row.lane, row.emailId) ?? row.lastError,
     }))
 
 /** Webhook deliveries that wait for an attempt, and webhooks deactivated by failures. */

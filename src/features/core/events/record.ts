@@ -14,7 +14,7 @@ import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
 import { readFirstNumber } from './gaps.ts'
 
-export { type EventGap, listGaps, numberOfNth, skippedSql } from './gaps.ts'
+export { countNumbers, type EventGap, listGaps, numberOfNth, skippedSql } from './gaps.ts'
 
 /** The position is the stored code: only append. */
 export const EVENT_TYPES = [
@@ -109,6 +109,9 @@ export interface NewEvent {
   readonly data?: EventData
 }
 
+/** The key in `meta` of the number of commits, by which a start recognises an old database. */
+export const COMMITS_KEY = 'commits'
+
 const sql = prepareStatements((db) => ({
   setLastSeq: db.prepare(
     'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, ?) ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq',
@@ -125,6 +128,7 @@ const sql = prepareStatements((db) => ({
   ),
   dropEmpty: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = 0 AND value = 0'),
   setMeta: db.prepare('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
+  countCommit: db.prepare(`UPDATE meta SET value = CAST(value + 1 AS TEXT) WHERE key = '${COMMITS_KEY}'`),
   getMeta: db.prepare<{ value: string }, [string]>('SELECT value FROM meta WHERE key = ?'),
 }))
 
@@ -194,6 +198,7 @@ export function flushCounters(
   const { addCounter, dropEmpty, setLastSeq } = sql(db)
   for (const [accountId, lastSeq] of lastSeqs) setLastSeq.run(Number(accountId), lastSeq)
   setMeta(db, 'newest_time', String(newestTime))
+  sql(db).countCommit.run()
   for (const [key, delta] of deltas) {
     if (delta === 0 || isDailyKey(key)) continue
     const [accountId, metric = '', hour] = key.split('|')

@@ -35,6 +35,17 @@ const KEY = 'fence'
 /** Each claim compares mail with them. */
 const MAX_RELEASED_SCOPES = 1000
 
+const RESTORED = 'restored: '
+
+/** Whether a reason is one of these, for operators or for senders. */
+export const isRestoredReason = (reason: string): boolean => reason.startsWith(RESTORED)
+
+/** The id of the instance, which a fenced copy does not share with its original; `''` before the first start. */
+export const readInstanceId = (db: Database): string => getMeta(db, INSTANCE_KEY) ?? ''
+
+/** The key of the id in `meta`. */
+export const INSTANCE_KEY = 'instance'
+
 /** What senders read about restored mail, and what identifies it in the queue. */
 export const RESTORED_REASON =
   'restored: accepted before the service was restored from a backup, so it may have been sent already; it waits until the operator of the service releases it'
@@ -101,4 +112,4 @@ export const isBroadcastRestored = (
 
 /** Why mail waits, for the operator. */
 export const describeRestored = ({ kind, takenAt }: Fence): string =>
-  `restored: waits since the data were restored from a ${kind}${takenAt === null ? '' : ` of ${new Date(takenAt).toISOString()}`}; see \`tassis fence\``
+  `${RESTORED}waits since the data were restored from a ${kind}${takenAt === null ? '' : ` of ${new Date(takenAt).toISOString()}`}; see \`tassis fence\``

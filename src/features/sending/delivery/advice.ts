@@ -1,5 +1,7 @@
 /** @module Says who must act after an attempt, and what to do, in words for senders and operators. Pure. */
+
 import type { EventType } from '#features/core/events/record.ts'
+import { isRestoredReason } from '#features/core/fence/restored.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import { isSuspension } from './wait-reasons.ts'
@@ -110,7 +112,9 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
   const { status, category, lastError, lastAttempt, captured, waitReason } = recipient
   switch (status) {
     case 'scheduled':
-      return { who: 'nobody', text: 'It is sent at its time.' }
+      return waitReason !== undefined
+        ? adviseOnWait(waitReason, lastAttempt)
+        : { who: 'nobody', text: 'It is sent at its time.' }
     case 'processing':
       return { who: 'nobody', text: 'It is being sent now.' }
     case 'cancelled':
@@ -144,6 +148,7 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
   const text = `It waits: ${endSentence(waitReason)}`
   if (isSuspension(waitReason))
     return { who: 'operator', text: `${text} \`tassis providers\` shows what to do about it.` }
+  if (isRestoredReason(waitReason)) return { who: 'operator', text }
   return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text }
 }
 

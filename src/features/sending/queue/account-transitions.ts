@@ -62,6 +62,9 @@ const sql = prepareStatements((db) => ({
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2
      WHERE id = ?3 AND status = ${statusCode('queued')} AND next_at IS NOT NULL AND last_error = ?4 RETURNING lane`,
   ),
+  restartExpiry: db.prepare(
+    `UPDATE recipients SET retry_from = ? WHERE id = ? AND status = ${statusCode('queued')} AND next_at IS NOT NULL`,
+  ),
   held: db.prepare<{ held: number | null; looked: number }, [number, number, number]>(
     `SELECT sum(${IS_HELD}) AS held, count(*) AS looked FROM (SELECT recipients.status, next_at, last_error FROM emails
      JOIN recipients ON email_id = emails.id WHERE account_id = ? AND emails.status = ? LIMIT ?) AS recipients`,
@@ -138,15 +141,19 @@ export function releaseBatch(
 }
 
 /**
- * Makes a recipient due at `now`, with the full time until expiry, if `holdRecipient` holds it with this reason. False if
- * it does not.
+ * Makes a recipient due at `now` if `holdRecipient` holds it with this reason; false if it does not. Either way, its time
+ * until expiry restarts if it waits for an attempt.
  * @param released replaces the stored reason
  */
 export const releaseHeldRecipient = (
   tx: Tx,
   recipientId: number,
   { reason, released, now }: { readonly reason: string; readonly released: string; readonly now: Millis },
-): boolean => sql(tx.db).releaseOne.get(now, released, recipientId, reason) !== null
+): boolean => {
+  const isHeld = sql(tx.db).releaseOne.get(now, released, recipientId, reason) !== null
+  if (!isHeld) sql(tx.db).restartExpiry.run(now, recipientId)
+  return isHeld
+}
 
 /**
  * Counts the held recipients of an account. Examines up to `limit` recipients for each email status in which recipients

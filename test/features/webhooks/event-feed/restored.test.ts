@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
-import { skipNumbers } from '#features/core/events/gaps.ts'
+import { countNumbers, numberOfNth, skipNumbers } from '#features/core/events/gaps.ts'
 import { listBounces } from '#features/drop-in/postmark/bounces.ts'
+import { countReplay } from '#features/webhooks/webhooks/replay.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { openStream, page, readAll, recordEvents } from './feed-client.ts'
@@ -72,4 +73,22 @@ test('lists that search through event numbers skip those of a restore', async ()
   await recordEvents(app, actor.accountId, ['bounced'])
   const { Bounces } = await listBounces(app, actor.accountId, { count: '10', offset: '0' }, async () => undefined)
   expect(Bounces.map(({ ID }) => ID)).toEqual([last + 1, 2, 1])
+})
+
+test('a replay over the numbers that a restore skipped counts and scans only events', async () => {
+  await using service = await createTestApi()
+  const { app, actor, api } = service
+  const created = await api('POST', '/v1/webhooks', { url: 'https://hooks.test/', events: ['bounced'] })
+  const id = String(at(created.body, 'data', 'id'))
+  await recordEvents(app, actor.accountId, ['bounced', 'bounced'])
+  const last = restore(service)
+  await recordEvents(app, actor.accountId, ['bounced'])
+  const webhook = app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get()?.id ?? 0
+  app.db.run('UPDATE webhooks SET cursor_seq = ? WHERE id = ?', [last + 1, webhook])
+  const count = await countReplay(app, actor, id, { from_seq: 1 })
+  expect(count).toEqual({ deliveries: 3, fromSeq: 1, toSeq: last + 1 })
+  expect(countNumbers(app.db, actor.accountId, 1, last + 1)).toBe(3)
+  expect([2, 3].map((n) => numberOfNth(app.db, actor.accountId, 1, n))).toEqual([2, last + 1])
+  expect(countNumbers(app.db, actor.accountId, 20_000, last)).toBe(0)
+  expect(numberOfNth(app.db, actor.accountId, 20_000, 1)).toBe(last + 1)
 })
