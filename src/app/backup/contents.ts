@@ -23,6 +23,7 @@ export const NOT_HELD = [
   'ballast',
   'first-key',
   'inbound-tls.pem',
+  'instance.json',
   'lock',
   'lost+found',
   'restore-in-progress',

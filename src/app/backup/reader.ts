@@ -2,27 +2,12 @@
 import { statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { openArchive } from './archive.ts'
+import type { BackupEntry, BackupReader } from './backup-reader.ts'
 import { MAIN_DATABASE } from './contents.ts'
 import { BackupError } from './errors.ts'
 import { checkDatabase, digest, type FileDigest, readChunks } from './files.ts'
-import { type BackupFile, type Manifest, readManifest } from './manifest.ts'
+import { type BackupFile, readManifest } from './manifest.ts'
 import { findBackups } from './names.ts'
-
-export interface BackupEntry {
-  readonly path: string
-  /** The bytes, to be read before the next entry. */
-  readonly chunks: AsyncIterable<Uint8Array>
-}
-
-export interface BackupReader {
-  /** How to name the backup to an operator. */
-  readonly name: string
-  readonly manifest: Manifest
-  /** The files of the manifest, in any order. Throws BackupError where the backup ends early. */
-  entries(): AsyncIterable<BackupEntry>
-  /** Returns what else is wrong, after all files were found to be as written. */
-  check?(): string[]
-}
 
 /** Opens a folder or an archive. Throws BackupError when it is no backup, or its manifest is damaged. */
 export async function openBackup(path: string): Promise<BackupReader> {

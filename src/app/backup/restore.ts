@@ -14,11 +14,12 @@ import { syncFolder } from '#platform/content/synced-files.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
+import type { BackupReader } from './backup-reader.ts'
 import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE, STORES } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
 import { requireKnownSchema } from './manifest.ts'
-import { type BackupReader, compareFiles } from './reader.ts'
+import { compareFiles } from './reader.ts'
 
 export interface RestoreRequest {
   readonly reader: BackupReader

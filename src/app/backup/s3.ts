@@ -9,10 +9,10 @@ import { join } from 'node:path'
 import { S3Client } from 'bun'
 import type { Config } from '#platform/config.ts'
 import { MiB } from '#platform/units.ts'
+import type { BackupReader } from './backup-reader.ts'
 import { BackupError } from './errors.ts'
 import { formatManifest, MANIFEST_FILE, type Manifest, parseManifest } from './manifest.ts'
 import { isBackupName, sortBackupNames } from './names.ts'
-import type { BackupReader } from './reader.ts'
 
 export interface S3Target {
   readonly endpoint: string

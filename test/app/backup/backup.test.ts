@@ -366,3 +366,31 @@ describe('a restore is refused', () => {
     expect((await runTassis(['check'], { ...data.settings, TASSIS_DATA_DIR: into })).exitCode).toBe(0)
   })
 })
+
+test('a disk that is full in the middle keeps nothing of the backup, and the service goes on', async () => {
+  const disk = newFolder()
+  mkdirSync(disk)
+  // Room for the databases, which is checked before, but not for all files.
+  const isMounted =
+    Bun.which('mount') !== null && Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).success
+  if (!isMounted) return
+  try {
+    mkdirSync(join(data.path, 'imports'), { recursive: true })
+    writeFileSync(join(data.path, 'imports', 'large.csv'), Buffer.alloc(23 * 1024 * 1024, 1))
+    const full = await runTassis(['backup', join(disk, 'backups')], data.settings)
+    expect([full.exitCode, full.stderr]).toEqual([
+      1,
+      `tassis: The disk of ${disk}/backups is full; nothing of the backup was kept. Free space or use another disk.\n`,
+    ])
+    expect(readdirSync(join(disk, 'backups'))).toEqual([])
+    const archive = await runTassis(['backup', join(disk, 'all.tar')], data.settings)
+    expect(archive.exitCode).toBe(1)
+    expect(readdirSync(disk)).toEqual(['backups'])
+    writeFileSync(join(disk, 'filler'), Buffer.alloc(12 * 1024 * 1024))
+    expect((await runTassis(['backup', disk], data.settings)).stderr).toContain('the databases alone need')
+    rmSync(join(data.path, 'imports'), { recursive: true })
+    expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+  } finally {
+    Bun.spawnSync(['umount', '-l', disk])
+  }
+})
