@@ -1,6 +1,7 @@
 /** @module The list of checks of `tassis doctor`, and how they run: at the same time, each with a time limit. */
 import { seconds } from '#platform/units.ts'
 import { checkCertificates } from './checks/certificates.ts'
+import { checkBackups, checkRestored } from './checks/copies.ts'
 import { checkDisk, checkFileLimit, checkMemory } from './checks/machine.ts'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
 import { checkOutgoingPort, checkPorts, checkPrivileges, checkRelay } from './checks/network.ts'
@@ -41,6 +42,8 @@ export const CHECKS = {
   webhooks: checkWebhooks,
   queue: checkQueue,
   received: checkReceived,
+  backups: checkBackups,
+  restored: checkRestored,
   delivery_alerts: checkDeliveryAlerts,
   operator_mail: checkOperatorMail,
 } as const satisfies Readonly<Record<string, Check>>

@@ -4,7 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, type Server } from 'node:tls'
+import { recordFailure, recordSuccess } from '#app/backup/state.ts'
 import { checkCertificates } from '#app/doctor/checks/certificates.ts'
+import { checkBackups, checkRestored } from '#app/doctor/checks/copies.ts'
 import { checkDisk, checkFileLimit, checkMemory } from '#app/doctor/checks/machine.ts'
 import { checkPrivileges } from '#app/doctor/checks/network.ts'
 import { checkClock } from '#app/doctor/checks/resolver.ts'
@@ -17,6 +19,9 @@ import {
   checkWebhooks,
 } from '#app/doctor/checks/state.ts'
 import { runChecks } from '#app/doctor/run.ts'
+import { fenceIfCopied } from '#app/fence/fence-copy.ts'
+import { markAsCopy } from '#features/core/fence/mark.ts'
+import { endFence } from '#features/core/fence/restored.ts'
 import {
   NO_FAILURES,
   removeCertificate,
@@ -97,6 +102,48 @@ test('received mail that waits for long is a warning', () => {
   )
   expect(statuses(checkReceived(context))).toEqual(['warning'])
   service.app.db.run('DELETE FROM inbound_receipts')
+})
+
+const REPORT = {
+  path: '/backups/tassis-1',
+  takenAt: '2026-11-23T09:00:00.000Z',
+  files: 1,
+  totalBytes: 1,
+  writtenBytes: 1,
+  hasKey: false,
+  warnings: [],
+  removed: [],
+  durationMs: 1,
+}
+
+test('scheduled backups that fail or do not run are a warning, as are none', () => {
+  using none = create()
+  expect(checkBackups(none)).toMatchObject([{ status: 'warning', message: 'No backups are scheduled.' }])
+  using context = create({ TASSIS_BACKUP_DIR: join(folder, 'backups') })
+  const { db } = service.app
+  expect(statuses(checkBackups(context))).toEqual(['ok'])
+  recordSuccess(db, clock.now(), REPORT)
+  expect(statuses(checkBackups(context))).toEqual(['ok'])
+  recordFailure(db, clock.now(), 'The disk is full.')
+  expect(checkBackups(context)).toMatchObject([
+    { status: 'warning', message: expect.stringContaining('The disk is full.') },
+  ])
+  recordSuccess(db, clock.now() - hours(31), REPORT)
+  expect(statuses(checkBackups(context))).toEqual(['warning'])
+  db.run("DELETE FROM meta WHERE key = 'scheduled_backup'")
+})
+
+test('mail that waits since the data were restored is a warning with the commands for it', async () => {
+  using context = create()
+  expect(statuses(checkRestored(context))).toEqual(['ok'])
+  const { db } = service.app
+  markAsCopy(db, { kind: 'backup', takenAt: clock.now() - hours(2) })
+  fenceIfCopied(db, clock.now(), service.app.log)
+  expect(checkRestored(context)).toMatchObject([
+    { status: 'warning', fix: expect.stringContaining('tassis fence release') },
+  ])
+  await service.app.commit.write((tx) => endFence(tx.db))
+  expect(statuses(checkRestored(context))).toEqual(['ok'])
 })
 
 test('a webhook that failures deactivated is named without the secrets in its URL', () => {

@@ -1,0 +1,33 @@
+/** @module Checks of copies of the data: scheduled backups, and what waits since the data were restored from a copy. */
+import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
+import { findFenceProblem } from '../../operator/fence.ts'
+import type { DoctorContext } from '../context.ts'
+import { type NewFinding, ok, skipped, warning } from '../finding.ts'
+
+const NO_DATA = 'There is no data yet that this program can read.'
+
+/** Scheduled backups that failed, are late or found problems. */
+export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[] {
+  if (!db) return [skipped(NO_DATA)]
+  if (!isBackupScheduled(config))
+    return [
+      warning(
+        'No backups are scheduled.',
+        'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_ENDPOINT (docs/backup.md); ignore this if something else makes copies.',
+      ),
+    ]
+  const problems = findBackupProblems(config, db, clock.now())
+  if (problems.length > 0)
+    return [warning(problems.join(' '), 'Mend the cause, then run `tassis backup`; docs/backup.md.')]
+  const { succeeded_at: succeededAt } = readBackupState(db)
+  return [
+    ok(succeededAt === undefined ? 'The first scheduled backup is not due yet.' : `The last is of ${succeededAt}.`),
+  ]
+}
+
+/** Mail that waits behind the fence of a restored copy. */
+export function checkRestored({ db }: DoctorContext): NewFinding[] {
+  if (!db) return [skipped(NO_DATA)]
+  const problem = findFenceProblem({ db })
+  return [problem ? warning(problem.message, problem.fix) : ok('Nothing waits as restored.')]
+}
