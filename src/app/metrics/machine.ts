@@ -29,7 +29,7 @@ export const collectProcess: Collector = (registry, { version }) => {
     help: 'When the process started, in seconds since the Unix epoch.',
     registers,
   }).set(systemClock.now() / seconds(1) - process.uptime())
-  const [, number = version, commit = 'unknown'] = /^(\S+) \((\S+)\)$/.exec(version) ?? []
+  const [, number = version, commit = 'unknown'] = /^(\S+) \(([^\s,)]+)/.exec(version) ?? []
   new Gauge({
     name: 'tassis_build_info',
     help: 'Always 1; version and commit of the program are in the labels.',

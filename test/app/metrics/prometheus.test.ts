@@ -45,7 +45,7 @@ async function scrapeNewService(): Promise<string> {
         { check: 'webhooks', status: 'warning' },
         { check: 'webhooks', status: 'warning' },
       ],
-      version: '1.2.3 (abc)',
+      version: '1.2.3 (abc, 2026-11-23)',
     },
   )
   try {
@@ -99,6 +99,10 @@ test('names and help texts follow the conventions of Prometheus', () => {
     ...(/^[A-Z1].*\.$/.test(helps.get(name) ?? '') ? [] : [`${name}: help is no sentence`]),
   ])
   expect(mistakes).toEqual([])
+})
+
+test('version and commit are labels', () => {
+  expect(text).toContain('\ntassis_build_info{version="1.2.3",commit="abc"} 1\n')
 })
 
 test('findings are counted by check and status', () => {
