@@ -178,9 +178,18 @@ async function* unpack(file: string): AsyncGenerator<BackupEntry> {
   }
 }
 
-async function* decompress(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const stream = Readable.from(chunks).pipe(createZstdDecompress())
-  yield* stream as AsyncIterable<Uint8Array>
+async function* decompress(chunks: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const source = Readable.from(chunks)
+  const stream = source.pipe(createZstdDecompress())
+  source.on('error', (error) => stream.destroy(error))
+  try {
+    yield* stream as AsyncIterable<Uint8Array>
+  } finally {
+    // A reader that stops early must close the file: pipes do not.
+    source.destroy()
+    stream.destroy()
+    await chunks.return(undefined)
+  }
 }
 
 function parseHeader(header: Uint8Array, last: string): { path: string; size: number } {

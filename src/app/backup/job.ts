@@ -53,7 +53,12 @@ export async function runJob(
   const { folder, finish } = job.isArchive
     ? await prepareArchive(job.target)
     : { folder: job.target, finish: keepFolder }
-  const { path, manifest, totalBytes, writtenBytes } = await createBackup({ ...job, folder }, clock)
+  const { path, manifest, totalBytes, writtenBytes } = await createBackup({ ...job, folder }, clock).catch(
+    async (error: unknown) => {
+      if (job.isArchive) await rmdir(folder).catch(() => undefined)
+      throw error
+    },
+  )
   onCopied()
   const finished = await finish(path)
   // Before the upload: a storage that fails for weeks must not fill this disk.
