@@ -1,6 +1,6 @@
 /**
  * @module `bun run build`: builds one executable, `dist/tassis`, with the Bun runtime, all Workers, migrations and
- * assets. It needs no other installed software.
+ * assets. It needs no other installed software. The same commit, Bun and packages give the same bytes in any folder.
  */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -9,16 +9,19 @@ import type { BunPlugin } from 'bun'
 import { compress } from '../src/app/dashboard/assets.ts'
 import { bundleDashboard } from '../src/app/dashboard/bundle.ts'
 import { type EmbeddedBundle, ENCODINGS } from '../src/app/dashboard/embedded.ts'
-import { readSourceCommit } from '../src/app/version.ts'
-import { workerEntries } from '../src/platform/workers.ts'
+import { readSourceState, toDate } from '../src/app/version.ts'
+import { PRELOAD_ENTRY, workerEntries } from '../src/platform/workers.ts'
 
 const project = resolve(import.meta.dir, '..')
 const source = join(project, 'src')
 const { values: args } = parseArgs({
   options: {
     outfile: { type: 'string', default: join(project, 'dist', 'tassis') },
-    // For builds without git or its folder, such as in a container.
+    // For builds without git or its folder, such as in a container; SOURCE_DATE_EPOCH is then the date.
     commit: { type: 'string' },
+    // For another machine: `linux-arm64`, and its Bun; see scripts/release.
+    target: { type: 'string' },
+    runtime: { type: 'string' },
   },
 })
 
@@ -29,16 +32,21 @@ async function embedDashboard(folder: string): Promise<BunPlugin> {
   const embedded: EmbeddedBundle = {
     script,
     style,
-    files: files.map(({ name, content }) => {
-      const embed = (encoding: (typeof ENCODINGS)[number]): [string, string] => {
-        const path = join(folder, `${name}.${encoding}`)
-        writeFileSync(path, compress(content, encoding))
-        const variable = `file${imports.length}`
-        imports.push(`import ${variable} from ${JSON.stringify(path)} with { type: 'file' }`)
-        return [encoding, variable]
-      }
-      return { name, paths: Object.fromEntries(ENCODINGS.map(embed)) as EmbeddedBundle['files'][number]['paths'] }
-    }),
+    // Bun returns them in an order that differs from build to build.
+    files: files
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+      .map(({ name, content }) => {
+        const embed = (encoding: (typeof ENCODINGS)[number]): [string, string] => {
+          const file = `${name}.${encoding}`
+          writeFileSync(join(folder, file), compress(content, encoding))
+          const variable = `file${imports.length}`
+          imports.push(
+            `import ${variable} from ${JSON.stringify(`../../../dist/.dashboard/${file}`)} with { type: 'file' }`,
+          )
+          return [encoding, variable]
+        }
+        return { name, paths: Object.fromEntries(ENCODINGS.map(embed)) as EmbeddedBundle['files'][number]['paths'] }
+      }),
   }
   // A path is the value of an imported variable, not a string.
   const bundle = JSON.stringify(embedded).replaceAll(/"(file\d+)"/g, '$1')
@@ -54,24 +62,42 @@ async function embedDashboard(folder: string): Promise<BunPlugin> {
 
 const outfile = resolve(args.outfile)
 mkdirSync(dirname(outfile), { recursive: true })
+const state = readSourceState(project)
+const epoch = process.env['SOURCE_DATE_EPOCH']
 // In the target folder, so that a rename replaces the result atomically. Bun's source maps are also in the executable.
 const folder = mkdtempSync(join(dirname(outfile), '.build-'))
+// Always the same folder of the project, because its path is in the executable; builds overwrite it with the same files.
+const dashboard = join(project, 'dist', '.dashboard')
+mkdirSync(dashboard, { recursive: true })
 try {
   const built = join(folder, 'tassis')
   const result = await Bun.build({
-    entrypoints: [join(source, 'main.ts'), ...Object.values(workerEntries).map((entry) => join(source, entry))],
+    entrypoints: ['main.ts', PRELOAD_ENTRY, ...Object.values(workerEntries)].map((entry) => join(source, entry)),
     // Workers are found by their paths below this root: platform/workers.ts.
     root: source,
-    plugins: [await embedDashboard(folder)],
+    plugins: [await embedDashboard(dashboard)],
     target: 'bun',
     format: 'esm',
     bytecode: true,
+    // What the main program and Workers share is contained once.
+    splitting: true,
     // Names stay, for the log and because Elysia reads the parameters of handlers.
     minify: { syntax: true, whitespace: true },
     sourcemap: 'linked',
-    define: { BUILD_COMMIT: JSON.stringify(args.commit || readSourceCommit(project)) },
-    // platform/config.ts decides where settings come from, never a file in the working directory.
-    compile: { outfile: built, autoloadDotenv: false, autoloadBunfig: false },
+    define: {
+      // CommonJS packages; otherwise, the folder of this build.
+      __dirname: '"/"',
+      BUILD_COMMIT: JSON.stringify(args.commit || state.commit),
+      BUILD_DATE: JSON.stringify(epoch ? toDate(Number(epoch)) : state.date),
+    },
+    compile: {
+      outfile: built,
+      // platform/config.ts decides where settings come from, never a file in the working directory.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+      ...(args.target && { target: `bun-${args.target}` as Bun.Build.CompileTarget }),
+      ...(args.runtime && { executablePath: resolve(args.runtime) }),
+    },
   })
   for (const log of result.logs) console.error(log)
   renameSync(built, outfile)

@@ -23,6 +23,10 @@ const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${t
 const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
   TASSIS_PUBLIC_URL: '`http://` and the HTTP address',
   TASSIS_HOSTNAME: "the machine's name",
+  TASSIS_CONTENT_MAX_BYTES: '25 % of the disk less `TASSIS_MIN_FREE_DISK`',
+  TASSIS_EVENTS_MAX_BYTES: '10 % of the disk less `TASSIS_MIN_FREE_DISK`',
+  TASSIS_INBOUND_MAX_BYTES: '20 % of the disk less `TASSIS_MIN_FREE_DISK`',
+  TASSIS_LOGS_MAX_BYTES: '25 % of the disk less `TASSIS_MIN_FREE_DISK`',
 }
 
 /** The page that explains the settings of a topic. */
@@ -41,8 +45,10 @@ const GUIDES: Readonly<Record<string, string>> = {
   'Other clients': 'mcp.md',
   Billing: 'plans-and-billing.md',
   'Mail of the service': 'people.md',
+  'Checks of the operator': 'doctor.md',
   Users: 'people.md',
   Abuse: 'abuse.md',
+  Backup: 'backup.md',
 }
 
 const CONFIGURATION_INTRO = `# Configuration
@@ -90,10 +96,15 @@ const COMMANDS_INTRO = `# Commands
 ${GENERATED}
 
 Commands talk to the running service over \`admin.sock\` in the data directory (\`TASSIS_DATA_DIR\`), or open the directory
-themselves when no service runs. \`--json\` prints JSON for programs. Each command prints its own help with \`--help\`.
+themselves when no service runs. Each command prints its own help with \`--help\`. If the service does not respond within 10
+seconds, a command ends and says so.
+
+\`--json\` prints JSON for programs. A list is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with
+\`has_more\`, a higher \`--limit\` shows more.
 
 Exit codes: 0 done; 1 refused, failed or a check found problems; 2 wrong usage, a wrong setting or a data directory that
-cannot be opened. Errors are one sentence on standard error.`
+cannot be opened. Errors are one sentence on standard error; with \`--json\` one line,
+\`{"error": {"code": "email_not_found", "message": "..."}}\`.`
 
 const help = new Help()
 

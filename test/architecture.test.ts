@@ -13,8 +13,17 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
  * `app` passes in.
  */
 const AREAS = {
-  core: ['app', 'audit-logs', 'events', 'content-gc', 'accounts', 'operations'],
-  setup: ['streams', 'api-keys', 'domains', 'templates', 'contact-store', 'suppression-store', 'health'],
+  core: ['app', 'audit-logs', 'events', 'fence', 'content-gc', 'accounts', 'operations'],
+  setup: [
+    'streams',
+    'api-keys',
+    'domains',
+    'certificates',
+    'templates',
+    'contact-store',
+    'suppression-store',
+    'health',
+  ],
   sending: [
     'queue',
     'accept',

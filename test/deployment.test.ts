@@ -52,11 +52,3 @@ test("cron copies Caddy's certificate for mail, and certbot's renewal copies its
 test('the certificate of a tracking domain is not used for mail', () => {
   expect(runHook('/renewal-hooks/deploy/', `${LINEAGES}/links.example.com`)).toEqual([undefined, undefined])
 })
-
-test('the unit restarts the service however often it fails, but not after a wrong setting', () => {
-  const [unit = ''] = deployment.match(/^\[Unit\]\n.*?^```$/ms) ?? []
-  const [general = '', service = ''] = unit.split('[Service]')
-  expect(general).toContain('\nStartLimitIntervalSec=0\n')
-  for (const line of ['Restart=on-failure', 'RestartSec=5', 'RestartPreventExitStatus=2'])
-    expect(service).toContain(`\n${line}\n`)
-})

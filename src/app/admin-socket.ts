@@ -60,7 +60,7 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
       maxRequestBodySize: options.maxRequestBytes,
       async fetch(request, listener) {
         if (calls >= MAX_CONCURRENT_CALLS)
-          return toErrorResponse(503, 'The service is busy with other commands; try again.')
+          return toErrorResponse(503, 'service_busy', 'The service is busy with other commands; try again.')
         calls++
         // No idle timeout: a DNS check or a large response may take long.
         listener.timeout(request, 0)
@@ -91,26 +91,29 @@ async function serveCall({ handlers, version, log }: AdminSocketOptions, request
   if (clientVersion !== version) {
     return toErrorResponse(
       409,
+      'version_mismatch',
       `The running service is version ${version} and this command is version ${clientVersion ?? 'unknown'}; use the same version, or restart the service.`,
     )
   }
   const handler = handlers.get(name)
-  if (!handler || request.method !== 'POST') return toErrorResponse(404, `The running service does not know "${name}".`)
+  if (!handler || request.method !== 'POST')
+    return toErrorResponse(404, 'unknown_command', `The running service does not know "${name}".`)
   try {
     return Response.json({ value: (await handler(await request.json())) ?? null })
   } catch (error) {
-    if (error instanceof AppError) return toErrorResponse(error.status, error.message)
+    if (error instanceof AppError) return toErrorResponse(error.status, error.code, error.message)
     log.error({ err: error, operation: name }, 'admin command failed')
-    return toErrorResponse(500, 'The running service failed to run the command; see its log.')
+    return toErrorResponse(500, 'internal_error', 'The running service failed to run the command; see its log.')
   }
 }
 
-const toErrorResponse = (status: number, error: string): Response => Response.json({ error }, { status })
+const toErrorResponse = (status: number, code: string, error: string): Response =>
+  Response.json({ error, code }, { status })
 
 export type AdminReply =
   | { readonly kind: 'ok'; readonly value: unknown }
-  /** The message is one sentence for a person. */
-  | { readonly kind: 'refused'; readonly message: string }
+  /** The message is one sentence for a person, the code a name for programs. */
+  | { readonly kind: 'refused'; readonly message: string; readonly code: string }
   /** No service listens: none is running, or it is starting or stopping. */
   | { readonly kind: 'nobody' }
   /** A process listens but does not respond in time. */
@@ -128,7 +131,7 @@ export async function callAdminSocket(
   const unix = adminSocketPath(dataDir)
   if (unix === undefined) return { kind: 'nobody' }
   let response: Response
-  let body: { readonly value?: unknown; readonly error?: string }
+  let body: { readonly value?: unknown; readonly error?: string; readonly code?: string }
   try {
     response = await fetch(`http://tassis/${call.operation}`, {
       unix,
@@ -143,5 +146,6 @@ export async function callAdminSocket(
     return { kind: signal.aborted ? 'silent' : 'nobody' }
   }
   if (response.ok) return { kind: 'ok', value: body.value }
-  return { kind: 'refused', message: body.error ?? `The running service returned status ${response.status}.` }
+  const message = body.error ?? `The running service returned status ${response.status}.`
+  return { kind: 'refused', message, code: body.code ?? 'command_failed' }
 }

@@ -8,16 +8,10 @@ import { join } from 'node:path'
 import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
+import { type CommittedStore, type Metrics, NO_METRICS } from '#features/core/app/metrics.ts'
 import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
 import { storeCapturedFrom } from '#features/core/events/captured.ts'
-import {
-  createEventTime,
-  findAccountsWithEvents,
-  flushCounters,
-  getMeta,
-  readLastSeq,
-  setMeta,
-} from '#features/core/events/record.ts'
+import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
 import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
@@ -38,11 +32,11 @@ import { requireSystemSender } from '#features/sending/system-mail/send.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
-import { type Clock, systemClock } from '#platform/clock.ts'
+import { type Clock, type Millis, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { parseMonthName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
-import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { isDatabaseCorrupt, isNotADatabase } from '#platform/db/corruption.ts'
@@ -65,7 +59,12 @@ import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
+import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts'
 import { watchDisk } from './disk-watch.ts'
+import { fenceIfCopied } from './fence/fence-copy.ts'
+import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
+import { DataDirInUseError, InUseError } from './in-use.ts'
+import { openKeyRing, settleMasterKey } from './master-key.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
@@ -101,24 +100,26 @@ export interface OpenedApp {
   /** Parses received mail. */
   readonly parser: Parser
   readonly sourceNames: SourceNames
+  /** Held by backups of this data directory. */
+  readonly deletionHold: DeletionHold
+  /** The data directory as the files in it name it. */
+  readonly instance: Instance
   /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
 
-/** Replacements for tests. */
+/** Parts that are created before; the others are replacements for tests. */
 export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
+  /** Default: counts nothing. */
+  readonly metrics?: Metrics
   readonly resolver?: DnsClient
   readonly disk?: DiskGuard
   readonly createDkimKey?: () => Promise<DkimKey>
 }
 
-/** Another process holds a resource that the service needs. */
-export class InUseError extends ConfigError {}
-
-/** Another process holds the data directory. */
-export class DataDirInUseError extends InUseError {}
+export { DataDirInUseError, InUseError }
 
 /**
  * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another
@@ -126,6 +127,7 @@ export class DataDirInUseError extends InUseError {}
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const log = options.log ?? createLog(config.logLevel, undefined, options.clock ?? systemClock)
+  const metrics = options.metrics ?? NO_METRICS
   const authorities = readCertificateAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
@@ -140,14 +142,17 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   // What is open so far: it is closed when a later step fails, because a retried start opens it again.
   const opened: Pick<Database, 'close'>[] = []
   try {
+    const now = (options.clock ?? systemClock).now()
+    requireNoOtherMachine(config.dataDir, now)
     requireNoOrphanedContent(config.dataDir)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
+    const instance = explainCorruption(databasePath, RESTORE_REMEDY, () => fenceAndOpenInstance(db, config, log, now))
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
-    const stores = openStores({ config, log, clock, disk, checkpointer }, db, databasePath)
+    const stores = openStores({ config, log, clock, disk, metrics, checkpointer }, db, databasePath)
     explainCorruption(stores.captures.path, DELETE_CAPTURES_REMEDY, () =>
       stores.captures.fillInbox((recipientId) => findEmailOfRecipient(db, recipientId)?.accountId),
     )
@@ -155,7 +160,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
     const createDkimKey = options.createDkimKey ?? generateDkimKey
-    const app = composeApp({ config, clock, log, keys, db, disk, renderer, createDkimKey }, stores, network)
+    const app = composeApp({ config, clock, log, metrics, keys, db, disk, renderer, createDkimKey }, stores, network)
     return {
       app,
       captures: stores.captures,
@@ -164,11 +169,16 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       senderResolver: network.senderResolver,
       parser,
       sourceNames: new SourceNames(app),
+      deletionHold: stores.deletionHold,
+      instance,
       async close() {
         parser.close()
         renderer.close()
         network.close()
+        await app.commit.barrier().catch(() => undefined)
+        const commits = readCommits(db)
         await stores.close()
+        instance.settle(app.clock.now(), commits)
         checkpointer.close()
         lock.release()
       },
@@ -190,30 +200,38 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     opened.push(database)
     migrateOrExplain(database, log)
     completeAuditChain(database)
-    checkMasterKey(database, keys)
+    settleMasterKey(database, keys, systemClock.now())
     storeCapturedFrom(database, systemClock.now())
     setErasedKey(database, keys.subkey('erased-address'))
     return database
   })
 }
 
+/** Fences the database if it is a copy, before anything is sent, and takes the directory for this process. */
+function fenceAndOpenInstance(db: Database, { dataDir }: Config, log: Log, now: Millis): Instance {
+  markIfForeign(db, dataDir, log)
+  fenceIfCopied(db, now, log)
+  return openInstance(db, dataDir, now)
+}
+
 /** The dependencies of `openStores`. */
-interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
+interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk' | 'metrics'> {
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }
 
 /** The objects that write to files. */
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
+  readonly deletionHold: DeletionHold
   close(): Promise<unknown>
 }
 
 function openStores(
-  { config, clock, log, disk, checkpointer }: StoreDependencies,
+  { config, clock, log, disk, metrics, checkpointer }: StoreDependencies,
   db: Database,
   databasePath: string,
 ): Stores {
-  const committerOptions: CommitterOptions = {
+  const committerOptions = (store: CommittedStore): CommitterOptions => ({
     disk,
     clock,
     checkpointBytes: CHECKPOINT_BYTES,
@@ -226,33 +244,45 @@ function openStores(
       )
       process.exit(1)
     },
-  }
+    onSynced: (writes, durationMs) => metrics.groupCommitted(store, writes, durationMs),
+  })
   const eventTime = createEventTime(clock, db)
   const eventsRecorded: App['eventsRecorded'] = createSignal()
-  const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
-  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
+  const deletionHold = createDeletionHold(clock)
+  const storeOptions = (store: 'content' | 'raw-mail') => ({
+    ...committerOptions(store),
+    clock,
+    isDeletionHeld: () => deletionHold.isActive,
+  })
+  const content = new ContentStore(join(config.dataDir, 'content'), storeOptions('content'))
+  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), storeOptions('raw-mail'))
   const captures = explainCorruption(join(config.dataDir, 'capture.db'), DELETE_CAPTURES_REMEDY, () =>
     openCaptureStore({
       dataDir: config.dataDir,
       clock,
       maxBytes: config.captureMaxBytes,
       maxAgeMs: hours(config.captureMaxHours),
-      committerOptions,
+      committerOptions: committerOptions('capture'),
     }),
   )
   const commit = new Committer(db, databasePath, {
-    ...committerOptions,
+    ...committerOptions('tassis'),
     flush: (connection, deltas, lastSeqs) => flushCounters(connection, deltas, lastSeqs, eventTime()),
     onDurable: (deltas) => {
+      const accounts = new Set<number>()
+      forEachEventCount(deltas, (accountId, type, count) => {
+        accounts.add(accountId)
+        metrics.eventsRecorded(type, count)
+      })
       // Emitted in a microtask: listeners must not delay the next group.
-      for (const accountId of findAccountsWithEvents(deltas)) {
+      for (const accountId of accounts) {
         const lastSeq = readLastSeq(db, accountId)
         queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
       }
     },
   })
   const close = () => Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
-  return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
+  return { commit, content, rawMail, captures, eventTime, eventsRecorded, deletionHold, close }
 }
 
 /** DNS clients and outgoing HTTP. */
@@ -310,10 +340,10 @@ function openNetwork(
 
 /** Builds the `App` that features receive, with the signals by which they notify each other. */
 function composeApp(
-  parts: Pick<App, 'config' | 'log' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
+  parts: Pick<App, 'config' | 'log' | 'metrics' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
     readonly clock: TrustedClock
   },
-  { captures, close: _, ...stores }: Stores,
+  { captures, deletionHold: _hold, close: _close, ...stores }: Stores,
   { resolver, freshResolver, fetch, ownPorts }: Network,
 ): App {
   const { config, clock, db } = parts
@@ -322,6 +352,7 @@ function composeApp(
     ...parts,
     ...stores,
     confirmedNow: () => clock.confirmedNow(),
+    clockAheadMs: () => clock.aheadMs(),
     clockSetBack: clock.setBack,
     removeCaptures: (emailIds) => captures.remove(emailIds),
     scrubFiles: async () => {
@@ -350,6 +381,7 @@ function composeApp(
     sendingChanged: createSignal(),
     contentDropped: createSignal(),
     removalDue: createSignal(),
+    certificatesDue: createSignal(),
   }
 }
 
@@ -362,7 +394,7 @@ export interface RunningDelivery {
 export async function startDelivery({ app, captures }: OpenedApp): Promise<RunningDelivery> {
   const capture = await startCaptureServer({
     store: captures,
-    verpKey: app.keys.subkey('verp'),
+    keys: app.keys,
     findEmail: (recipientId) => findEmailOfRecipient(app.db, recipientId),
     hostname: app.config.hostname,
     maxMessageBytes: app.config.maxBodyBytes * 2,
@@ -395,6 +427,8 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
 export interface RunningInbound {
   /** Undefined if no inbound address is configured. */
   readonly listener: { readonly host: string; readonly port: number } | undefined
+  /** Open sessions, some seconds ago. */
+  readonly sessions: () => number
   /** Starts processing received mail. */
   process(): void
   stop(): Promise<void>
@@ -402,7 +436,7 @@ export interface RunningInbound {
 
 /** Listens if an address is configured; received mail waits on disk until `process` is called. */
 export async function startInbound({ app, parser }: OpenedApp): Promise<RunningInbound> {
-  const { config, clock, log } = app
+  const { config, clock, log, metrics } = app
   const address = parseHostPort(config.inboundAddr)
   const decide = createRecipientDecider(app)
   let processor: InboundProcessor | undefined
@@ -417,8 +451,20 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
         isDiskLow: () => app.disk.isLow(),
       },
       {
-        decide: (address, sourceIp) => processor?.findRejection(sourceIp) ?? decide(address),
-        receive: (message) => receiveMessage(app, message),
+        decide(address, sourceIp) {
+          const decision = processor?.findRejection(sourceIp) ?? decide(address)
+          metrics.recipientDecided('code' in decision ? decision.code : 250)
+          return decision
+        },
+        async receive(message) {
+          try {
+            await receiveMessage(app, message)
+            metrics.messageReceived('accepted')
+          } catch (error) {
+            metrics.messageReceived('deferred')
+            throw error
+          }
+        },
       },
       { clock, log },
     ))
@@ -426,6 +472,7 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
   if (endpoint) app.ownPorts.add(endpoint.port)
   return {
     listener: endpoint,
+    sessions: () => listener?.sessions ?? 0,
     process() {
       processor ??= new InboundProcessor(app, parser)
       processor.start()
@@ -454,18 +501,24 @@ function createDataDirectory(path: string): void {
 export const createNotAFolderError = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; use a folder that this user may write to.`)
 
+/** File in a data directory into which a restore did not end: nothing may start there. */
+export const RESTORE_MARKER = 'restore-in-progress'
+
 /**
- * Throws ConfigError when the database is missing or empty but its content or master key exists: a new database would
- * orphan them. An empty content folder alone may be a disk mounted for a first start.
+ * Throws ConfigError when a restore did not end, and when the database is missing or empty but its content or master
+ * key exists: a new database would orphan them. An empty content folder alone may be a disk mounted for a first start.
  */
 export function requireNoOrphanedContent(dataDir: string): void {
+  if (existsSync(join(dataDir, RESTORE_MARKER)))
+    throw new ConfigError(
+      `A restore into ${dataDir} was interrupted, so its data is incomplete; run \`tassis restore\` again.`,
+    )
   const path = join(dataDir, 'tassis.db')
   const sizeBytes = statSync(path, { throwIfNoEntry: false })?.size
   if (sizeBytes !== undefined && sizeBytes > 0) return
-  const content = join(dataDir, 'content')
-  if (!existsSync(content)) return
-  const hasMonths = readdirSync(content).some((name) => parseMonthName(name) !== undefined)
-  if (!hasMonths && !existsSync(join(dataDir, 'master.key'))) return
+  const stores = ['content', 'raw-mail'].map((name) => join(dataDir, name)).filter((folder) => existsSync(folder))
+  const hasMonths = stores.some((folder) => readdirSync(folder).some((name) => parseMonthName(name) !== undefined))
+  if (!hasMonths && (stores.length === 0 || !existsSync(join(dataDir, 'master.key')))) return
   throw new ConfigError(
     `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${dataDir} away first.`,
   )
@@ -492,25 +545,6 @@ export const toCorruptionError = (path: string, remedy: string, error: unknown):
 export const describeCorruption = (path: string, remedy: string, error: unknown): string =>
   `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is corrupt'}; ${remedy}.`
 
-/** Reads the key from the setting, the named file or the data directory; creates a key only for a new database. */
-function openKeyRing(config: Config, isNew: boolean): KeyRing {
-  if (config.masterKey !== '') {
-    const key = parseMasterKey(config.masterKey)
-    if (!key) throw new ConfigError('TASSIS_MASTER_KEY must be 32 bytes in base64 (`openssl rand -base64 32`).')
-    return new KeyRing(key)
-  }
-  const path = config.masterKeyFile === '' ? join(config.dataDir, 'master.key') : config.masterKeyFile
-  let key: Uint8Array | undefined
-  try {
-    key = readMasterKeyFile(path)
-  } catch (error) {
-    throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
-  }
-  if (!key && !isNew)
-    throw new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`)
-  return new KeyRing(key ?? createMasterKeyFile(path))
-}
-
 /** From this number of emails on, indexing takes some seconds, during which the service does not answer. */
 const MIN_EMAILS_TO_ANNOUNCE = 100_000
 
@@ -529,11 +563,3 @@ function migrateOrExplain(db: App['db'], log: Log): void {
 
 const hasManyEmails = (db: App['db']): boolean =>
   db.query('SELECT 1 FROM emails LIMIT 1 OFFSET ?').get(MIN_EMAILS_TO_ANNOUNCE) !== null
-
-function checkMasterKey(db: App['db'], keys: KeyRing): void {
-  const known = getMeta(db, 'master_key')
-  if (known === undefined) setMeta(db, 'master_key', keys.fingerprint())
-  else if (known !== keys.fingerprint()) {
-    throw new ConfigError('The master key does not match the database; use the right key. Nothing was changed.')
-  }
-}

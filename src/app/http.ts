@@ -74,6 +74,7 @@ import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
 import { apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
 import { domainDnsRoutes } from '#features/setup/domains/dns-routes.ts'
 import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainRoutes } from '#features/setup/domains/routes.ts'
@@ -95,12 +96,15 @@ import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
+import { createScreen } from './certificates/screen.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
 import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
+import type { DoctorReport } from './doctor/doctor.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
+import { operatorDoctorRoutes } from './operator/doctor-routes.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
 import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
@@ -161,12 +165,16 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
   /** Delivery, once it has started. */
   readonly delivery?: () => RunningDelivery | undefined
+  /** The latest report of the checks of `tassis doctor`. */
+  readonly doctorReport?: () => DoctorReport | undefined
   /** Submission by SMTP, once it has started. */
   readonly submission?: () => RunningSubmission | undefined
   /** Settings with their sources, for operators. */
   readonly settings?: readonly SettingReport[]
   /** What operators see as the version of this program; default: without its commit. */
   readonly version?: string
+  /** Answers to the challenges of a certificate authority. */
+  readonly challenges?: Challenges
   /** Loads the files of the dashboard at their first request. */
   readonly loadDashboard?: () => Promise<DashboardAssets>
 }
@@ -202,8 +210,10 @@ export function createRoutes(
     isStopping = () => false,
     delivery = () => undefined,
     submission = () => undefined,
+    doctorReport = () => undefined,
     settings = [],
     version = VERSION,
+    challenges = new Challenges(),
     loadDashboard,
     ending = new AbortController().signal,
     later = () => undefined,
@@ -212,7 +222,15 @@ export function createRoutes(
 ): AnyElysia[] {
   // Sends, broadcasts and newsletters share one rate limit.
   const { app, authenticator, captures, senderResolver, takeRate } = opened
-  const operator = createOperatorContext({ opened, delivery, submission, isStopping, settings, version })
+  const operator = createOperatorContext({
+    opened,
+    delivery,
+    submission,
+    doctorReport,
+    isStopping,
+    settings,
+    version,
+  })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
@@ -279,6 +297,7 @@ export function createRoutes(
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     operatorStatusRoutes(operator),
+    operatorDoctorRoutes(operator),
     operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),
@@ -301,6 +320,7 @@ export function createRoutes(
         ]
       : []),
     tlsPages(app),
+    challengePages(challenges),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
@@ -336,6 +356,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     pending.add(work)
     void work.finally(() => pending.delete(work))
   }
+  const screen = createScreen(app)
   const server: HttpServer = new BunHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
@@ -372,6 +393,8 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     sessions: createSessionGate(app),
     dialects: DIALECTS,
     requestKeys: createRequestKeys(app),
+    onResponse: (status) => app.metrics.responseSent(status),
+    ...(screen && { screen }),
     routes: createRoutes(opened, {
       ...options,
       ending: ending.signal,
@@ -383,6 +406,11 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     fetch: (request) => server.fetch(request),
     listen(hostname, port) {
       const bound = server.listen(hostname, port)
+      app.ownPorts.add(bound.port)
+      return bound
+    },
+    async listenTls(hostname, port, certificates) {
+      const bound = await server.listenTls(hostname, port, certificates)
       app.ownPorts.add(bound.port)
       return bound
     },

@@ -19,9 +19,13 @@ import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
+import type { Config } from '#platform/config.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { minutes } from '#platform/units.ts'
+import { runScheduledBackup, toPatterns } from './backup/scheduled.ts'
+import { isBackupScheduled } from './backup/state.ts'
 import type { OpenedApp } from './create.ts'
+import { continueRotation } from './master-key.ts'
 import { ensureBallast } from './start-when-possible.ts'
 
 /** Delay before a task is retried after a transient error, because its next scheduled time may be tomorrow. */
@@ -40,8 +44,18 @@ const SCHEDULES: readonly Schedule[] = [
     pattern: '10 * * * * *',
     run: ({ authenticator }) => authenticator.flushLastUsed(),
   },
+  {
+    name: 'store progress of the instance',
+    pattern: '*/10 * * * * *',
+    run: ({ app, instance }) => instance.renew(app.clock.now(), () => app.commit.barrier()),
+  },
   { name: 'purge captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
+  {
+    name: 're-seal under the newest master key',
+    pattern: '15 * * * * *',
+    run: ({ app }, signal) => continueRotation(app, signal),
+  },
   { name: 'purge stored responses', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },
   { name: 'purge webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
   {
@@ -51,7 +65,6 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
   { name: 'send TLS reports', pattern: '0 22 * * * *', run: ({ app }, signal) => sendTlsReports(app, signal) },
-  { name: 'check reverse DNS', pattern: '0 32 * * * *', run: ({ sourceNames }) => sourceNames.check() },
   { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
   { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
   { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
@@ -74,13 +87,19 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },
 ]
 
+/** The backups at the times of day that the settings name; none without a place to write them. */
+const listBackupSchedules = (config: Config): Schedule[] =>
+  isBackupScheduled(config)
+    ? toPatterns(config).map((pattern) => ({ name: 'back up', pattern, run: runScheduledBackup }))
+    : []
+
 /** Starts all tasks. `stop` starts no further task, aborts running tasks that can be aborted and waits for the rest. */
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const { log, clock } = opened.app
   const shutdown = new AbortController()
   const ended = new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
-  const crons = SCHEDULES.map(({ name, pattern, run }) => {
+  const crons = [...SCHEDULES, ...listBackupSchedules(opened.app.config)].map(({ name, pattern, run }) => {
     const runOnce = async () => {
       for (;;) {
         try {

@@ -6,12 +6,15 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
 import { readProviders } from '#features/sending/delivery/providers/policy.ts'
+import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
+import { type RunningCertificates, startCertificates } from './certificates/start.ts'
 import { adminCommands } from './cli/admin-commands.ts'
 import {
   type CreateOptions,
@@ -25,7 +28,10 @@ import {
   startInbound,
   toCorruptionError,
 } from './create.ts'
+import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
+import type { MetricsEndpoint } from './metrics/metrics.ts'
+import type { MetricSources } from './metrics/sources.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
 import { ensureBallast, startWhenPossible } from './start-when-possible.ts'
@@ -36,6 +42,9 @@ export interface Service {
   readonly delivery: RunningDelivery
   readonly inbound: RunningInbound
   readonly submission: RunningSubmission
+  /** Where `/metrics` is; undefined if no address is configured. */
+  readonly metrics: { readonly host: string; readonly port: number } | undefined
+  readonly certificates: RunningCertificates
   /** The URL of the HTTP API from this machine. */
   readonly url: string
   /**
@@ -66,11 +75,17 @@ export async function startService(
   requireOwnAddresses(config)
   // A mistake in the file of providers stops the start before anything is opened.
   readProviders(config)
-  const log = options.log ?? createLog(config.logLevel)
+  // Loaded on demand, because loading takes a tenth of a second.
+  const metrics = config.metricsAddr === '' ? undefined : new (await import('./metrics/metrics.ts')).MetricsEndpoint()
+  const log = options.log ?? createLog(config.logLevel, undefined, undefined, metrics?.sink.lineLogged)
   const startOptions = { config, clock: options.clock ?? systemClock, log, ending }
-  const opened = await startWhenPossible(() => openApp(config, { ...options, log }), startOptions, {
-    isListening: false,
-  })
+  const opened = await startWhenPossible(
+    () => openApp(config, { ...options, log, ...(metrics && { metrics: metrics.sink }) }),
+    startOptions,
+    {
+      isListening: false,
+    },
+  )
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
@@ -78,16 +93,39 @@ export async function startService(
     // start fails.
     let delivery: RunningDelivery | undefined
     let submission: RunningSubmission | undefined
+    let startedInbound: RunningInbound | undefined
+    const { app, sourceNames } = opened
+    const doctor = new Doctor({ app, sourceNames, resolver: options.resolver })
+    const challenges = new Challenges()
     const http = createHttp(opened, {
+      challenges,
       isStopping: () => isStopping,
       delivery: () => delivery,
       submission: () => submission,
+      doctorReport: () => doctor.latest(),
       ...(options.settings && { settings: options.settings }),
       version: formatVersion(),
     })
-    const bound = listenOrExplain(http, config.httpAddr)
+    const bound = await listenOrExplain('TASSIS_HTTP_ADDR', config.httpAddr, () => listenHttp(http, config.httpAddr))
     stops.unshift(() => http.stop())
+    const metricsEndpoint =
+      metrics &&
+      listenForMetrics(metrics, config, {
+        opened,
+        delivery: () => delivery,
+        inbound: () => startedInbound,
+        submission: () => submission,
+        isStopping: () => isStopping,
+        findings: () => doctor.latest()?.findings ?? [],
+        version: formatVersion(),
+      })
+    if (metrics) stops.unshift(() => metrics.stop())
+    const certificates = await listenOrExplain('TASSIS_HTTPS_ADDR', config.httpsAddr, () =>
+      startCertificates(opened.app, { http, challenges }),
+    )
+    stops.unshift(() => certificates.stop())
     const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
+    startedInbound = inbound
     stops.unshift(() => inbound.stop())
     const startedSubmission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
       isListening: true,
@@ -98,7 +136,7 @@ export async function startService(
       dataDir: config.dataDir,
       version: VERSION,
       handlers: new Map(
-        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
+        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery, doctor }, input as never)]),
       ),
       maxRequestBytes: config.maxBodyBytes,
       clock: opened.app.clock,
@@ -115,12 +153,14 @@ export async function startService(
     stops.unshift(() => startedDelivery.stop())
     const background = startBackground(opened.app)
     stops.unshift(() => background.stop())
+    const checks = doctor.start(startedDelivery)
+    stops.unshift(() => checks.stop())
     const schedules = startSchedules(opened)
     const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
       log.warn({ err: error }, 'disk ballast not written'),
     )
 
-    // The schedule checks again every hour.
+    // The doctor checks again every hour.
     void opened.sourceNames.check().catch((error: unknown) => log.warn({ err: error }, 'reverse DNS not checked'))
 
     const stop = async () => {
@@ -130,14 +170,17 @@ export async function startService(
       // answered.
       await Promise.all([
         http.stop(),
+        certificates.stop(),
         inbound.stop(),
         startedSubmission.stop(),
         startedDelivery.stop(),
         webhooks.stop(),
         background.stop(),
+        checks.stop(),
       ])
       await schedules.stop()
       await ballast
+      await metrics?.stop()
       await admin.stop()
       await opened.authenticator.flushLastUsed()
       await opened.close()
@@ -148,6 +191,8 @@ export async function startService(
       delivery: startedDelivery,
       inbound,
       submission: startedSubmission,
+      metrics: metricsEndpoint,
+      certificates,
       url: toReachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()
@@ -161,22 +206,45 @@ export async function startService(
   }
 }
 
-function listenOrExplain(http: ReturnType<typeof createHttp>, httpAddr: string): { hostname: string; port: number } {
+/** Explains a system error of `listen` as a mistake in a setting. */
+async function listenOrExplain<T>(setting: string, address: string, listen: () => T | Promise<T>): Promise<T> {
   try {
-    return listenHttp(http, httpAddr)
+    return await listen()
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    const sentence = LISTEN_FAILURES[code]
-    if (sentence === undefined) throw error
-    const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
-    throw new ErrorClass(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
+    throw explainListenError(setting, address, error)
   }
+}
+
+function listenForMetrics(
+  metrics: MetricsEndpoint,
+  { metricsAddr }: Config,
+  sources: MetricSources,
+): Service['metrics'] {
+  const address = parseHostPort(metricsAddr)
+  if (!address) throw new TypeError(`not an address: ${metricsAddr}`)
+  try {
+    const bound = metrics.listen(address, sources)
+    sources.opened.app.ownPorts.add(bound.port)
+    return bound
+  } catch (error) {
+    throw explainListenError('TASSIS_METRICS_ADDR', metricsAddr, error)
+  }
+}
+
+/** A system error of listening as an error that names the setting and the remedy; any other error as it is. */
+function explainListenError(variable: string, address: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const sentence = LISTEN_FAILURES[code]
+  if (sentence === undefined) return error
+  const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
+  return new ErrorClass(`${variable} is "${address}", ${sentence}.`)
 }
 
 const LISTEN_FAILURES: Readonly<Record<string, string>> = {
   EADDRINUSE: 'but another program uses this port; stop it, or use another port such as 127.0.0.1:8081',
   EADDRNOTAVAIL: 'which is not an address of this machine; use one that is, such as 127.0.0.1:8080',
-  EACCES: 'but this user may not listen on it; use a port above 1023',
+  EACCES:
+    'but this user may not listen on it; use a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)',
 }
 
 /** Returns the URL to use from this machine: the unspecified address is reached as loopback. */

@@ -27,9 +27,14 @@ import { deliveryModeSettings, deliverySettings, requireRelayUrl } from '#featur
 import { systemMailSettings } from '#features/sending/system-mail/settings.ts'
 import { trackingSettings } from '#features/sending/tracking/settings.ts'
 import { transportSecuritySettings } from '#features/sending/transport-security/settings.ts'
+import { certificateSettings } from '#features/setup/certificates/settings.ts'
+import { domainSettings } from '#features/setup/domains/settings.ts'
 import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
 import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+import { backupSettings } from './backup/settings.ts'
+import { doctorSettings } from './doctor/settings.ts'
+import { metricsSettings } from './metrics/settings.ts'
 
 export interface SettingGroup {
   /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
@@ -40,17 +45,21 @@ export interface SettingGroup {
 /** All settings, in the order in which they are checked and in which `tassis config` lists them. */
 export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Service', settings: serviceSettings },
+  { topic: 'Certificates', settings: certificateSettings },
   { topic: 'Delivery', settings: deliveryModeSettings },
   { topic: 'Network', settings: networkSettings },
   { topic: 'Service', settings: processSettings },
   { topic: 'Emails', settings: acceptanceSettings },
   { topic: 'Delivery', settings: deliverySettings },
   { topic: 'Delivery', settings: transportSecuritySettings },
+  { topic: 'Delivery', settings: domainSettings },
   { topic: 'Service', settings: requestSettings },
   { topic: 'Emails', settings: emailLimitSettings },
   { topic: 'Accounts and plans', settings: workSettings },
   { topic: 'Webhooks', settings: webhookSettings },
   { topic: 'Open and click tracking', settings: trackingSettings },
+  // Before the sizes of retention, whose defaults are shares of the disk.
+  { topic: 'Service', settings: diskSettings },
   { topic: 'Retention', settings: retentionSettings },
   { topic: 'Open and click tracking', settings: trackingPlanSettings },
   { topic: 'Inbound mail', settings: inboundSettings },
@@ -61,16 +70,18 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Signup forms', settings: signupFormSettings },
   { topic: 'Broadcasts', settings: broadcastSettings },
   { topic: 'Captured mail', settings: captureSettings },
-  { topic: 'Service', settings: diskSettings },
+  { topic: 'Service', settings: metricsSettings },
   { topic: 'Accounts and plans', settings: planSettings },
   { topic: 'Billing', settings: billingSettings },
   { topic: 'Mail of the service', settings: systemMailSettings },
+  { topic: 'Checks of the operator', settings: doctorSettings },
   { topic: 'Users', settings: teamSettings },
   { topic: 'Abuse', settings: abusePlanSettings },
   { topic: 'Abuse', settings: abuseRateSettings },
   { topic: 'Abuse', settings: feedbackLoopSettings },
   { topic: 'Abuse', settings: abuseWatchSettings },
   { topic: 'Other clients', settings: mcpSettings },
+  { topic: 'Backup', settings: backupSettings },
 ]
 
 /**

@@ -28,6 +28,8 @@ export interface AppErrorOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** Extra body fields for programs: they repeat the numbers of the message. */
   readonly facts?: Readonly<Record<string, number>>
+  /** What to do, where the message is fixed. */
+  readonly advice?: string
   readonly cause?: unknown
 }
 
@@ -40,6 +42,7 @@ export class AppError extends Error {
   /** Of the response, with `Retry-After`. */
   readonly headers: Readonly<Record<string, string>>
   readonly facts: Readonly<Record<string, number>>
+  readonly advice: string | undefined
 
   /**
    * @param code stable snake_case name
@@ -58,6 +61,7 @@ export class AppError extends Error {
       ...(options.retryAfterSeconds !== undefined && { 'retry-after': String(options.retryAfterSeconds) }),
     }
     this.facts = options.facts ?? {}
+    this.advice = options.advice
   }
 }
 
@@ -90,15 +94,22 @@ export const invalid = (field: string, message: string, code = 'validation_faile
 /**
  * The body of every 401 is the same.
  * @param problem what is wrong with the request, for the header `WWW-Authenticate` (RFC 6750 §3); without quotes
+ * @param error as RFC 6750 §3.1 names it
  */
-export const unauthorized = (problem?: string): AppError =>
+export const unauthorized = (
+  problem?: string,
+  error: 'invalid_request' | 'invalid_token' = 'invalid_request',
+): AppError =>
   new AppError(
     401,
     'invalid_api_key',
     'Invalid API key',
     problem === undefined
       ? {}
-      : { headers: { 'www-authenticate': `Bearer error="invalid_request", error_description="${problem}"` } },
+      : {
+          headers: { 'www-authenticate': `Bearer error="${error}", error_description="${problem}"` },
+          advice: problem,
+        },
   )
 
 export const notFound = (code: string, message: string): AppError => new AppError(404, code, message)

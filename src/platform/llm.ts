@@ -7,6 +7,8 @@
  * URL, and the model may run on this machine. Bun's fetch sends at most 256 concurrent requests per process, so callers
  * limit their own.
  */
+import { readBounded } from './read-bounded.ts'
+
 /** The operator's model settings. */
 export interface LlmConfig {
   readonly llmUrl: string
@@ -122,25 +124,6 @@ export const readMember = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
     : undefined
-
-/** The body as text. Undefined when the body is too large; the rest is then not read. */
-async function readBounded(response: Response, maxBytes: number): Promise<string | undefined> {
-  const reader = response.body?.getReader()
-  if (!reader) return ''
-  const decoder = new TextDecoder()
-  let text = ''
-  let sizeBytes = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    sizeBytes += value.length
-    if (sizeBytes > maxBytes) {
-      await reader.cancel()
-      return undefined
-    }
-    text += decoder.decode(value, { stream: true })
-  }
-}
 
 function tryParseJson(text: string): unknown {
   try {

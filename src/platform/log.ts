@@ -6,6 +6,7 @@
 import { type LogFn, type Logger, pino } from 'pino'
 import { type Clock, systemClock } from './clock.ts'
 import { addPriority, isJournal } from './journal.ts'
+import { redactAddresses } from './redact.ts'
 import { seconds } from './units.ts'
 
 export type Log = Logger
@@ -16,19 +17,12 @@ const WINDOW_MS = seconds(1)
 const WARN = 40
 const FATAL = 60
 
-const ADDRESS = /([\p{L}\p{N}!#$%&'*+/=?^_`{|}~.-]{1,64})@([\p{L}\p{N}.-]{1,253})/gu
-
-/** Redacts each local part to its first character: `a***@example.com`. */
-export const redactAddresses = (text: string): string =>
-  text.includes('@')
-    ? text.replace(ADDRESS, (_, local: string, domain: string) => `${local.slice(0, 1)}***@${domain}`)
-    : text
-
-/** A logger at `level`; writes to standard error by default. */
+/** A logger at `level`; writes to standard error by default. @param onLine called with the level of each line */
 export function createLog(
   level: string,
   destination: { write(line: string): void } = createStderrWriter(),
   clock: Pick<Clock, 'monotonicMs' | 'after'> = systemClock,
+  onLine: (level: string) => void = () => undefined,
 ): Log {
   const limit = new LineLimiter(clock)
   return pino(
@@ -46,7 +40,12 @@ export function createLog(
         },
       },
     },
-    { write: (line: string) => destination.write(redactAddresses(line)) },
+    {
+      write(line: string) {
+        onLine(levelOf(line))
+        destination.write(redactAddresses(line))
+      },
+    },
   )
 }
 

@@ -87,7 +87,12 @@ const SIZE_UNITS: Record<string, number> = {
   GIB: GiB,
 }
 
-export const size = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
+export const size = (
+  fallback: Setting<number>['fallback'],
+  min: number,
+  max: number,
+  doc: string,
+): Setting<number> => ({
   fallback,
   allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
   doc,

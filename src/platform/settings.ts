@@ -82,11 +82,15 @@ export const processSettings = {
   ),
   masterKeyFile: text(
     '',
-    'File of the master key (32 bytes, base64); default: master.key in the data folder, created at the first start.',
+    'File of the master key (32 bytes, base64; former keys below it); default: master.key in the data folder, created at the first start.',
     'a path',
   ),
   masterKey: {
-    ...text('', 'The master key itself (32 bytes, base64), instead of a file.', '32 bytes in base64'),
+    ...text(
+      '',
+      'The master key itself (32 bytes, base64), instead of a file; former keys follow after commas.',
+      '32 bytes in base64',
+    ),
     secret: true,
   },
   trustedProxies: list(

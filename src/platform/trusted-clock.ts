@@ -128,6 +128,12 @@ export class TrustedClock implements Clock {
     return at
   }
 
+  /** How far the wall clock is ahead while that is not accepted; undefined while it is. */
+  aheadMs(): number | undefined {
+    const at = this.now()
+    return this.#doubtedSinceMs === undefined ? undefined : this.#clock.now() - at
+  }
+
   monotonicMs(): number {
     return this.#clock.monotonicMs()
   }

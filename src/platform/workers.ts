@@ -1,7 +1,8 @@
 /** @module Starts the process's Workers, from the sources and from the compiled executable alike. Main thread only. */
 
-/** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these. */
+/** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these, and `PRELOAD_ENTRY`. */
 export const workerEntries = {
+  backup: 'app/backup/backup-worker.ts',
   checkpoint: 'platform/db/checkpoint-worker.ts',
   delivery: 'features/sending/delivery/worker.ts',
   disk: 'app/operator/disk-worker.ts',
@@ -12,11 +13,16 @@ export const workerEntries = {
   scan: 'features/core/content-gc/scan-worker.ts',
 } as const
 
+/** Runs first in every Worker. */
+export const PRELOAD_ENTRY = 'platform/preload-worker.ts'
+
 export type WorkerName = keyof typeof workerEntries
 
 /** In the executable, the main module contains this module; the Workers are beside it, at their paths below `src`. */
 const sourceFolder = Bun.isStandaloneExecutable ? './' : '../'
 
+const toUrl = (entry: string): string => new URL(`${sourceFolder}${entry}`, import.meta.url).href
+
 export function startWorker(name: WorkerName): Worker {
-  return new Worker(new URL(`${sourceFolder}${workerEntries[name]}`, import.meta.url).href, { name, smol: true })
+  return new Worker(toUrl(workerEntries[name]), { name, argv: [name], preload: toUrl(PRELOAD_ENTRY), smol: true })
 }

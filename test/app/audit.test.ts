@@ -2,7 +2,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { createDataFolder, type DataFolder, runTassis, runTassisJson, startServing } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, runTassisList, startServing } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -117,7 +117,7 @@ test('list shows entries of all accounts or of one, newest first, without contro
     ['one', 'api_key.created', 'operator'],
     ['one', 'account.created', 'operator'],
   ])
-  const one = await runTassisJson<readonly { action: string; position: number }[]>(
+  const one = await runTassisList<{ action: string; position: number }>(
     ['audit', 'list', '--account', 'one', '--action', 'api_key.created', '--since', '2020-01-01'],
     intact.settings,
   )

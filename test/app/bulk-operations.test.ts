@@ -81,7 +81,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   )
   expect(await runTassisJson(['operations', '--open'], data.settings)).toMatchObject({
     total: 1,
-    operations: [{ id, account: 'Acme', status: 'pending' }],
+    data: [{ id, account: 'Acme', status: 'pending' }],
   })
   expect((await run('operations', 'pause', id)).out).toMatch(
     new RegExp(
@@ -124,7 +124,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   )
   expect(await runTassisJson(['lists', '--account', 'Acme'], data.settings)).toMatchObject({
     total: 1,
-    lists: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
+    data: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
   })
 })
 

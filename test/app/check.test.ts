@@ -58,7 +58,10 @@ test('check reports the value of a wrong counter and the actual count', async ()
 
 const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
   ['the counters of events by type and hour equal a recount', "DELETE FROM counters WHERE metric = 'event:queued'"],
-  ['the events of an account are numbered from 1 without a gap', 'UPDATE event_sequences SET last_seq = last_seq + 1'],
+  [
+    'the events of an account are numbered from 1 without a gap, except where the data were restored',
+    'UPDATE event_sequences SET last_seq = last_seq + 1',
+  ],
   [
     'the counter of suppressions equals a recount',
     "INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)",

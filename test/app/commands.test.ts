@@ -8,6 +8,7 @@ import {
   MAIN,
   runTassis,
   runTassisJson,
+  runTassisList,
   runTassisProcess,
   setUpAccount,
   startServing,
@@ -29,7 +30,7 @@ test('without a service, commands open the data directory and see the changes of
     ['keys', 'create', '--name', 'app'],
     data.settings,
   )
-  const accounts = await runTassisJson<{ id: string; name: string; plan: string; monthly_quota: number | null }[]>(
+  const accounts = await runTassisList<{ id: string; name: string; plan: string; monthly_quota: number | null }>(
     ['accounts', 'list'],
     data.settings,
   )
@@ -40,7 +41,7 @@ test('without a service, commands open the data directory and see the changes of
   expect(keys.stdout).toContain(keyId)
   expect(keys.stdout).toContain(key.slice(0, 16))
   expect(keys.stdout).not.toContain(key)
-  const domains = await runTassisJson<{ id: string; verified: boolean }[]>(['domains', 'list'], data.settings)
+  const domains = await runTassisList<{ id: string; verified: boolean }>(['domains', 'list'], data.settings)
   expect(domains).toMatchObject([{ id: domainId, verified: false }])
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
 })
@@ -93,8 +94,8 @@ test('with several accounts, a command asks for --account and accepts its name o
   expect(refused.exitCode).toBe(1)
   expect(refused.stdout).toBe('')
   expect(refused.stderr).toMatch(/^tassis: There are 2 accounts; choose one with --account: .*\(Acme\).*\(Other\)\.\n$/)
-  expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
-  expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
+  expect(await runTassisList(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
+  expect(await runTassisList(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
 })
 
 test('a read-only command creates no database', async () => {
@@ -121,6 +122,74 @@ test('domains records --zone splits TXT into strings of at most 255 octets and c
   expect(strings.join('')).toBe(dkim?.value ?? '')
   expect(stdout).toContain('send.sender.test. 3600 IN MX 10 mail.tassis.test.\n')
   expect(stdout).toContain('\n; sender.test. 3600 IN MX 10 mail.tassis.test.')
+})
+
+test('keys revoke takes a name; if several keys have it, it lists them and revokes none', async () => {
+  using data = createDataFolder()
+  const { key: first } = await setUpAccount(data.settings)
+  await runTassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
+  const create = (name: string, account: string) =>
+    runTassisJson<{ id: string; key_prefix: string }>(
+      ['keys', 'create', '--name', name, '--account', account],
+      data.settings,
+    )
+  const other = await create('app', 'Other')
+  const ci = await create('ci', 'Other')
+
+  const ambiguous = await runTassis(['keys', 'revoke', 'app'], data.settings)
+  expect(ambiguous.exitCode).toBe(1)
+  expect(ambiguous.stderr).toStartWith('tassis: 2 keys match, so none was revoked; give the ID of one: ')
+  expect(ambiguous.stderr).toContain(`${other.id} (${other.key_prefix}…, app, account Other)`)
+  expect(ambiguous.stderr).not.toContain(first)
+  expect((await runTassis(['keys', 'revoke', 'ci'], data.settings)).stdout).toBe(
+    `Revoked key "ci" of Other (${ci.id}), which began with ${ci.key_prefix}.\n`,
+  )
+  expect((await runTassis(['keys', 'revoke', 'app', '--account', 'Other'], data.settings)).exitCode).toBe(0)
+  expect(await runTassisList(['keys', 'list', '--account', 'Other'], data.settings)).toEqual([])
+  expect(await runTassisList(['keys', 'list', '--account', 'Acme'], data.settings)).toHaveLength(1)
+})
+
+test('domains remove asks, and finds the account that has the domain', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  await runTassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
+  const remove = (...args: string[]) => runTassis(['domains', 'remove', ...args], data.settings)
+  expect((await remove('none.test', '--yes')).stderr).toContain('There are 2 accounts; choose one with --account')
+  expect(await remove('sender.test')).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr: 'tassis: sender.test would be removed with its DKIM keys; nothing was changed. Add --yes to remove it.\n',
+  })
+  expect((await remove('Sender.test', '--yes')).stdout).toStartWith('Removed sender.test: ')
+  expect(await runTassisList(['domains', 'list', '--account', 'Acme'], data.settings)).toEqual([])
+})
+
+test('with --json, each error is one line of JSON with a code, also of wrong usage', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const cases = [
+    [['emails', 'show', '00000000'], 1, 'email_not_found'],
+    [['queue', 'hold', '--yes'], 1, 'no_mail_named'],
+    [['emails', 'list', '--since', 'soon'], 1, 'invalid_time'],
+    [['emails', 'list', '--bogus'], 2, 'wrong_usage'],
+    [['keys', 'revoke'], 2, 'wrong_usage'],
+    [['bogus'], 2, 'wrong_usage'],
+  ] as const
+  for (const [args, expected, code] of cases) {
+    const { exitCode, stdout, stderr } = await runTassis([...args, '--json'], data.settings)
+    expect({ args, exitCode, stdout }).toEqual({ args, exitCode: expected, stdout: '' })
+    expect(stderr.trimEnd()).not.toContain('\n')
+    expect(JSON.parse(stderr)).toEqual({ error: { code, message: expect.stringMatching(/^[^\n]{5,}$/) as string } })
+  }
+  const wrong = await runTassis(['queue', '--json'], { ...data.settings, TASSIS_WORKERS: 'x' })
+  expect([wrong.exitCode, JSON.parse(wrong.stderr)]).toMatchObject([2, { error: { code: 'wrong_configuration' } }])
+})
+
+test('a benchmark that measures nothing says what to add', async () => {
+  const none = ['--events', '--received', '--import', '--templates'].flatMap((name) => [name, '0'])
+  const { exitCode, stdout, stderr } = await runTassis(['bench', '--stored', 'none', ...none], {})
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
+  expect(stderr).toStartWith('tassis: Nothing is to be measured: with --stored none, at least one of --events')
 })
 
 test('wrong usage prints one sentence and exits with 2', async () => {
@@ -202,7 +271,7 @@ test('config shows every setting and its source, but no secret', async () => {
     expect(stdout).not.toContain('hunter2')
     expect(stdout).not.toContain('c2VjcmV0')
   }
-  const shown = await runTassisJson<{ variable: string; value: string; source: string }[]>(['config'], settings)
+  const shown = await runTassisList<{ variable: string; value: string; source: string }>(['config'], settings)
   const of = (name: string) => {
     const { value, source } = shown.find(({ variable }) => variable === name) ?? {}
     return { value, source }
@@ -249,8 +318,8 @@ test('output larger than a pipe buffer arrives complete, and a closed pipe ends 
   const whole = await run('{ read -r first; sleep 1; echo "$first"; cat; }')
   expect(whole.stderr).toBe('')
   expect(whole.lines.at(-1)).toBe('0')
-  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as unknown[]
-  expect(listed).toHaveLength(901)
+  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as { data: unknown[] }
+  expect(listed.data).toHaveLength(901)
   const cut = await run('head -n 1')
   expect({ stderr: cut.stderr, exitCode: cut.lines.at(-1) }).toEqual({ stderr: '', exitCode: '0' })
 })

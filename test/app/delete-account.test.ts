@@ -10,7 +10,7 @@ import { createTestAccount, createTestApp, eventually } from '#test/support/app.
 import { createEmailApi } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { createDataFolder, runTassis, runTassisJson, startServing } from './process.ts'
+import { createDataFolder, runTassis, runTassisList, startServing } from './process.ts'
 
 setDefaultTimeout(120_000)
 
@@ -49,7 +49,7 @@ test('the operator deletes an account although the service is killed five times'
   ])
   const deleted = await runTassis(['accounts', 'delete', MARK, '--confirm', MARK], data.settings)
   expect([deleted.exitCode, deleted.stderr]).toEqual([0, ''])
-  expect(await runTassisJson(['accounts', 'list'], data.settings)).toHaveLength(1)
+  expect(await runTassisList(['accounts', 'list'], data.settings)).toHaveLength(1)
 
   const steps = new Set<string>()
   for (let death = 0; death < 5; death++) {
@@ -63,7 +63,7 @@ test('the operator deletes an account although the service is killed five times'
   }
   // Each run of the service continued where the previous one ended.
   expect(steps.size).toBeGreaterThan(1)
-  const left = await runTassisJson<Record<string, unknown>[]>(['accounts', 'deletions'], data.settings)
+  const left = await runTassisList(['accounts', 'deletions'], data.settings)
   expect(left).toEqual([expect.objectContaining({ account_number: 1 })])
   // Consistency covers the remaining accounts, the audit log all accounts.
   const checked = await runTassis(['check'], data.settings)

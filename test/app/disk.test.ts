@@ -43,6 +43,14 @@ interface Use {
   readonly not_stored: readonly object[]
 }
 
+/** Whatever the disk of the machine; the defaults are shares of it. */
+const SIZES = {
+  TASSIS_CONTENT_MAX_BYTES: '20GiB',
+  TASSIS_EVENTS_MAX_BYTES: '10GiB',
+  TASSIS_INBOUND_MAX_BYTES: '20GiB',
+  TASSIS_LOGS_MAX_BYTES: '20GiB',
+}
+
 /** Returns the size of a folder according to du(1), in bytes. */
 async function du(path: string): Promise<number> {
   await using child = Bun.spawn(['du', '-s', '--block-size=1', path], { stdout: 'pipe' })
@@ -81,7 +89,7 @@ test('the sizes add up to the total, and the total equals du, with and without a
   await setUpAccount(data.settings)
   await fill(data)
   const look = async () => {
-    const use = await runTassisJson<Use>(['disk'], data.settings)
+    const use = await runTassisJson<Use>(['disk'], { ...data.settings, ...SIZES })
     const duBytes = await du(data.path)
     return {
       use,
@@ -127,7 +135,7 @@ test('the table shows usage, limits and what is deleted next', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await fill(data)
-  const { stdout, stderr, exitCode } = await runTassis(['disk'], data.settings)
+  const { stdout, stderr, exitCode } = await runTassis(['disk'], { ...data.settings, ...SIZES })
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 })
   expect(stdout).toMatch(/^USE +SIZE\n/)
   expect(stdout).toMatch(/\n {2}content \(bodies and attachments\) +\d/)
@@ -144,7 +152,12 @@ test('the table shows usage, limits and what is deleted next', async () => {
 test('limits larger than the disk are reduced to it less the reserve, with a warning that names both sizes', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
-  const settings = { ...data.settings, TASSIS_CONTENT_MAX_BYTES: '100000GiB', TASSIS_MIN_FREE_DISK: '1GiB' }
+  const settings = {
+    ...data.settings,
+    ...SIZES,
+    TASSIS_CONTENT_MAX_BYTES: '100000GiB',
+    TASSIS_MIN_FREE_DISK: '1GiB',
+  }
   const use = await runTassisJson<{
     file_system: { size_bytes: number }
     kinds: { kind: string; max_bytes: number | null }[]

@@ -2,7 +2,15 @@ import { expect, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { createDataFolder, MAIN, runTassis, runTassisJson, type Settings, setUpAccount } from './process.ts'
+import {
+  createDataFolder,
+  MAIN,
+  runTassis,
+  runTassisJson,
+  runTassisList,
+  type Settings,
+  setUpAccount,
+} from './process.ts'
 
 interface Verified {
   readonly fully_verified: boolean
@@ -116,7 +124,7 @@ test('vouch verifies a domain without DNS until 72 hours after a check that find
     exitCode: 0,
     stdout: expect.stringContaining('sender.test counts as verified and accepts mail, without a DNS check.') as string,
   })
-  const listed = await runTassisJson<{ verified: boolean; dns_records: { key: string; verified: boolean }[] }[]>(
+  const listed = await runTassisList<{ verified: boolean; dns_records: { key: string; verified: boolean }[] }>(
     ['domains', 'list'],
     settings,
   )
@@ -155,7 +163,7 @@ test('`domains verify --without-dns` equals `domains vouch` and comes first in t
     exitCode: 0,
     stdout: expect.stringContaining('sender.test counts as verified and accepts mail, without a DNS check.') as string,
   })
-  const [listed] = await runTassisJson<{ verified: boolean }[]>(['domains', 'list'], settings)
+  const [listed] = await runTassisList<{ verified: boolean }>(['domains', 'list'], settings)
   expect(listed?.verified).toBe(true)
   expect(dns.queries).toEqual([])
   const { stdout: help } = await runTassis(['domains', '--help'], settings)

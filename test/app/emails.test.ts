@@ -7,7 +7,7 @@ setDefaultTimeout(60_000)
 
 interface Listed {
   readonly total: number
-  readonly emails: readonly { readonly id: string; readonly subject: string; readonly message_id: string }[]
+  readonly data: readonly { readonly id: string; readonly subject: string; readonly message_id: string }[]
 }
 
 test('emails list finds emails by the filters of the API and fits 80 columns, and emails show describes one email', async () => {
@@ -29,7 +29,7 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
   expect(all.stdout).not.toContain('\u001b')
 
   const subjects = async (...filters: string[]) => {
-    const { emails, total } = await runTassisJson<Listed>(['emails', 'list', ...filters], settings)
+    const { data: emails, total } = await runTassisJson<Listed>(['emails', 'list', ...filters], settings)
     expect(total).toBe(emails.length)
     return emails.map(({ subject }) => subject)
   }
@@ -46,7 +46,7 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
     settings,
   )
   expect(searched.stdout).toContain('… and at least 1 older (--limit)')
-  const wrong = await runTassis(['emails', 'list', '--to', 'bob'], settings)
+  const wrong = await runTassis(['emails', 'list', '--to', 'bob@@'], settings)
   expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('whole email address')])
 
   const shortId = lines[3]?.split(' ')[0] ?? ''
@@ -55,7 +55,7 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
   expect(stdout).toMatch(/^ {2}to {3}bob@receiver\.test {2}sent after 1 attempt; delivered \d{4}-/m)
   expect(stdout).toMatch(/delivered +bob@receiver\.test/)
   const listed = await runTassisJson<Listed>(['emails', 'list', '--to', 'bob@receiver.test'], settings)
-  const { id, message_id: messageId } = listed.emails[1] ?? { id: '', message_id: '' }
+  const { id, message_id: messageId } = listed.data[1] ?? { id: '', message_id: '' }
   expect(await runTassisJson<object>(['emails', 'show', messageId], settings)).toMatchObject({
     id,
     recipients: [{ address: 'bob@receiver.test', status: 'sent' }],
@@ -63,6 +63,6 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
   })
   for (const unknown of ['01234567', 'x', '0'.repeat(33)]) {
     const missing = await runTassis(['emails', 'show', unknown], settings)
-    expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('matches no email or several')])
+    expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('matches no email;')])
   }
 })

@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { createDataFolder, runTassis, runTassisJson, setUpAccount } from './process.ts'
+import { createDataFolder, runTassis, runTassisList, setUpAccount } from './process.ts'
 
 // Commands run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -30,10 +30,7 @@ test('unparsed mail is listed and can be parsed again; mail that still cannot be
   await opened.close()
 
   const listed = async () => {
-    const { messages } = await runTassisJson<{ messages: { id: string; kind: string }[] }>(
-      ['inbound', 'list'],
-      data.settings,
-    )
+    const messages = await runTassisList<{ id: string; kind: string }>(['inbound', 'list'], data.settings)
     return messages.map(({ id, kind }) => [id, kind])
   }
   expect(await listed()).toEqual([

@@ -111,11 +111,19 @@ describe('tassis listen', () => {
     await expect(startListening({ forward, key, after: seq - 1 }).ended).rejects.toThrow('webhooks:read')
   })
 
+  test('takes the key from TASSIS_API_KEY', async () => {
+    using folder = createDataFolder()
+    const settings = { ...folder.settings, TASSIS_API_KEY: 'wrong' }
+    const { stderr } = await runTassis(['listen', '--forward', 'http://127.0.0.1:9/', '--url', service.url], settings)
+    expect(stderr).toBe('tassis: Invalid API key\n')
+  })
+
   test('says what is wrong with its options', async () => {
     using folder = createDataFolder()
     const run = async (...args: string[]) => (await runTassis(['listen', ...args], folder.settings)).stderr
     expect(await run('--forward', 'ftp://127.0.0.1/')).toContain('--forward must be a URL')
     expect(await run('--forward', 'http://127.0.0.1:3000/')).toContain('No API key')
+    expect(await run('--forward', 'http://127.0.0.1:3000/', '--key-file', '/none')).toContain('/none cannot be read')
     expect(await run('--forward', 'http://127.0.0.1:3000/', '--format', 'x')).toContain('tassis, resend, postmark')
   })
 })

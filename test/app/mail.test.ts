@@ -157,7 +157,7 @@ test('--json returns the exact bytes of a message of any size from a running ser
     received_at: '2026-03-15T12:30:00.000Z',
   }
   const listed = await runTassisJson(['mail', 'list'], data.settings)
-  expect(listed).toMatchObject({ total: 1, mail: [{ id }] })
+  expect(listed).toMatchObject({ total: 1, data: [{ id }] })
   const { raw_base64: base64, ...rest } = await runTassisJson<Record<string, unknown>>(
     ['mail', 'show', id, '--raw'],
     data.settings,
@@ -168,7 +168,7 @@ test('--json returns the exact bytes of a message of any size from a running ser
   const shown = await runTassisJson<{ text: string }>(['mail', 'show', id], data.settings)
   expect([shown.text.length, shown.text.startsWith('First line, für dich.')]).toEqual([100_000, true])
   expect(await runTassisJson(['mail', 'delete', id], data.settings)).toEqual({ deleted: id })
-  expect(await runTassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, mail: [] })
+  expect(await runTassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, data: [], has_more: false })
 })
 
 test('show prints what is available of a message without text, an unparseable one and a deleted one', async () => {

@@ -67,7 +67,7 @@ export async function runTassisProcess(
 let isRunning = false
 
 /**
- * Runs a command to its end in this process, at a tenth of the cost of a child process. Throws when another command is
+ * Runs a command to its end in this process, as at a terminal, at a tenth of the cost of a child process. Throws when another command is
  * running, because settings and output belong to the process.
  */
 export async function runTassis(args: readonly string[], settings: Settings): Promise<CommandResult> {
@@ -81,6 +81,8 @@ export async function runTassis(args: readonly string[], settings: Settings): Pr
       return true
     })
   const spies = [capture('stdout'), capture('stderr')]
+  const { isTTY } = process.stderr
+  process.stderr.isTTY = true
   process.env = buildEnvironment(settings)
   process.exitCode = 0
   try {
@@ -89,6 +91,7 @@ export async function runTassis(args: readonly string[], settings: Settings): Pr
   } finally {
     process.env = env
     process.exitCode = 0
+    process.stderr.isTTY = isTTY
     for (const spy of spies) spy.mockRestore()
     isRunning = false
   }
@@ -103,6 +106,10 @@ export async function runTassisJson<T = Record<string, unknown>>(
   if (exitCode !== 0) throw new Error(`tassis ${args.join(' ')} ended with ${exitCode}: ${stderr}`)
   return JSON.parse(stdout) as T
 }
+
+/** Runs a command that lists rows and returns them. */
+export const runTassisList = async <T>(args: readonly string[], settings: Settings): Promise<T[]> =>
+  (await runTassisJson<{ data: T[] }>(args, settings)).data
 
 export interface RunningService extends AsyncDisposable {
   readonly url: string

@@ -29,10 +29,10 @@ test('tassis providers shows suspensions with rule and reason; resume lifts them
   expect(stdout).toMatch(/gmail .* suspended, next attempt .* \(gmail-rate-4\.7\.28\): 421 4\.7\.28 unusual rate/)
   expect(await runTassisJson(['providers'], data.settings)).toMatchObject({
     total: 1,
-    providers: [{ provider: 'gmail', source: null, suspension: { rule: 'gmail-rate-4.7.28', failures: 1 } }],
+    data: [{ provider: 'gmail', source: null, suspension: { rule: 'gmail-rate-4.7.28', failures: 1 } }],
   })
   expect(
-    at(await runTassisJson(['providers', '--all', '--limit', '1000'], data.settings), 'providers', 5, 'limits'),
+    at(await runTassisJson(['providers', '--all', '--limit', '1000'], data.settings), 'data', 5, 'limits'),
   ).toBeDefined()
   expect(await runTassisJson(['providers', 'resume', 'gmail'], data.settings)).toEqual({
     provider: 'gmail',

@@ -108,12 +108,15 @@ test('the commands ask first, act in the running service, and say what they did'
 })
 
 test.each([
-  [['hold', '--yes'], 'Name the mail: a domain, a provider, an account or an email.'],
+  [
+    ['hold', '--yes'],
+    'Name the mail: `--domain example.com`, `--provider gmail` or `--account Acme`, together or alone, or `--email ID`.',
+  ],
   [['hold', '--provider', 'gmial', '--yes'], '"gmial" is not a provider; `tassis providers --all` lists their names.'],
   [['hold', '--domain', 'one', '--yes'], '"one" is not a domain name; write it as example.com.'],
   [['bounce', '--domain', 'one.test', '--yes'], "required option '--reason <sentence>' not specified"],
   [['redirect', '--domain', 'one.test', '--yes'], 'Give either --to with a destination, or --off.'],
-  [['drop', '--email', 'x', '--yes'], '"x" matches no email or several; `tassis emails list` shows ids.'],
+  [['drop', '--email', 'x', '--yes'], '"x" matches no email; `tassis emails list` shows ids'],
   [['drop', '--account', 'nobody', '--yes'], 'Account "nobody" not found; `tassis accounts list` shows all.'],
 ])('tassis queue %j fails with what to write', async (args, message) => {
   const { exitCode, stderr } = await runTassis(['queue', ...args], data.settings)

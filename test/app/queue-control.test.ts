@@ -294,6 +294,18 @@ test('a held email waits, with one event, while other mail of its lane is delive
   expectBalanced(flow.service)
 })
 
+test('a hold of a provider is the reason of mail that is not due, before delivery has looked up its provider', async () => {
+  await using flow = await startMailFlow({ zone: MX('one.test') })
+  const { app } = flow
+  await flow.send({ to: 'ann@one.test', send_at: new Date(app.clock.now() + hours(1)).toISOString() })
+  const describe = async () => describeLanes(app, flow.service.delivery, await readLanes(app))
+  expect(await describe()).toEqual(['scheduled'])
+  await holdMail(app, OPERATOR, parseSelector(app, { provider: 'mx.one.test' }), 'listed')
+  expect(await describe()).toEqual([
+    expect.stringMatching(/^held since .* \(tassis queue release\): listed$/) as string,
+  ])
+})
+
 test('held mail does not expire', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
   await using sink = await startSink()

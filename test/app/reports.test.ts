@@ -4,7 +4,15 @@ import { loadConfig } from '#app/settings.ts'
 import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
-import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
+import {
+  createDataFolder,
+  runTassis,
+  runTassisJson,
+  runTassisList,
+  type Settings,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -68,11 +76,11 @@ test('reports can be listed and shown with and without a service, without contro
   }
   expect(await run('list')).toEqual({ exitCode: 0, out: 'There are no reports.', stderr: '' })
   await withReports(data.settings)
-  const found = await runTassisJson<{ reports: Shown[] }>(['reports', 'list'], data.settings)
-  const id = (index: number) => found.reports[index]?.id ?? ''
+  const found = await runTassisJson<{ data: Shown[] }>(['reports', 'list'], data.settings)
+  const id = (index: number) => found.data[index]?.id ?? ''
   expect(found).toEqual({
     has_more: false,
-    reports: [
+    data: [
       {
         id: expect.any(String),
         kind: 'tls',
@@ -127,10 +135,7 @@ test('a missing report or content is reported in one sentence', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await withReports(data.settings)
-  const { reports } = await runTassisJson<{ reports: Shown[] }>(
-    ['reports', 'list', '--domain', 'tassis.test'],
-    data.settings,
-  )
+  const reports = await runTassisList<Shown>(['reports', 'list', '--domain', 'tassis.test'], data.settings)
   const runFailing = async (...args: string[]) => {
     const { exitCode, stderr } = await runTassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
     return [exitCode, stderr.trimEnd()]

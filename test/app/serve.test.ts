@@ -127,7 +127,10 @@ test('serve warns of settings whose required counterpart is missing', async () =
   }
   expect(await warnings({})).toEqual([])
   expect(await warnings({ TASSIS_TLS_CERT_FILE: 'cert.pem', TASSIS_TLS_KEY_FILE: 'key.pem' })).toEqual([
-    'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor an address for submission is set',
+    'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
+  ])
+  expect(await warnings({ TASSIS_HTTPS_ADDR: '127.0.0.1:0' })).toEqual([
+    'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
   ])
   expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' })).toEqual([
     'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',

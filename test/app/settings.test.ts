@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dir, '../..')
 async function declaredGroups(): Promise<ReadonlyMap<string, Settings>> {
   const groups = new Map<string, Settings>()
   for (const file of new Bun.Glob('src/**/settings.ts').scanSync(ROOT)) {
-    if (/^src\/(?:app|dashboard)\//.test(file)) continue
+    if (/^src\/(?:app\/settings\.ts|dashboard\/)/.test(file)) continue
     const exported = (await import(join(ROOT, file))) as Readonly<Record<string, Settings | (() => void)>>
     for (const [name, group] of Object.entries(exported))
       if (typeof group === 'object') groups.set(`${file} ${name}`, group)

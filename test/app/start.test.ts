@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
-import { createDataFolder, runTassisJson, startServing } from './process.ts'
+import { createDataFolder, runTassisJson, runTassisList, startServing } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -48,5 +48,5 @@ test('the first start sends an email to the capture server and prints a working 
   )
   expect(second).toMatch(/\n {2}Submission {6}at 127\.0\.0\.1:\d{4,5}; the password is the key\n/)
   expect(second).not.toContain('Sent a first email')
-  expect(await runTassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
+  expect(await runTassisList(['keys', 'list'], settings)).toHaveLength(1)
 })

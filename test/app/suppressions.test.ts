@@ -17,7 +17,7 @@ setDefaultTimeout(60_000)
 
 interface Listed {
   readonly total: number
-  readonly suppressions: readonly { readonly email_address: string; readonly reason: string }[]
+  readonly data: readonly { readonly email_address: string; readonly reason: string }[]
 }
 
 test('addresses can be added, listed and removed with and without a service', async () => {
@@ -41,7 +41,7 @@ test('addresses can be added, listed and removed with and without a service', as
   expect((await run('list', '--limit', '1')).out).toMatch(/\ncarol@x\.test +complaint .*\n… and 1 more \(--limit\)$/)
   expect(await runTassisJson<Listed>(['suppressions', 'list', '--reason', 'manual'], data.settings)).toMatchObject({
     total: 1,
-    suppressions: [{ email_address: 'bob@xn--bcher-kva.test' }],
+    data: [{ email_address: 'bob@xn--bcher-kva.test' }],
   })
   expect((await run('remove', 'CAROL@x.test')).out).toBe('Removed 1 suppression.')
   expect((await run('remove', 'carol@x.test')).out).toBe('The address was not on the list.')

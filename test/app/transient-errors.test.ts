@@ -7,6 +7,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -211,6 +212,20 @@ describe('a database that is missing or empty', () => {
       expect(existsSync(file) && statSync(file).size > 0).toBe(false)
     },
   )
+
+  test('is not created beside received mail alone either', async () => {
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
+    gone(data.path)
+    rmSync(join(data.path, 'content'), { recursive: true })
+    const refusal = { exitCode: 2, stderr: expect.stringContaining('is missing, but its content exists') }
+    expect(await runTassis(['serve'], data.settings)).toMatchObject(refusal)
+    // Without the key too, once mail was received.
+    rmSync(join(data.path, 'master.key'))
+    mkdirSync(join(data.path, 'raw-mail', '2026-11'), { recursive: true })
+    expect(await runTassis(['serve'], data.settings)).toMatchObject(refusal)
+    expect(existsSync(join(data.path, 'tassis.db'))).toBe(false)
+  })
 
   test('is created in an empty folder, also beside an existing key', async () => {
     using data = createDataFolder()

@@ -1,6 +1,14 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { signIn } from '#test/support/users.ts'
-import { createDataFolder, runTassis, runTassisJson, runTassisProcess, setUpAccount, startServing } from './process.ts'
+import {
+  createDataFolder,
+  runTassis,
+  runTassisJson,
+  runTassisList,
+  runTassisProcess,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -43,7 +51,7 @@ test('a user can be created with a link to set the password, listed, signed out,
   const session = await signIn(service, EMAIL, { password: PASSWORD })
   expect((await session.ask('GET', '/v1/account')).status).toBe(200)
 
-  const [listed] = await runTassisJson<Shown[]>(['users', 'list'], settings)
+  const [listed] = await runTassisList<Shown>(['users', 'list'], settings)
   expect(listed).toMatchObject({ email: EMAIL, name: 'Ada', has_password: true, accounts: [{ role: 'owner' }] })
   expect((await runTassis(['users', 'sessions', EMAIL], settings)).stdout).toContain('127.0.0.1')
   expect((await runTassis(['users', 'sign-out', EMAIL], settings)).stdout).toBe('Ended 1 session of ada@people.test.\n')
@@ -54,7 +62,7 @@ test('a user can be created with a link to set the password, listed, signed out,
   expect((await runTassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
     'Removed ada@people.test from the team.\nThe user belonged to no other team and was deleted.\nThe team has no owner now; add one with `tassis users create ada@example.com --role owner`.\n',
   )
-  expect(await runTassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
+  expect(await runTassisList<Shown>(['users', 'list'], settings)).toEqual([])
 })
 
 test('a password is read from standard input, never from an argument; a user who is added to a second account keeps it', async () => {

@@ -19,6 +19,7 @@ import {
   type RunningService,
   runTassis,
   runTassisJson,
+  runTassisList,
   type Settings,
   startServing,
 } from './process.ts'
@@ -90,7 +91,9 @@ describe('without a service', () => {
     expect(one.stdout).not.toContain(other.id)
     expect(one.stdout).not.toContain('ACCOUNT')
     const json = await runTassis(['webhooks', 'list', '--json'], data.settings)
-    expect((JSON.parse(json.stdout) as { id: string }[]).map(({ id }) => id).sort()).toEqual([hook.id, other.id].sort())
+    expect((JSON.parse(json.stdout) as { data: { id: string }[] }).data.map(({ id }) => id).sort()).toEqual(
+      [hook.id, other.id].sort(),
+    )
     expect(all.stdout + json.stdout).not.toContain('whsec_')
   })
 
@@ -237,7 +240,7 @@ describe('without a service', () => {
     expect(stdout.trimEnd()).toEndWith(
       `A route whose webhook was deactivated by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. The failures: tassis webhooks deliveries ${prefix} --status undeliverable`,
     )
-    const json = await runTassisJson<{ id: string; route: string | null }[]>(['webhooks', 'list'], folder.settings)
+    const json = await runTassisList<{ id: string; route: string | null }>(['webhooks', 'list'], folder.settings)
     expect(json.map(({ route }) => String(route)).sort()).toEqual([
       '*@acme.test',
       'null',

@@ -224,7 +224,9 @@ let running: Running | undefined
 try {
   assert.match(
     await runCommand('version'),
-    new RegExp(`^${RegExp.escape(manifest.version)} \\((?:unknown|[0-9a-f]{12,}(?:-dirty)?)\\)\n$`),
+    new RegExp(
+      `^${RegExp.escape(manifest.version)} \\((?:unknown|[0-9a-f]{12,}(?:-dirty)?, \\d{4}-\\d\\d-\\d\\d)\\)\n$`,
+    ),
   )
   // The executable reads no settings from its working directory.
   writeFileSync(join(folder, '.env'), 'TASSIS_DELIVERY=nonsense\n')

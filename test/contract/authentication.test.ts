@@ -168,6 +168,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /setup': 410,
   'POST /join': 422,
   'POST /setup': 422,
+  'GET /.well-known/acme-challenge/{token}': 404,
 }
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {

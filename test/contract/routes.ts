@@ -429,6 +429,7 @@ export const ROUTES: readonly Route[] = [
   },
   deleteRoute('/v1/domains/{id}', 'domains:write', 'domain'),
   { ...get('/v1/domains/{id}/verify', 'domains:write', { resource: 'domain' }), method: 'POST' },
+  { ...get('/v1/domains/{id}/rotate-dkim', 'domains:write', { resource: 'domain' }), method: 'POST' },
   {
     ...get('/v1/domains/{id}/tracking-domain', 'domains:write', { resource: 'domain' }),
     method: 'PUT',
@@ -731,6 +732,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/received/unparsed',
   'POST /v1/operator/received/unparsed/{id}/retry',
   'GET /v1/operator/disk',
+  'GET /v1/operator/doctor',
   'GET /v1/operator/settings',
   'GET /v1/operator/accounts',
   'GET /v1/operator/accounts/{id}',
@@ -750,6 +752,7 @@ export const SESSION_ROUTES: readonly string[] = [
 /** Routes that need no key; all other routes under /v1 need one. */
 export const PUBLIC_ROUTES: readonly string[] = [
   'GET /healthz',
+  'GET /.well-known/acme-challenge/{token}',
   'GET /t/tls-allowed',
   'GET /v1/billing/plans',
   'POST /billing/stripe',

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
 import { listNavigation } from '#dashboard/parts/navigation.ts'
+import { describeOther, listBad, listOther } from '#dashboard/screens/server/check-words.ts'
 import {
   parseAccountFilters,
   parseMailFilters,
@@ -83,6 +84,21 @@ test('a refreshed list keeps its order: rows change in place, and rows that are 
   expect(
     mergeRows([row('a', 1), row('b', 1), row('c', 1)], [row('d', 2), row('c', 2), row('a', 2)], ({ id }) => id),
   ).toEqual([row('a', 2), row('b', 1), row('c', 2)])
+})
+
+test('findings of the checks: failures first, delivery alerts elsewhere, the rest counted', () => {
+  const finding = (check: string, status: 'ok' | 'warning' | 'failure' | 'skipped') =>
+    ({ check, status, subject: null, message: '', fix: null }) as const
+  const findings = [
+    finding('a', 'warning'),
+    finding('delivery_alerts', 'warning'),
+    finding('b', 'failure'),
+    finding('c', 'ok'),
+    finding('d', 'skipped'),
+  ]
+  expect(listBad(findings).map(({ check }) => check)).toEqual(['b', 'a'])
+  expect(listOther(findings).map(({ check }) => check)).toEqual(['c', 'd'])
+  expect(describeOther(listOther(findings))).toBe('1 well, 1 not made')
 })
 
 describe('actions on the queue', () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
+import type { Finding } from '#app/doctor/finding.ts'
 import type { DeliveryAlert } from '#app/operator/model.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
@@ -24,6 +25,18 @@ const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran =
 /** Names of accounts are shorter. */
 const HOSTILE_NAME = HOSTILE.slice(0, 150)
 
+const FINDINGS: readonly Finding[] = [
+  { check: 'hostname', status: 'ok', message: 'The host name is well.' },
+  {
+    check: 'block_lists',
+    status: 'failure',
+    subject: HOSTILE,
+    message: HOSTILE,
+    fix: 'Run `tassis complaints` first.',
+  },
+  { check: 'webhooks', status: 'warning', message: 'One webhook is deactivated.', fix: 'Activate it.' },
+]
+
 let browser: Browser
 let service: TestApi
 let session: BrowserSession
@@ -34,7 +47,10 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   beforeAll(async () => {
     browser = await startBrowser()
     const settings = { TASSIS_SMTP_PORT: '2525' }
-    service = await createTestApi({ settings, serves: { settings: loadConfig(settings).report } })
+    service = await createTestApi({
+      settings,
+      serves: { settings: loadConfig(settings).report, doctorReport: () => ({ at: Date.now(), findings: FINDINGS }) },
+    })
     session = await signInAsOperator(service)
     ids = await seed(service)
   })
@@ -228,6 +244,22 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   })
 
   // Proves: operator-11
+  // Proves: operator-16
+  test('what the checks found is shown with its fix, failures first; what is well on request', async () => {
+    await using dashboard = await openDashboard(browser, service, '', { session })
+    const { page } = dashboard
+    await dashboard.goTo('/server')
+    const checks = page.getByRole('region', { name: 'Checks' })
+    await checks.getByText('Failed: block lists').waitFor()
+    expect(await checks.getByRole('alert').first().textContent()).toContain('Run tassis complaints first.')
+    await checks.getByText('Warning: webhooks').waitFor()
+    expect(await checks.getByText('The host name is well.').isVisible()).toBe(false)
+    await checks.getByText('1 well, 0 not made').click()
+    await checks.getByText('The host name is well.').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+  })
+
   test('delivery alerts say who refuses our address and what to do; their replies are only text', async () => {
     await using dashboard = await openDashboard(browser, service, '', { session })
     const { page } = dashboard

@@ -1,6 +1,6 @@
 /**
  * @module The public side behind a real reverse proxy: Debian's Caddy and nginx with the configuration from
- * docs/deployment.md, changed only in ports, paths and certificate authority. Clients connect from 127.0.0.2 and ::1,
+ * contrib, changed only in ports, paths and certificate authority. Clients connect from 127.0.0.2 and ::1,
  * so that they are not taken for the proxy.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -34,11 +34,7 @@ const FORGED = {
   'x-real-ip': '198.51.100.7',
 }
 
-const deployment = readFileSync(`${import.meta.dir}/../../docs/deployment.md`, 'utf8')
-const findCodeBlocks = (language: string): string[] =>
-  [...deployment.matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, text = '']) =>
-    name === language ? [text] : [],
-  )
+const readContrib = (path: string): string => readFileSync(`${import.meta.dir}/../../contrib/${path}`, 'utf8')
 
 interface ProxyResponse {
   readonly status: number | undefined
@@ -243,8 +239,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
   let caddy: Caddy
   beforeAll(async () => {
     site = await startSite()
-    const [, whole = ''] = findCodeBlocks('caddyfile')
-    caddy = await startCaddy(whole.replaceAll('127.0.0.1:8080', site.upstream), OWN)
+    caddy = await startCaddy(readContrib('caddy/Caddyfile.tracking').replaceAll('127.0.0.1:8080', site.upstream), OWN)
   })
   afterAll(async () => {
     await caddy?.[Symbol.asyncDispose]()
@@ -359,10 +354,13 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
   let site: Site
   let nginx: ReverseProxy
   const startPrinted = (change = (snippet: string) => snippet): Promise<ReverseProxy> => {
-    const [snippet = '', own = '', links = ''] = findCodeBlocks('nginx')
     const files = {
-      'snippets/tassis.conf': change(snippet).replaceAll('127.0.0.1:8080', site.upstream),
-      'conf.d/tassis.conf': own + links,
+      'snippets/tassis.conf': change(readContrib('nginx/tassis-proxy.conf')).replaceAll(
+        '127.0.0.1:8080',
+        site.upstream,
+      ),
+      'conf.d/tassis.conf': readContrib('nginx/tassis.conf'),
+      'conf.d/tassis-tracking.conf': readContrib('nginx/tassis-tracking.conf'),
     }
     return startNginx(files, [OWN, LINKS])
   }

@@ -22,6 +22,7 @@ scripts/kill-test --submission [--rounds N] [--seed S] [--keep]
 scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
 scripts/kill-test --misbehaving [--rounds N] [--seed S] [--keep]
 scripts/kill-test --creations [--rounds N] [--seed S] [--keep]
+scripts/kill-test --keys [--rounds N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
   --webhooks   proves instead that a webhook misses no event and gets none again without need
@@ -30,6 +31,7 @@ Kills a real service under load, N times (30), and proves that no accepted email
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
   --misbehaving proves the same with a receiver that greylists, rejects, stalls and breaks connections
   --creations  proves instead that a creation that is repeated with its idempotency key creates one thing
+  --keys       proves instead that every secret opens and every signature is valid while keys are rotated
   --contacts   number of contacts on that list (100,000)
   --seed S     repeats the random choices of another run, which prints its seed
   --keep       keeps the data directory, which is otherwise kept only after a failure
@@ -37,7 +39,7 @@ Kills a real service under load, N times (30), and proves that no accepted email
 Exit code 1 when a promise was broken.`
 
 /** Kinds of test besides the ordinary one; all but that need the whole service. */
-const KINDS = ['webhooks', 'inbound', 'submission', 'broadcast', 'misbehaving', 'creations'] as const
+const KINDS = ['webhooks', 'inbound', 'submission', 'broadcast', 'misbehaving', 'creations', 'keys'] as const
 const MAX_ROUNDS = 1000
 const MAX_CONTACTS = 1_000_000
 const MAX_VIOLATIONS_SHOWN = 30
@@ -143,6 +145,7 @@ function parseKillArguments() {
         broadcast: { type: 'boolean', default: false },
         misbehaving: { type: 'boolean', default: false },
         creations: { type: 'boolean', default: false },
+        keys: { type: 'boolean', default: false },
         contacts: { type: 'string', default: '100000' },
         rounds: { type: 'string', default: '30' },
         seed: { type: 'string' },

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
+import { createMasterKeyFile, KeyRing, parseMasterKeys, readMasterKeyFile } from '#platform/crypto.ts'
 
 const ring = (fill: number) => new KeyRing(new Uint8Array(32).fill(fill))
 
@@ -39,7 +39,7 @@ test('a master key file is private, holds 32 bytes and is never overwritten', ()
   expect(readMasterKeyFile(path)).toBeUndefined()
   const key = createMasterKeyFile(path)
   expect([key.length, statSync(path).mode & 0o777]).toEqual([32, 0o600])
-  expect(readMasterKeyFile(path)).toEqual(key)
+  expect(readMasterKeyFile(path)).toEqual([key])
   expect(() => createMasterKeyFile(path)).toThrow()
   writeFileSync(path, 'not a key\n')
   expect(() => readMasterKeyFile(path)).toThrow('does not hold a master key')
@@ -47,7 +47,7 @@ test('a master key file is private, holds 32 bytes and is never overwritten', ()
 })
 
 test('a master key is 32 bytes in base64 and nothing else', () => {
-  expect(parseMasterKey(`${Buffer.alloc(32, 7).toString('base64')}\n`)).toEqual(new Uint8Array(32).fill(7))
+  expect(parseMasterKeys(`${Buffer.alloc(32, 7).toString('base64')}\n`)).toEqual([new Uint8Array(32).fill(7)])
   for (const text of [
     '',
     'x',
@@ -55,5 +55,5 @@ test('a master key is 32 bytes in base64 and nothing else', () => {
     Buffer.alloc(33).toString('base64'),
     '='.repeat(44),
   ])
-    expect(parseMasterKey(text)).toBeUndefined()
+    expect(parseMasterKeys(text)).toBeUndefined()
 })

@@ -15,6 +15,8 @@ export interface TestCertificate {
 export interface CertificateOptions {
   readonly notBefore?: Date
   readonly notAfter?: Date
+  /** Whose certificate it is; default: a new key. `key` of the result is then empty. */
+  readonly publicKey?: KeyObject
 }
 
 export interface CertificateAuthority {
@@ -48,11 +50,12 @@ export function createCertificateAuthority(name = 'Test CA'): CertificateAuthori
   })
   return {
     pem,
-    issue(names, { notBefore = VALID_FROM, notAfter = VALID_TO } = {}) {
-      const { privateKey, publicKey } = newKeyPair()
+    issue(names, { notBefore = VALID_FROM, notAfter = VALID_TO, publicKey: givenKey } = {}) {
+      const pair = givenKey ? undefined : newKeyPair()
+      const publicKey = givenKey ?? (pair?.publicKey as KeyObject)
       serial++
       return {
-        key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+        key: pair?.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() ?? '',
         cert: certificate({
           serial,
           issuer: name,
@@ -66,6 +69,8 @@ export function createCertificateAuthority(name = 'Test CA'): CertificateAuthori
             // digitalSignature.
             extension(KEY_USAGE, bitString([0x80], 7), true),
             extension(EXTENDED_KEY_USAGE, sequence(SERVER_AUTH), false),
+            // Key identifier of the issuer, [0].
+            extension(AUTHORITY_KEY_ID, sequence(tagged(0x80, AUTHORITY_KEY)), false),
             ...(names.length > 0 ? [extension(SUBJECT_ALT_NAME, sequence(...names.map(generalName)), false)] : []),
           ],
         }),
@@ -130,6 +135,9 @@ const COMMON_NAME = objectId(0x55, 0x04, 0x03)
 const KEY_USAGE = objectId(0x55, 0x1d, 0x0f)
 const SUBJECT_ALT_NAME = objectId(0x55, 0x1d, 0x11)
 const BASIC_CONSTRAINTS = objectId(0x55, 0x1d, 0x13)
+const AUTHORITY_KEY_ID = objectId(0x55, 0x1d, 0x23)
+/** No certificate of ours is looked up by it. */
+const AUTHORITY_KEY = Buffer.from('0123456789abcdef', 'hex')
 const EXTENDED_KEY_USAGE = objectId(0x55, 0x1d, 0x25)
 const SERVER_AUTH = objectId(0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01)
 

@@ -15,7 +15,7 @@ import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
+import { formatCount, formatTable, formatUtc, printResult, printWholeList, toPrintable, truncate } from './output.ts'
 
 const pause = defineAdminCommand(
   'accounts.pause',
@@ -65,8 +65,7 @@ export function addPauseCommands(accounts: Command): void {
     .action(async (account: string | undefined, options: JsonOption & { limit: number }) => {
       const input = { limit: options.limit, ...(account !== undefined && { account }) }
       const found = await withData(loadConfig().config, (call) => call(findings, input))
-      if (!options.json && found.length === 0) return print('No findings.')
-      printResult(options, found, (shown) =>
+      printWholeList(options, found, 'No findings.', (shown) =>
         formatTable(
           ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
           shown.map(({ created_at, account: name, source, paused, reason, detail }) => [

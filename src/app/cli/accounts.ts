@@ -11,7 +11,7 @@ import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
+import { formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
 
 /**
  * Returns the actor with which the operator acts for the named account; without a name, for the only account. Throws
@@ -19,6 +19,15 @@ import { formatTable, formatUtc, print, printResult, toPrintable } from './outpu
  */
 export function resolveOperator(app: App, account: string | undefined): Actor {
   return toOperatorActor(resolveAccount(app, account))
+}
+
+/**
+ * The same for something that belongs to an account: without a name, also for the only account that has it.
+ * @param hasIt whether an account has it
+ */
+export function resolveOwner(app: App, account: string | undefined, hasIt: (accountId: number) => boolean): Actor {
+  const [only, other] = account === undefined ? listAccounts(app.config, app.db).filter(({ id }) => hasIt(id)) : []
+  return only && !other ? toOperatorActor(only) : resolveOperator(app, account)
 }
 
 function resolveAccount(app: App, requested: string | undefined): Account {
@@ -100,9 +109,7 @@ export function addAccountCommands(program: Command): Command {
     })
   withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
-    if (!options.json && found.length === 0)
-      return print('There is no account yet; create one with `tassis accounts create`.')
-    printResult(options, found, (shown) =>
+    printWholeList(options, found, 'There is no account yet; create one with `tassis accounts create`.', (shown) =>
       formatTable(
         ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
         shown.map((account) => [

@@ -3,11 +3,14 @@
  * over its admin socket, or the command's own process.
  */
 import type { OpenedApp, RunningDelivery } from '../create.ts'
+import type { Doctor } from '../doctor/doctor.ts'
 
 export interface AdminCommandContext {
   readonly opened: OpenedApp
   /** Undefined when this process delivers no mail. */
   readonly delivery: RunningDelivery | undefined
+  /** Undefined when this process is not the service. */
+  readonly doctor?: Doctor
 }
 
 /** Input and output travel as JSON. Throws AppError when it refuses the input. */
@@ -25,4 +28,12 @@ export const defineAdminCommand = <Input, Output>(
 })
 
 /** A failure in one sentence; the command ends with exit code 1. */
-export class CommandError extends Error {}
+export class CommandError extends Error {
+  readonly code: string
+
+  /** @param code for programs: stable, in snake_case */
+  constructor(message: string, code = 'command_failed') {
+    super(message)
+    this.code = code
+  }
+}

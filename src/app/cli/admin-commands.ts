@@ -2,18 +2,24 @@
 import { abuseAdminCommands } from './abuse.ts'
 import { accountAdminCommands } from './accounts.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
+import { backupAdminCommands } from './backup.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
+import { certificateAdminCommands } from './certificates.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
+import { deadLetterAdminCommands } from './dead-letters.ts'
 import { accountDeletionAdminCommands } from './delete-account.ts'
+import { doctorAdminCommands } from './doctor.ts'
 import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
+import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
 import { mailAdminCommands } from './mail.ts'
+import { masterKeyAdminCommands } from './master-keys.ts'
 import { planAdminCommands } from './plan.ts'
 import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
@@ -37,12 +43,15 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...abuseAdminCommands,
   ...accountDeletionAdminCommands,
   ...keyAdminCommands,
+  ...masterKeyAdminCommands,
   ...userAdminCommands,
   ...domainAdminCommands,
   ...sendAdminCommands,
   ...emailAdminCommands,
   ...explainAdminCommands,
+  ...deadLetterAdminCommands,
   ...queueAdminCommands,
+  ...fenceAdminCommands,
   ...providerAdminCommands,
   ...suppressionAdminCommands,
   ...templateAdminCommands,
@@ -53,7 +62,10 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...inboundAdminCommands,
   ...mailAdminCommands,
   ...reportAdminCommands,
+  ...certificateAdminCommands,
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...doctorAdminCommands,
+  ...backupAdminCommands,
 ]

@@ -24,8 +24,9 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
+import { formatTable, formatUtc, printResult, printWholeList, toPrintable, truncate } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
+import { parseTimeOption, TIME_FORMS } from './times.ts'
 
 interface VerificationView {
   readonly ok: boolean
@@ -112,11 +113,8 @@ function resolveAccountId(config: Config, db: Database, requested: string): numb
 }
 
 function list(config: Config, { account, action, since, limit }: ListOptions) {
-  const from = since === undefined ? undefined : toInstantRange(since)?.first
-  if (since !== undefined && from === undefined)
-    throw new CommandError(
-      `--since must be a date such as 2026-11-21 or a time such as 2026-11-21T09:30:00Z, not "${since}".`,
-    )
+  const from =
+    since === undefined ? undefined : toInstantRange(parseTimeOption('--since', since, systemClock.now()))?.first
   return withSnapshot(config, (db) => {
     const filter: AuditFilter = { ...(action !== undefined && { action }), ...(from !== undefined && { from }) }
     const accountId = account === undefined ? undefined : resolveAccountId(config, db, account)
@@ -142,7 +140,7 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
 
 const MAX_METADATA_LENGTH = 60
 
-const formatList = (entries: ReturnType<typeof list>): string =>
+const formatList = (entries: readonly ReturnType<typeof list>[number][]): string =>
   formatTable(
     ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
     entries.map((entry) => [
@@ -189,13 +187,12 @@ export function addAuditCommands(program: Command): void {
     50,
   )
     .option('--action <action>', 'only this action, such as api_key.created')
-    .option('--since <time>', 'only entries at or after this date or time (UTC)')
+    .option('--since <time>', `only entries at or after this time: ${TIME_FORMS}`)
     .action((options: ListOptions) => {
       const { config } = loadConfig()
       requireData(config)
       const found = list(config, options)
-      if (!options.json && found.length === 0) return print(`No entries${formatFilter(options)}.`)
-      printResult(options, found, formatList)
+      printWholeList(options, found, `No entries${formatFilter(options)}.`, formatList)
     })
 }
 

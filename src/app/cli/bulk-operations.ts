@@ -28,7 +28,7 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { formatTable, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
 
 interface OperationView extends OperationRecord {
   /** Name of the account. */
@@ -92,13 +92,9 @@ interface ListInput extends AccountOption {
 
 const list = defineAdminCommand('operations.list', ({ opened: { app } }, { account, open, limit }: ListInput) => {
   const only = account === undefined ? null : resolveOperator(app, account).accountId
-  return {
-    total: sql(app.db).count.get(only, open ? 1 : 0)?.n ?? 0,
-    under_way: sql(app.db).count.get(only, 1)?.n ?? 0,
-    operations: sql(app.db)
-      .newest.all(only, open ? 1 : 0, limit)
-      .map((found) => toOperationView(app, found)),
-  }
+  const { count, newest } = sql(app.db)
+  const shown = newest.all(only, open ? 1 : 0, limit).map((found) => toOperationView(app, found))
+  return { ...toList(shown, count.get(only, open ? 1 : 0)?.n ?? 0), under_way: count.get(only, 1)?.n ?? 0 }
 })
 
 interface IdInput {
@@ -203,13 +199,11 @@ function formatProgress(shown: OperationView): string {
 const MAX_CELL_LENGTH = 60
 const MAX_NAME_LENGTH = 30
 
-interface OperationList {
-  readonly operations: readonly OperationView[]
-  readonly total: number
+interface OperationList extends Required<List<OperationView>> {
   readonly under_way: number
 }
 
-function formatList({ operations, total, under_way: inProgress }: OperationList, isOpenOnly: boolean): string {
+function formatList({ data: operations, total, under_way: inProgress }: OperationList, isOpenOnly: boolean): string {
   if (operations.length === 0) return isOpenOnly ? 'No operation in progress.' : 'There is no operation yet.'
   return [
     formatTable(

@@ -83,13 +83,15 @@ const ping = (dataDir: string): ReturnType<typeof callAdminSocket> =>
 
 async function isServiceRunning({ dataDir }: Config): Promise<boolean> {
   const reply = await ping(dataDir)
-  if (reply.kind === 'refused') throw new CommandError(reply.message)
-  if (reply.kind === 'silent') throw new CommandError(`${describeUnresponsive(dataDir)}.`)
+  if (reply.kind === 'refused') throw new CommandError(reply.message, reply.code)
+  if (reply.kind === 'silent') throw new CommandError(`${describeUnresponsive(dataDir)}.`, UNRESPONSIVE)
   return reply.kind === 'ok'
 }
 
+const UNRESPONSIVE = 'service_unresponsive'
+
 const describeUnresponsive = (dataDir: string): string =>
-  `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs`
+  `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs; its log and \`dmesg\` may say why, and a restart ends it`
 
 const createSocketCall =
   ({ dataDir }: Config): Call =>
@@ -102,14 +104,15 @@ const createSocketCall =
     )
     ended.abort()
     if (reply.kind === 'ok') return reply.value as Output
+    if (reply.kind === 'refused') throw new CommandError(reply.message, reply.code)
     if (reply.kind === 'silent')
       throw new CommandError(
         `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
+        UNRESPONSIVE,
       )
     throw new CommandError(
-      reply.kind === 'refused'
-        ? reply.message
-        : 'The service stopped during the command; `tassis queue` shows what it had accepted.',
+      'The service stopped during the command; `tassis queue` shows what it had accepted.',
+      'service_stopped',
     )
   }
 
@@ -139,6 +142,7 @@ function openUnlessInUse(config: Config, isLastAttempt: boolean): OpenedApp | un
     if (isLastAttempt) {
       throw new CommandError(
         `Another process uses ${config.dataDir} and does not answer on its admin socket; try again when it has started or ended.`,
+        UNRESPONSIVE,
       )
     }
     return undefined

@@ -5,12 +5,16 @@
 import type { Command } from 'commander'
 import type { Config, LoadedConfig } from '#platform/config.ts'
 import { probeRsaSigner } from '#platform/rsa-signer.ts'
-import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import { seconds } from '#platform/units.ts'
+import { callAdminSocket } from '../admin-socket.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatTable, printResult } from './output.ts'
+import { formatTable, printResult, toList } from './output.ts'
+
+/** The settings are shown without the comparison, too. */
+const COMPARISON_TIMEOUT_MS = seconds(3)
 
 /** Returns the names of the given settings whose values differ in the running service. */
 const findDiffering = defineAdminCommand(
@@ -33,8 +37,12 @@ async function findDifferingVariables({ config, report: settings }: LoadedConfig
   const reply = await callAdminSocket(
     config.dataDir,
     { version: VERSION, operation: findDiffering.name, input },
-    AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
+    AbortSignal.timeout(COMPARISON_TIMEOUT_MS),
   )
+  if (reply.kind === 'silent')
+    process.stderr.write(
+      `The service that uses ${config.dataDir} does not respond, so its settings are not compared with these.\n`,
+    )
   // A service that refuses the call has another version; other commands report that.
   const names = new Set(reply.kind === 'ok' ? (reply.value as string[]) : [])
   return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
@@ -55,15 +63,17 @@ export function addConfigCommand(program: Command): void {
         )
       printResult(
         options,
-        loaded.report.map((setting) => ({
-          variable: setting.variable,
-          toml_key: setting.tomlKey,
-          value: setting.value,
-          source: setting.source,
-          allowed: setting.allowed,
-          description: setting.doc,
-        })),
-        (settings) =>
+        toList(
+          loaded.report.map((setting) => ({
+            variable: setting.variable,
+            toml_key: setting.tomlKey,
+            value: setting.value,
+            source: setting.source,
+            allowed: setting.allowed,
+            description: setting.doc,
+          })),
+        ),
+        ({ data: settings }) =>
           `${
             options.explain
               ? settings

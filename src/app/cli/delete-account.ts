@@ -9,7 +9,7 @@ import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatCount, formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
+import { formatCount, formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
 
 const remove = defineAdminCommand(
   'accounts.delete',
@@ -79,8 +79,7 @@ export function addAccountDeletionCommands(accounts: Command): void {
   withJson(accounts.command('deletions').description('list account deletions in progress')).action(
     async (options: JsonOption) => {
       const shown = await withData(loadConfig().config, (call) => call(deletions, null))
-      if (!options.json && shown.length === 0) return print('No account is being deleted.')
-      printResult(options, shown, (rows) =>
+      printWholeList(options, shown, 'No account is being deleted.', (rows) =>
         formatTable(
           ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'CONTINUES'],
           rows.map(({ account_number, step, rows: removed, next_at }) => [

@@ -20,6 +20,8 @@ const PURPOSES: Readonly<Record<RecordView['key'], string>> = {
   spf: 'SPF, needed to send',
   dkim: 'DKIM, needed to send',
   dkim_ed25519: 'DKIM with Ed25519, optional: mail gets a second signature',
+  dkim_next: 'DKIM, new key: signs once this record is found; keep the present one',
+  dkim_ed25519_next: 'DKIM with Ed25519, new key: likewise',
   dmarc: 'DMARC, recommended; keep an existing record',
   return_path: 'return path for bounces, needed to send',
   mx: 'inbound, only if Tassis is to receive the mail of this domain INSTEAD OF its present mail server',
@@ -40,10 +42,12 @@ export function formatRecords(domain: string, records: readonly RecordView[]): s
   return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
 }
 
+const DKIM_KEYS = ['dkim_ed25519', 'dkim_next', 'dkim_ed25519_next'] as const
+
 /** Formats the result of each check; DNS failures follow once below the table, with the DNS servers that were asked. */
 export function formatChecks(checks: CheckViews, dnsServers: readonly string[]): string {
   const reasons = new Set<string>()
-  const rows = [...DNS_RECORD_KEYS, 'dkim_ed25519' as const].flatMap((key) => {
+  const rows = [...DNS_RECORD_KEYS, ...DKIM_KEYS].flatMap((key) => {
     const check = checks[key]
     if (!check) return []
     const { verified, detail } = check
@@ -60,7 +64,8 @@ export function formatChecks(checks: CheckViews, dnsServers: readonly string[]):
 }
 
 /** Describes a failed check; a missing record is a problem only if sending needs it. */
-const describeFailure = (key: DnsRecordKey | 'dkim_ed25519'): string => {
+const describeFailure = (key: DnsRecordKey | (typeof DKIM_KEYS)[number]): string => {
+  if (key === 'dkim_next' || key === 'dkim_ed25519_next') return 'publish'
   if (key === 'mx' || key === 'dkim_ed25519') return 'optional'
   return SENDING_RECORDS.includes(key) ? 'NOT OK' : 'advised'
 }

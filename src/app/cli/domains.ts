@@ -1,37 +1,32 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
 import type { Command } from 'commander'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import {
   DNS_RECORD_KEYS,
   type DnsRecord,
   type DnsRecordKey,
   OPTIONAL_RECORD_KEYS,
 } from '#features/setup/domains/dns-records.ts'
-import {
-  createDomain,
-  type Domain,
-  findDomainByName,
-  getDomain,
-  listDnsRecords,
-  listDomains,
-} from '#features/setup/domains/domains.ts'
+import { createDomain, type Domain, listDnsRecords, listDomains } from '#features/setup/domains/domains.ts'
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
-import { validateDomainName } from '#features/setup/domains/name.ts'
+import { getKeepUntil, startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { getSendsUntil, listLostRecords, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
+import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { readSystemServers } from '#protocols/dns/servers.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
+import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatTable, formatUtc, print, printJson, printResult, toPrintable } from './output.ts'
+import { formatTable, formatUtc, printResult, toList, toPrintable } from './output.ts'
+import { addRemoveDomainCommand, removeDomain } from './remove-domain.ts'
 
 interface DomainView {
   readonly id: string
@@ -47,6 +42,10 @@ interface DomainView {
   readonly checked_at: string | null
   readonly created_at: string
   readonly dns_records: readonly RecordView[]
+  /** The selector whose keys sign. */
+  readonly dkim_selector: string
+  /** Selectors that signed before, and until when their records must stay in DNS. */
+  readonly former_dkim_selectors: readonly { readonly selector: string; readonly keep_until: string }[]
 }
 
 function toDomainView(app: App, domain: Domain): DomainView {
@@ -67,6 +66,11 @@ function toDomainView(app: App, domain: Domain): DomainView {
       const record = records[key]
       return record === undefined ? [] : [toRecordView(key, record)]
     }),
+    dkim_selector: domain.dkimSelector,
+    former_dkim_selectors: domain.formerDkim.map((former) => ({
+      selector: former.selector,
+      keep_until: isoTime(getKeepUntil(former)),
+    })),
   }
 }
 
@@ -78,24 +82,6 @@ const toRecordView = (key: RecordView['key'], { type, host, value, priority, ver
   priority: priority ?? null,
   verified,
 })
-
-interface DomainInput extends AccountOption {
-  /** Name or id. */
-  readonly domain: string
-}
-
-function resolveDomain(app: App, accountId: number, requested: string): Domain {
-  if (parseUuid(requested)) return getDomain(app.db, accountId, requested)
-  const name = validateDomainName(requested)
-  const found = name.kind === 'ok' && findDomainByName(app.db, accountId, name.domain)
-  if (!found) {
-    throw notFound(
-      'domain_not_found',
-      `Domain ${requested} not found in this account; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
-    )
-  }
-  return found
-}
 
 const add = defineAdminCommand('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const created = await createDomain(app, resolveOperator(app, account), domain)
@@ -114,17 +100,17 @@ const MAX_LISTED = 1000
 const list = defineAdminCommand('domains.list', ({ opened: { app } }, { account }: AccountOption) => {
   const { accountId } = resolveOperator(app, account)
   const { domains, total } = listDomains(app.db, accountId, { limit: MAX_LISTED, offset: 0 })
-  return { domains: domains.map((domain) => toDomainView(app, domain)), total }
+  const rows = domains.map((domain) => toDomainView(app, domain))
+  return toList(rows, total)
 })
 
-const records = defineAdminCommand('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) => ({
-  ...toDomainView(app, resolveDomain(app, resolveOperator(app, account).accountId, domain)),
+const records = defineAdminCommand('domains.records', ({ opened: { app } }, input: DomainInput) => ({
+  ...toDomainView(app, requireDomain(app, input).domain),
   warnings: findHostnameWarnings(app.config),
 }))
 
-const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
-  const actor = resolveOperator(app, account)
-  const before = resolveDomain(app, actor.accountId, domain)
+const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, input: DomainInput) => {
+  const { actor, domain: before } = requireDomain(app, input)
   const found = await verifyDomain(app, actor, formatUuid(before.uuid))
   return {
     ...toDomainView(app, found.domain),
@@ -140,35 +126,57 @@ const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, 
 /** Whether the domain is verified and configured to accept mail. */
 const acceptsMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
 
-const markVerified = defineAdminCommand(
-  'domains.vouch',
-  async ({ opened: { app } }, { account, domain }: DomainInput) => {
-    const actor = resolveOperator(app, account)
-    const { id } = toDomainView(app, resolveDomain(app, actor.accountId, domain))
-    return {
-      ...toDomainView(app, await vouchForDomain(app, actor, id)),
-      warnings:
-        app.config.inboundAddr === ''
-          ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
-          : [],
-    }
+const markVerified = defineAdminCommand('domains.vouch', async ({ opened: { app } }, input: DomainInput) => {
+  const { actor, domain } = requireDomain(app, input)
+  return {
+    ...toDomainView(app, await vouchForDomain(app, actor, formatUuid(domain.uuid))),
+    warnings:
+      app.config.inboundAddr === ''
+        ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
+        : [],
+  }
+})
+
+interface RotateDkimInput extends AccountOption {
+  /** Name or id; null: all verified domains of the account. */
+  readonly domain: string | null
+}
+
+interface ChosenDomains {
+  readonly actor: Actor
+  readonly chosen: readonly Domain[]
+}
+
+function listVerified(app: App, { account }: AccountOption): ChosenDomains {
+  const actor = resolveOperator(app, account)
+  const { domains } = listDomains(app.db, actor.accountId, { limit: MAX_LISTED, offset: 0 })
+  return { actor, chosen: domains.filter(({ verifiedAt }) => verifiedAt !== null) }
+}
+
+function chooseOne(app: App, input: DomainInput): ChosenDomains {
+  const { actor, domain } = requireDomain(app, input)
+  return { actor, chosen: [domain] }
+}
+
+const rotateDkim = defineAdminCommand(
+  'domains.rotate-dkim',
+  async ({ opened: { app } }, { domain, ...owner }: RotateDkimInput) => {
+    const { actor, chosen } = domain === null ? listVerified(app, owner) : chooseOne(app, { domain, ...owner })
+    const views: DomainView[] = []
+    for (const { uuid } of chosen) views.push(toDomainView(app, await startDkimRotation(app, actor, formatUuid(uuid))))
+    return views
   },
 )
 
-export const domainAdminCommands = [add, list, records, verify, markVerified]
-
-const toInput = (domain: string, { account }: AccountOption): DomainInput => ({
-  domain,
-  ...(account !== undefined && { account }),
-})
+export const domainAdminCommands = [add, list, records, verify, markVerified, removeDomain, rotateDkim]
 
 export function addDomainCommands(program: Command): void {
-  const domains = program.command('domains').description('register and verify sending domains')
+  const domains = program.command('domains').description('register, verify and remove sending domains')
 
   withAccount(withJson(domains.command('add').description('register a domain and print the DNS records to publish')))
     .argument('<domain>', 'such as example.com')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
-      const added = await withData(loadConfig().config, (call) => call(add, toInput(domain, options)))
+      const added = await withData(loadConfig().config, (call) => call(add, toDomainInput(domain, options)))
       printResult(options, added, (shown) =>
         [
           `Registered ${shown.domain} (${shown.id}). ${describeUntilVerified(shown)}`,
@@ -185,23 +193,22 @@ export function addDomainCommands(program: Command): void {
     async (options: JsonOption & AccountOption) => {
       const { account } = options
       const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
-      if (options.json) return printJson(found.domains)
-      if (found.total === 0) return print('The account has no domain; add one with `tassis domains add example.com`.')
-      const { domains: shown, total } = found
-      print(
-        [
-          formatTable(
-            ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
-            shown.map((domain) => [
-              domain.domain,
-              formatState(domain),
-              domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
-              domain.id,
-              describeMissingRecords(domain),
-            ]),
-          ),
-          ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
-        ].join('\n'),
+      printResult(options, found, ({ data: shown, total }) =>
+        total === 0
+          ? 'The account has no domain; add one with `tassis domains add example.com`.'
+          : [
+              formatTable(
+                ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
+                shown.map((domain) => [
+                  domain.domain,
+                  formatState(domain),
+                  domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
+                  domain.id,
+                  describeMissingRecords(domain),
+                ]),
+              ),
+              ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
+            ].join('\n'),
       )
     },
   )
@@ -210,7 +217,7 @@ export function addDomainCommands(program: Command): void {
     .argument('<domain>', 'name or ID')
     .option('--zone', 'print zone file lines')
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
-      const found = await withData(loadConfig().config, (call) => call(records, toInput(domain, options)))
+      const found = await withData(loadConfig().config, (call) => call(records, toDomainInput(domain, options)))
       printResult(options, found, (shown) =>
         options.zone
           ? [...shown.warnings.map((warning) => `; ${WARNING_PREFIX}${warning}`), formatZone(shown.dns_records)].join(
@@ -219,7 +226,31 @@ export function addDomainCommands(program: Command): void {
           : [
               ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
               formatRecords(shown.domain, shown.dns_records),
+              ...[describeRotation(shown), ...describeFormer(shown)].filter(Boolean).map((text) => `\n${text}`),
             ].join('\n'),
+      )
+    })
+
+  withAccount(
+    withJson(
+      domains
+        .command('rotate-dkim')
+        .description(
+          'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
+        ),
+    ),
+  )
+    .argument('[domain]', 'name or ID')
+    .option('--all', 'all verified domains of the account')
+    .action(async (domain: string | undefined, options: JsonOption & AccountOption & { all?: boolean }) => {
+      if ((domain === undefined) === (options.all === undefined))
+        throw new CommandError('Name a domain, or use --all for all verified domains of the account.')
+      const input = { domain: domain ?? null, ...(options.account !== undefined && { account: options.account }) }
+      const rotated = await withData(loadConfig().config, (call) => call(rotateDkim, input))
+      printResult(options, rotated, (shown) =>
+        shown.length === 0
+          ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
+          : shown.map(formatRotation).join('\n\n'),
       )
     })
 
@@ -239,7 +270,32 @@ export function addDomainCommands(program: Command): void {
   )
     .argument('<domain>', 'name or ID')
     .action(markDomainVerified)
+
+  addRemoveDomainCommand(domains)
 }
+
+const formatRotation = (view: DomainView): string =>
+  [
+    formatRecords(
+      view.domain,
+      view.dns_records.filter(({ key }) => key === 'dkim_next' || key === 'dkim_ed25519_next'),
+    ),
+    describeRotation(view),
+  ].join('\n\n')
+
+/** Explains what happens to new DKIM keys; empty without a rotation. */
+function describeRotation({ domain, dkim_selector: selector, dns_records: records }: DomainView): string {
+  if (!records.some(({ key }) => key === 'dkim_next')) return ''
+  return `Publish the new DKIM records beside the present ones. The present key (${selector}) signs until a DNS check finds them: every 5 minutes on the first day, then less often, or now with \`tassis domains verify ${domain}\`.`
+}
+
+/** Says how long the records of former selectors must stay, one line each. */
+const describeFormer = ({ domain, former_dkim_selectors: former }: DomainView): string[] =>
+  former.map(({ selector, keep_until: until }) =>
+    Date.parse(until) > systemClock.now()
+      ? `Keep ${selector}._domainkey.${domain} and ${selector}e._domainkey.${domain} until ${formatUtc(until)}: receivers still verify mail with these former DKIM keys.`
+      : `Remove ${selector}._domainkey.${domain} and ${selector}e._domainkey.${domain} from DNS: these former DKIM keys are no longer needed since ${formatUtc(until)}.`,
+  )
 
 const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, for testing'
 
@@ -248,7 +304,7 @@ interface VerifyOptions extends JsonOption, AccountOption {
 }
 
 async function checkDns(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(verify, toInput(domain, options)))
+  const found = await withData(loadConfig().config, (call) => call(verify, toDomainInput(domain, options)))
   printResult(options, found, (shown) =>
     [
       ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
@@ -266,7 +322,7 @@ async function checkDns(domain: string, options: JsonOption & AccountOption): Pr
 }
 
 async function markDomainVerified(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(markVerified, toInput(domain, options)))
+  const found = await withData(loadConfig().config, (call) => call(markVerified, toDomainInput(domain, options)))
   printResult(options, found, (shown) =>
     [
       `${shown.domain} counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or \`tassis domains verify\`) finds that its records are missing.`,
@@ -318,7 +374,11 @@ function describeMissingRecords(shown: DomainView): string {
     const end = coverText === '' ? `; ${verified ? 'sends until' : 'refused since'} ${formatUtc(until)}` : coverText
     return `missing since ${formatUtc(lostAt)}: ${lost.join(', ')}${end}`
   }
-  if (verified) return ''
+  if (verified) {
+    if (records.some(({ key }) => key === 'dkim_next')) return 'new DKIM keys wait for their records'
+    const isFormerShown = shown.former_dkim_selectors.length > 0
+    return isFormerShown ? `former DKIM keys: see \`tassis domains records ${shown.domain}\`` : ''
+  }
   const missing = records.filter(
     ({ key, verified: isPublished }) => SENDING_RECORDS.some((needed) => needed === key) && !isPublished,
   )

@@ -3,25 +3,33 @@
  * dialogue, what comes next, and who must act. Never writes.
  */
 import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
+import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
+import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
+import { describeHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
-import { simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { findProviderHolds } from '../operator/queue.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { describeStatus, requireEmail } from './emails.ts'
+import { findNewestEmailTo } from './email-list.ts'
+import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withAccount } from './find-email.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
+import { describeStatus } from './status-words.ts'
 
 interface RecipientView {
   readonly address: string
@@ -31,6 +39,8 @@ interface RecipientView {
   /** When it is due next, or ends at its deadline; null once it has ended. */
   readonly next_at: string | null
   readonly expires_at: string | null
+  /** Its dead letter, by which it can be tried again; null: none. */
+  readonly dead_letter_id: string | null
   readonly who_must_act: Responsible
   readonly advice: string
   /** Newest first. */
@@ -67,13 +77,16 @@ const sql = prepareStatements((db) => ({
   lane: db.prepare<{ lane: string | null }, [number]>('SELECT lane FROM recipients WHERE id = ?'),
 }))
 
-const explain = defineAdminCommand('explain', (context, { id, limit }: Input): Explanation => {
+const explain = defineAdminCommand('explain', async (context, { id, limit }: Input): Promise<Explanation> => {
   const { app } = context.opened
-  const { email, account } = requireEmail(app, id)
+  const { email, account } = await requireEmailOrNewestTo(app, id)
   const attempts = Map.groupBy(
     listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
     ({ recipientId }) => recipientId,
   )
+  const recipients = email.recipients.slice(0, limit)
+  const holds = await findHolds(app, recipients)
+  const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
     account,
@@ -85,13 +98,50 @@ const explain = defineAdminCommand('explain', (context, { id, limit }: Input): E
     now: isoTime(app.clock.now()),
     delivering: context.delivery !== undefined,
     recipient_count: email.recipients.length,
-    recipients: email.recipients
-      .slice(0, limit)
-      .map((recipient) => toRecipientView(context, email, recipient, attempts.get(recipient.id) ?? [])),
+    recipients: recipients.map((recipient) =>
+      toRecipientView(
+        context,
+        email,
+        { recipient, hold: holds.get(recipient.id), letterId: letters.get(recipient.id) },
+        attempts.get(recipient.id) ?? [],
+      ),
+    ),
   }
 })
 
 export const explainAdminCommands = [explain]
+
+/** The holds of providers by recipient that are not due yet, so that delivery may not have found their providers. */
+async function findHolds(app: App, recipients: readonly StoredRecipient[]): Promise<ReadonlyMap<number, QueueRule>> {
+  const now = app.clock.now()
+  const lanes = new Map(
+    recipients.flatMap(({ id, status, nextAt }) => {
+      const lane = status === 'queued' && nextAt !== null && nextAt > now ? sql(app.db).lane.get(id)?.lane : undefined
+      return lane == null ? [] : [[id, lane] as const]
+    }),
+  )
+  const holds = await findProviderHolds(app, [...new Set(lanes.values())])
+  return new Map(
+    [...lanes].flatMap(([id, lane]) => {
+      const hold = holds.get(lane)
+      return hold ? [[id, hold] as const] : []
+    }),
+  )
+}
+
+/** The email that `text` names, else the newest one to that address. Throws 404 and 409. */
+async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
+  try {
+    return requireEmail(app, text)
+  } catch (error) {
+    const newest =
+      isNotFound(error) && parseMailbox(text).kind === 'ok' ? await findNewestEmailTo(app, text) : undefined
+    if (!newest) throw error
+    return withAccount(app, newest)
+  }
+}
+
+const isNotFound = (error: unknown): boolean => error instanceof AppError && error.status === 404
 
 /** Why the email does not leave this machine; undefined when it does. */
 function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }: StoredRecipient) {
@@ -100,10 +150,18 @@ function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }
   return config.delivery === 'capture' ? 'mode' : undefined
 }
 
+interface RecipientFacts {
+  readonly recipient: StoredRecipient
+  /** The hold of its provider. */
+  readonly hold: QueueRule | undefined
+  /** Row id of its dead letter. */
+  readonly letterId: number | undefined
+}
+
 function toRecipientView(
   context: AdminCommandContext,
   email: StoredEmail,
-  recipient: StoredRecipient,
+  { recipient, hold, letterId }: RecipientFacts,
   attempts: readonly StoredAttempt[],
 ): RecipientView {
   const { app } = context.opened
@@ -115,7 +173,7 @@ function toRecipientView(
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
     captured: findCaptureReason(app.config, email, recipient),
-    waitReason: findWaitReason(context, recipient),
+    waitReason: findWaitReason(context, email, recipient) ?? (hold && describeHold(hold)),
   })
   return {
     address: recipient.address,
@@ -124,10 +182,14 @@ function toRecipientView(
     attempt_count: recipient.attempts,
     next_at: recipient.status === 'processing' ? null : isoTimeOrNull(recipient.nextAt),
     expires_at: isoTimeOrNull(recipient.expiresAt),
+    dead_letter_id: letterId === undefined ? null : String(letterId),
     who_must_act: who,
     advice: text,
     attempts: attempts.map((attempt) =>
-      attemptWire(attempt, attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined),
+      attemptWire(attempt, {
+        status: recipient.status,
+        dialogue: attempt.type === 'delivered' ? recent?.find(attempt.recipientId) : undefined,
+      }),
     ),
   }
 }
@@ -135,10 +197,19 @@ function toRecipientView(
 /** Why a recipient that is due still waits, or will wait when it is due; undefined if it waits for its time only. */
 function findWaitReason(
   { opened: { app }, delivery }: AdminCommandContext,
+  email: StoredEmail,
   { id, status, nextAt }: StoredRecipient,
 ): string | undefined {
-  if (status !== 'queued' || nextAt === null) return undefined
+  if ((status !== 'queued' && status !== 'scheduled') || nextAt === null) return undefined
   const lane = sql(app.db).lane.get(id)?.lane
+  const fence = readFence(app.db)
+  if (
+    fence &&
+    typeof lane === 'string' &&
+    isMailRestored(fence, { emailId: email.id, accountId: accountOfLane(lane), domain: domainOfLane(lane) })
+  )
+    return describeRestored(fence)
+  if (status !== 'queued') return undefined
   const isDue = nextAt <= app.clock.now()
   if (!delivery || typeof lane !== 'string') return isDue ? 'no service is running' : undefined
   if (isDue) return delivery.scheduler.describeWait(lane, nextAt)
@@ -151,13 +222,14 @@ interface ExplainOptions extends JsonOption {
   readonly all?: boolean
 }
 
-export function addExplainCommand(program: Command): void {
+/** @param parent the program, or the group `tassis emails` */
+export function addExplainCommand(parent: Command): void {
   withLimit(
-    withJson(program.command('explain').description('explain an email: its attempts, what comes next, who must act')),
+    withJson(parent.command('explain').description('explain an email: its attempts, what comes next, who must act')),
     'maximum number of recipients',
     10,
   )
-    .argument('<id>', 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID')
+    .argument('<id>', `${EMAIL_ARGUMENT}; or an address, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
     .action(async (id: string, { limit, all = false, json }: ExplainOptions) => {
       const found = await withData(loadConfig().config, (call) => call(explain, { id, limit }))
@@ -211,12 +283,15 @@ const formatTime = (iso: string, now: Millis): string =>
   `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
 
 function formatNext(
-  { status, next_at: nextAt, expires_at: expiresAt }: RecipientView,
+  { status, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
   now: Millis,
   delivering: boolean,
 ) {
   if (status === 'processing') return 'the attempt in progress ends'
-  if (nextAt === null) return 'nothing'
+  if (nextAt === null)
+    return letterId === null
+      ? 'nothing'
+      : `nothing automatically; \`tassis dead-letters retry ${letterId}\` tries again`
   const isDue = Date.parse(nextAt) <= now
   const what = nextAt === expiresAt ? 'ends as expired' : isDue ? 'attempt, due since' : 'attempt'
   return `${what} ${formatTime(nextAt, now)}${delivering ? '' : ', once the service runs'}`

@@ -11,7 +11,7 @@ import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { formatCount, formatTable, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
 
 interface ListInput {
   readonly after: UnparsedCursor
@@ -44,7 +44,7 @@ export function addInboundCommands(program: Command): void {
     const found = await withData(loadConfig().config, (call) =>
       call(list, { after: START_POSITION, limit: options.limit }),
     )
-    printResult(options, { messages: found.messages, has_more: found.place !== null }, formatList)
+    printResult(options, { data: found.messages, has_more: found.place !== null }, formatList)
   })
 
   withJson(
@@ -59,7 +59,7 @@ export function addInboundCommands(program: Command): void {
       const retried = await withData(loadConfig().config, (call) =>
         id === undefined ? retryAll(call) : call(retry, { id }).then((one) => [one]),
       )
-      printResult(options, { messages: retried }, formatRetried)
+      printResult(options, toList(retried), formatRetried)
       if (retried.some((message) => message.parse_error !== null)) process.exitCode = 1
     })
 }
@@ -79,13 +79,7 @@ async function retryAll(call: Call): Promise<RetryResult[]> {
 
 const MAX_CELL_LENGTH = 40
 
-function formatList({
-  messages,
-  has_more,
-}: {
-  readonly messages: readonly UnparsedView[]
-  readonly has_more: boolean
-}): string {
+function formatList({ data: messages, has_more }: List<UnparsedView>): string {
   if (messages.length === 0) return 'All received messages were parsed.'
   return [
     formatTable(
@@ -104,7 +98,7 @@ function formatList({
   ].join('\n')
 }
 
-function formatRetried({ messages }: { readonly messages: readonly RetryResult[] }): string {
+function formatRetried({ data: messages }: List<RetryResult>): string {
   const failed = messages.filter((message) => message.parse_error !== null)
   return [
     `${formatCount(messages.length - failed.length, 'message')} parsed.`,

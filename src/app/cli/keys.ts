@@ -1,6 +1,9 @@
-/** @module `tassis keys`: creates, imports, lists and revokes API keys. */
+/** @module `tassis keys`: creates, imports, lists and revokes API keys; `master-keys.ts` adds commands for the master key. */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
+import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/setup/api-keys/keys.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { conflict, notFound } from '#platform/errors.ts'
@@ -9,8 +12,16 @@ import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { type AccountOption, collectOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatTable, formatUtc, print, printResult, printSecret, toPrintable } from './output.ts'
+import { addMasterKeyCommands } from './master-keys.ts'
+import {
+  type AccountOption,
+  collectOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+} from './options.ts'
+import { formatTable, formatUtc, printResult, printSecret, printWholeList, toPrintable } from './output.ts'
 
 interface KeyView {
   readonly id: string
@@ -56,19 +67,43 @@ const list = defineAdminCommand('keys.list', ({ opened: { app } }, { account }: 
 const revoke = defineAdminCommand(
   'keys.revoke',
   async ({ opened: { app } }, input: AccountOption & { readonly key: string }) => {
-    const actor = resolveOperator(app, input.account)
-    const keys = listApiKeys(app.db, actor.accountId)
-    const found = keys.filter(
-      ({ id, keyPrefix }) => id === input.key || keyPrefix === input.key.slice(0, keyPrefix.length),
-    )
-    const [key] = found
-    if (!key) throw notFound('api_key_not_found', 'API key not found; `tassis keys list` shows all.')
-    if (found.length > 1)
-      throw conflict('api_key_ambiguous', 'Several keys match; give the ID that `tassis keys list` shows.')
-    await revokeApiKey(app, actor, key.id)
-    return toKeyView(key)
+    const { key, account } = requireKey(app, input)
+    await revokeApiKey(app, toOperatorActor(account), key.id)
+    return { ...toKeyView(key), account: account.name }
   },
 )
+
+interface OwnedKey {
+  readonly key: ApiKey
+  readonly account: Account
+}
+
+/** The key with this id or beginning, else with this name. Throws 404, and 409 with the ids if several match. */
+function requireKey(app: App, { account, key: text }: AccountOption & { readonly key: string }): OwnedKey {
+  const all = listAccounts(app.config, app.db)
+  const only = account === undefined ? undefined : resolveOperator(app, account).accountId
+  const keys = all
+    .filter(({ id }) => only === undefined || id === only)
+    .flatMap((owner) => listApiKeys(app.db, owner.id).map((key): OwnedKey => ({ key, account: owner })))
+  const exact = keys.filter(
+    ({ key: { id, keyPrefix } }) => id === text || keyPrefix === text.slice(0, keyPrefix.length),
+  )
+  const found = exact.length > 0 ? exact : keys.filter(({ key: { name } }) => name === text)
+  const [first] = found
+  if (!first)
+    throw notFound('api_key_not_found', 'No API key has this ID, beginning or name; `tassis keys list` shows all.')
+  if (found.length === 1) return first
+  const shown = found
+    .slice(0, MAX_SHOWN)
+    .map(({ key, account: owner }) => `${key.id} (${key.keyPrefix}…, ${key.name}, account ${owner.name})`)
+  throw conflict(
+    'api_key_ambiguous',
+    `${found.length} keys match, so none was revoked; give the ID of one: ${shown.join(', ')}${found.length > MAX_SHOWN ? ', …' : ''}.`,
+  )
+}
+
+/** Keys shown if several match. */
+const MAX_SHOWN = 10
 
 export const keyAdminCommands = [create, list, revoke]
 
@@ -78,7 +113,7 @@ const formatScopes = (scopes: readonly string[]): string =>
 const SCOPE_DESCRIPTION = `scope of the key; repeat for several; default: all, that is ${SCOPES.join(', ')}`
 
 export function addKeyCommands(program: Command): void {
-  const keys = program.command('keys').description('create, import, list and revoke API keys')
+  const keys = program.command('keys').description('create, import, list and revoke API keys; rotate the master key')
 
   withAccount(withJson(keys.command('create').description('create an API key; it is shown only once')))
     .requiredOption('--name <name>', 'name of the key')
@@ -123,9 +158,8 @@ export function addKeyCommands(program: Command): void {
     async (options: JsonOption & AccountOption) => {
       const { account } = options
       const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
-      if (!options.json && found.length === 0)
-        return print('The account has no key; create one with `tassis keys create --name app`.')
-      printResult(options, found, (shown) =>
+      const sentence = 'The account has no key; create one with `tassis keys create --name app`.'
+      printWholeList(options, found, sentence, (shown) =>
         formatTable(
           ['ID', 'NAME', 'BEGINS WITH', 'LAST USED', 'CREATED', 'SCOPES'],
           shown.map((key) => [
@@ -141,18 +175,20 @@ export function addKeyCommands(program: Command): void {
     },
   )
 
-  withAccount(withJson(keys.command('revoke').description('revoke a key immediately')))
-    .argument('<key>', 'its ID, its first 16 characters, or the whole key')
+  withAccount(withJson(keys.command('revoke').description('revoke a key immediately')), ONLY_ACCOUNT_DESCRIPTION)
+    .argument('<key>', 'its name, its ID, its first 16 characters, or the whole key')
     .action(async (key: string, options: JsonOption & AccountOption) => {
       const input = { ...(options.account !== undefined && { account: options.account }), key }
       const revoked = await withData(loadConfig().config, (call) => call(revoke, input))
       printResult(
         options,
         revoked,
-        ({ id, name, key_prefix }) =>
-          `Revoked key "${toPrintable(name)}" (${id}), which began with ${toPrintable(key_prefix)}.`,
+        ({ id, name, key_prefix, account }) =>
+          `Revoked key "${toPrintable(name)}" of ${toPrintable(account)} (${id}), which began with ${toPrintable(key_prefix)}.`,
       )
     })
+
+  addMasterKeyCommands(keys)
 }
 
 /** Reads the key from the file or from standard input; never prompts. */

@@ -3,8 +3,6 @@
  * developer's machine, signed like a webhook. Needs no public address and no certificate, stores nothing, and repeats
  * no request.
  */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type Command, Option } from 'commander'
 import {
   collectPayloadEvents,
@@ -21,6 +19,7 @@ import { CommandError } from './admin-command.ts'
 import { localServiceUrl } from './local-service.ts'
 import { collectOption, createWholeNumberParser } from './options.ts'
 import { print, toPrintable } from './output.ts'
+import { readFirstKey, readKeyFile } from './service-key.ts'
 
 const POLL_MS = seconds(1)
 /** How long to wait after the service could not be reached. */
@@ -173,7 +172,10 @@ export function addListenCommand(program: Command): void {
     .requiredOption('--forward <url>', 'where to post, such as http://127.0.0.1:3000/hooks')
     .option('--url <url>', 'base URL of the service; default: the service on this machine')
     .option('--key <key>', 'API key with the scopes emails:read and webhooks:read; visible in the process list')
-    .option('--key-file <path>', 'file with the API key; default: the one that scripts/start leaves')
+    .option(
+      '--key-file <path>',
+      'file with the API key; default: TASSIS_API_KEY, else the file that scripts/start leaves',
+    )
     .option('--event <name>', 'only this event; repeat for several; default: all', collectOption)
     .addOption(new Option('--format <format>', 'form of the payloads').choices(PAYLOAD_FORMATS).default('tassis'))
     .option(
@@ -189,7 +191,7 @@ export function addListenCommand(program: Command): void {
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort())
       const position = await listen({
         url: options.url ?? localServiceUrl(config),
-        key: options.key ?? readKeyFile(options.keyFile, config),
+        key: resolveKey(options, config),
         forward: options.forward,
         format: options.format,
         events: options.event ?? [],
@@ -212,12 +214,11 @@ interface ListenCommand {
   readonly after?: number
 }
 
-function readKeyFile(path: string | undefined, { dataDir }: Config): string {
-  try {
-    return readFileSync(path ?? join(dataDir, 'first-key'), 'utf8').trim()
-  } catch {
-    throw new CommandError(
-      'No API key; give one with --key-file, or --key. `tassis keys create --name listen` creates one.',
-    )
-  }
+/** In the order in which they are looked for: the options, the setting, the file. */
+function resolveKey({ key, keyFile }: Pick<ListenCommand, 'key' | 'keyFile'>, config: Config): string {
+  const found = key ?? (keyFile === undefined ? config.apiKey || readFirstKey(config) : readKeyFile(keyFile))
+  if (found !== undefined) return found
+  throw new CommandError(
+    'No API key; give one with --key-file, TASSIS_API_KEY or --key. `tassis keys create --name listen` creates one.',
+  )
 }

@@ -17,7 +17,7 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, printResult, truncate } from './output.ts'
+import { formatTable, printResult, toList, truncate } from './output.ts'
 
 interface ListView {
   readonly id: string
@@ -62,7 +62,7 @@ const show = defineAdminCommand('lists', ({ opened: { app } }, { account, limit 
         contacts: Object.fromEntries(counts) as Record<ContactStatus, number>,
       }
     })
-  return { total: sql(db).count.get(only)?.n ?? 0, lists }
+  return toList(lists, sql(db).count.get(only)?.n ?? 0)
 })
 
 export const listAdminCommands = [show]
@@ -87,7 +87,7 @@ export function addListsCommand(program: Command): void {
   })
 }
 
-function formatLists({ lists, total }: { readonly lists: readonly ListView[]; readonly total: number }): string {
+function formatLists({ data: lists, total }: Awaited<ReturnType<(typeof show)['run']>>): string {
   if (lists.length === 0) return 'There is no contact list.'
   return [
     formatTable(

@@ -19,7 +19,7 @@ import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatTable, formatUtc, print, printJson, printResult, toPrintable, truncate } from './output.ts'
+import { formatTable, formatUtc, print, printJson, printResult, toList, toPrintable, truncate } from './output.ts'
 
 interface ListInput {
   readonly kind?: OperatorMailKind
@@ -28,7 +28,7 @@ interface ListInput {
 
 const list = defineAdminCommand('mail.list', ({ opened: { app } }, { kind, limit }: ListInput) => {
   const { mail, total } = listOperatorMail(app.db, { kind, limit })
-  return { total, mail: mail.map(toMailView) }
+  return toList(mail.map(toMailView), total)
 })
 
 interface MailInput {
@@ -193,7 +193,7 @@ const formatHeader = (mail: MailView): string =>
 
 const MAX_CELL_LENGTH = 60
 
-function formatList({ mail, total }: { readonly mail: readonly MailView[]; readonly total: number }): string {
+function formatList({ data: mail, total }: Awaited<ReturnType<(typeof list)['run']>>): string {
   if (mail.length === 0) return 'There is no mail for the operator.'
   return [
     formatTable(

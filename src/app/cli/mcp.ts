@@ -5,21 +5,24 @@ import { serveStdio } from '#features/drop-in/mcp/stdio.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError } from './admin-command.ts'
 import { localServiceUrl } from './local-service.ts'
+import { readKeyFile } from './service-key.ts'
 
 export function addMcpCommand(program: Command): void {
   program
     .command('mcp')
     .description('serve the tools of a service to a language model (MCP) over standard input and output')
     .option('--url <url>', 'address of the service; default: the service on this machine')
-    .action(async ({ url }: { readonly url?: string }) => {
+    .option('--key-file <path>', 'file with the API key; default: TASSIS_API_KEY')
+    .action(async ({ url, keyFile }: { readonly url?: string; readonly keyFile?: string }) => {
       const { config } = loadConfig()
-      if (config.apiKey === '')
+      const key = keyFile === undefined ? config.apiKey : readKeyFile(keyFile)
+      if (key === '')
         throw new CommandError(
-          'Set TASSIS_API_KEY to an API key: it decides which account the model sees, and which tools it gets. On the machine of the service, `tassis keys create --name assistant --scope emails:read --scope domains:read` makes one that can only read; elsewhere, the dashboard does (API keys).',
+          'Set TASSIS_API_KEY to an API key, or give a file with one by --key-file: it decides which account the model sees, and which tools it gets. On the machine of the service, `tassis keys create --name assistant --scope emails:read --scope domains:read` makes one that can only read; elsewhere, the dashboard does (API keys).',
         )
       await serveStdio({
         endpoint: toEndpoint(url ?? localServiceUrl(config)),
-        key: config.apiKey,
+        key,
         input: Bun.stdin.stream(),
         write: (message) => process.stdout.write(`${message}\n`),
         fetch,

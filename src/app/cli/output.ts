@@ -20,12 +20,14 @@ export const truncate = (text: string, maxLength: number): string =>
 
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
-/** Formats JSON with all control characters as `\\uXXXX`; `JSON.stringify` escapes only C0 controls. */
-export const formatJson = (value: unknown): string =>
-  JSON.stringify(value, null, 2).replace(
-    UNESCAPED,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+/** Escapes all control characters as `\\uXXXX`; `JSON.stringify` escapes only C0 controls. */
+const escapeControls = (json: string): string =>
+  json.replace(UNESCAPED, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+/** Formats JSON without control characters. */
+export const formatJson = (value: unknown): string => escapeControls(JSON.stringify(value, null, 2))
+
+const formatJsonLine = (value: unknown): string => escapeControls(JSON.stringify(value))
 
 export const printJson = (value: unknown): void => print(formatJson(value))
 
@@ -38,6 +40,34 @@ export function printResult<T>(
   if (options.json) printJson(value)
   else print(text(value))
 }
+
+/** A list as `--json` prints it; every command that lists rows has this shape. */
+export interface List<T> {
+  readonly data: readonly T[]
+  /** Number of rows without `--limit`; left out when it is not counted. */
+  readonly total?: number
+  readonly has_more: boolean
+}
+
+/** @param total number of rows without the limit; default: that of the rows */
+export const toList = <T>(rows: readonly T[], total = rows.length): List<T> & { readonly total: number } => ({
+  data: rows,
+  total,
+  has_more: total > rows.length,
+})
+
+/** Prints a list that is whole; without rows and without `--json`, the sentence. */
+export function printWholeList<T>(
+  options: { readonly json?: boolean | undefined },
+  rows: readonly T[],
+  sentenceWithoutRows: string,
+  text: (rows: readonly T[]) => string,
+): void {
+  printResult(options, toList(rows), ({ data }) => (data.length === 0 ? sentenceWithoutRows : text(data)))
+}
+
+/** Puts an error on one line of JSON, in the form of the API's errors. */
+export const formatJsonError = (code: string, message: string): string => formatJsonLine({ error: { code, message } })
 
 /**
  * Prints a secret alone on standard output, so that it can be piped into a file, and the sentence about it on standard

@@ -11,17 +11,21 @@ import { InUseError } from '../create.ts'
 export async function findPortConflict(
   {
     httpAddr,
+    httpsAddr,
     inboundAddr,
     submissionAddr,
     submissionTlsAddr,
-  }: Pick<Config, 'httpAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr'>,
+    metricsAddr,
+  }: Pick<Config, 'httpAddr' | 'httpsAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr' | 'metricsAddr'>,
   command: string,
 ): Promise<InUseError | undefined> {
   for (const [variable, value, fallbackPort] of [
     ['TASSIS_HTTP_ADDR', httpAddr, 8081],
+    ['TASSIS_HTTPS_ADDR', httpsAddr, 8443],
     ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
     ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
     ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],
+    ['TASSIS_METRICS_ADDR', metricsAddr, 9464],
   ] as const) {
     const address = parseHostPort(value)
     if (!address || !(await isPortInUse(address))) continue

@@ -3,9 +3,12 @@
  * found problems. 2: wrong usage, a wrong setting or an unusable data directory. Errors are one sentence on stderr.
  */
 import { Command, CommanderError } from 'commander'
+import { systemClock } from '#platform/clock.ts'
 import { ConfigError } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { addPriority, isJournal } from '#platform/journal.ts'
+import { redactAddresses } from '#platform/redact.ts'
 import { toStorageError } from '#platform/storage-errors.ts'
 import { InUseError } from '../create.ts'
 import { formatVersion } from '../version.ts'
@@ -13,15 +16,20 @@ import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { CommandError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
+import { addBackupCommand } from './backup.ts'
 import { addBulkCommands } from './bulk-operations.ts'
+import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
+import { addDeadLetterCommands } from './dead-letters.ts'
 import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
+import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { addExplainCommand } from './explain.ts'
+import { addFenceCommands } from './fence.ts'
 import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
@@ -29,11 +37,12 @@ import { addListenCommand } from './listen.ts'
 import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
 import { addMcpCommand } from './mcp.ts'
-import { print, toPrintable } from './output.ts'
+import { formatJsonError, print, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
+import { addRestoreCommand } from './restore.ts'
 import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
@@ -58,8 +67,9 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .showSuggestionAfterError()
     .configureOutput({
       outputError: (text, write) => {
-        const message = simplifyError(text, program, args)
-        write(toErrorOutput(`tassis: ${message.replace(/^error: /, '')}${formatAdvice(message, program, args)}`))
+        const error = simplifyError(text, program, args)
+        const message = `${error.replace(/^error: /, '')}${formatAdvice(error, program, args)}`
+        write(formatError({ message, code: 'wrong_usage' }, args))
       },
     })
     .option('-V, --version', 'print the version and the commit it was built from')
@@ -79,6 +89,8 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addEmailCommands(program)
   addExplainCommand(program)
   addQueueCommand(program)
+  addDeadLetterCommands(program)
+  addFenceCommands(program)
   addProviderCommands(program)
   addBulkCommands(program)
   addListsCommand(program)
@@ -90,12 +102,16 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addInboundCommands(program)
   addMailCommands(program)
   addReportCommands(program)
+  addCertificateCommands(program)
   addAuditCommands(program)
+  addBackupCommand(program)
+  addRestoreCommand(program)
   addDiskCommand(program)
   addRetentionCommands(program)
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)
+  addDoctorCommand(program)
   addMcpCommand(program)
   addBenchCommand(program)
   addStartCommand(program)
@@ -132,7 +148,7 @@ function simplifyError(error: string, program: Command, [name, subcommand]: read
 function requireKnownCommand(program: Command, [name, subcommand]: readonly string[]): void {
   const group = program.commands.find((known) => known.name() === name)
   if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return
-  if (group.commands.some((known) => known.name() === subcommand)) return
+  if (group.commands.some((known) => known.name() === subcommand || known.aliases().includes(subcommand))) return
   const names = new Command(group.name()).copyInheritedSettings(program)
   for (const known of group.commands) names.command(known.name())
   names.parse([subcommand], { from: 'user' })
@@ -151,22 +167,48 @@ export async function runCommandLine(
   } catch (thrown) {
     // Commander has already printed its error or the help.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
-    const error = toStorageError(thrown)
-    const { sentence, exitCode } = describeError(error)
-    process.stderr.write(toErrorOutput(`tassis: ${sentence}\n`))
+    const { exitCode, ...error } = describeError(toStorageError(thrown))
+    process.stderr.write(formatError({ ...error, message: `${error.message}\n` }, args))
     return exitCode
   }
 }
 
-/** Adds the error priority when the journal reads stderr, so that a failed start is logged as an error. */
-const toErrorOutput = (text: string): string => (isJournal() ? addPriority('error', text) : text)
+interface ErrorText {
+  /** Ends with a line end. */
+  readonly message: string
+  /** For programs. */
+  readonly code: string
+}
 
-function describeError(error: unknown): { sentence: string; exitCode: number } {
-  // Exit code 1, because the settings are right and a supervisor may restart the service.
-  if (error instanceof InUseError) return { sentence: toPrintable(error.message), exitCode: 1 }
-  if (error instanceof ConfigError) return { sentence: toPrintable(error.message), exitCode: USAGE_EXIT_CODE }
-  if (error instanceof AppError || error instanceof CommandError)
-    return { sentence: toPrintable(error.message), exitCode: 1 }
+/** With `--json` in the arguments, an error is one line of JSON, also of wrong usage. */
+const formatError = ({ message, code }: ErrorText, args: readonly string[]): string =>
+  isJsonRequested(args)
+    ? `${formatJsonError(code, message.trim().replace(/\n+/g, ' '))}\n`
+    : toErrorOutput(args, `tassis: ${message}`)
+
+function isJsonRequested(args: readonly string[]): boolean {
+  const end = args.indexOf('--')
+  return (end === -1 ? args : args.slice(0, end)).includes('--json')
+}
+
+/**
+ * The error of a command. Where no person sees the service start, it is a line of the log, like all others of the
+ * service; with the error priority when the journal reads stderr.
+ */
+function toErrorOutput([command]: readonly string[], text: string): string {
+  const isLogLine = command === 'serve' && !process.stderr.isTTY
+  const line = { level: 'error', time: isoTime(systemClock.now()), msg: redactAddresses(text.trim()) }
+  const output = isLogLine ? `${JSON.stringify(line)}\n` : text
+  return isJournal() ? addPriority('error', output) : output
+}
+
+function describeError(error: unknown): ErrorText & { readonly exitCode: number } {
   // A bug: the report needs the stack.
-  return { sentence: error instanceof Error ? (error.stack ?? error.message) : String(error), exitCode: 1 }
+  if (!(error instanceof Error)) return { message: String(error), code: 'internal_error', exitCode: 1 }
+  const message = toPrintable(error.message)
+  // Exit code 1, because the settings are right and a supervisor may restart the service.
+  if (error instanceof InUseError) return { message, code: 'data_in_use', exitCode: 1 }
+  if (error instanceof ConfigError) return { message, code: 'wrong_configuration', exitCode: USAGE_EXIT_CODE }
+  if (error instanceof AppError || error instanceof CommandError) return { message, code: error.code, exitCode: 1 }
+  return { message: error.stack ?? error.message, code: 'internal_error', exitCode: 1 }
 }

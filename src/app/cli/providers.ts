@@ -14,7 +14,9 @@ import {
   formatRelativeTime,
   formatTable,
   formatUtc,
+  type List,
   printResult,
+  toList,
   toPrintable,
   truncate,
 } from './output.ts'
@@ -29,9 +31,7 @@ interface ListInput {
   readonly all: boolean
 }
 
-interface ProviderList {
-  readonly total: number
-  readonly providers: readonly ProviderView[]
+interface ProviderList extends Required<List<ProviderView>> {
   /** Replies of the last day that blame our addresses or set-up. */
   readonly alerts: readonly DeliveryAlert[]
   /** What is wrong with the reverse DNS of our addresses, as sentences. */
@@ -44,8 +44,7 @@ const list = defineAdminCommand(
     const { used, total, views } = listProviders(app, delivery)
     const shown = all ? total : used
     return {
-      total: shown,
-      providers: views(0, Math.min(limit, shown)),
+      ...toList(views(0, Math.min(limit, shown)), shown),
       alerts: listAlerts(delivery).slice(0, limit),
       warnings: sourceNames.problems(),
     }
@@ -105,7 +104,7 @@ function formatAlert({ provider, source, rule, reply, count, first_at, last_at, 
   ].join('\n')
 }
 
-function formatTraffic({ total, providers }: ProviderList, now: number): string {
+function formatTraffic({ total, data: providers }: ProviderList, now: number): string {
   if (providers.length === 0) return 'Nothing was sent yet; --all shows the limits of all listed providers.'
   return [
     formatTable(

@@ -25,9 +25,11 @@ import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
-import { requireEmail } from './emails.ts'
+import { confirmAction } from './confirm.ts'
+import { requireEmail } from './find-email.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatCount, formatUtc, print, printResult, toPrintable } from './output.ts'
+import { formatCount, formatUtc, type List, print, printResult, toList, toPrintable } from './output.ts'
+import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-words.ts'
 
 /** The operator in the audit log. */
 const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
@@ -122,18 +124,20 @@ const describeSelected = ({ domain, provider, account, email }: Selected): strin
     ...(email === undefined ? [] : [`--email ${toPrintable(email)}`]),
   ].join(' ')
 
-/** The name of a site has spaces. */
-const formatArgument = (text: string): string => (text.includes(' ') ? `"${toPrintable(text)}"` : toPrintable(text))
-
-const formatInDelivery = (count: number): string => (count === 0 ? '' : `, ${count} in delivery left alone`)
+const requireSelector = (selected: Selected): void => {
+  if (describeSelected(selected) === '')
+    throw new CommandError(
+      'Name the mail: `--domain example.com`, `--provider gmail` or `--account Acme`, together or alone, or `--email ID`.',
+      'no_mail_named',
+    )
+}
 
 /** Counts what matches and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
 async function confirmSelected(call: Call, options: ControlOptions, question: string): Promise<SelectionView> {
+  requireSelector(toSelected(options))
   const found = await call(select, toSelected(options))
-  if (options.yes) return found
   const matches = `${formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}, and ${found.in_delivery} in delivery`
-  if (!process.stdin.isTTY) throw new CommandError(`${matches}; nothing was changed. Add --yes to ${question}.`)
-  if (!globalThis.confirm(`${matches}. Do you want to ${question}?`)) throw new CommandError('Nothing was changed.')
+  confirmAction(options, matches, question)
   return found
 }
 
@@ -147,6 +151,7 @@ export function addQueueControlCommands(queue: Command): void {
     queue,
     'drop',
     'cancel mail without a bounce: an event says that you dropped it, and its quota is given back',
+    'cancel',
   )
 }
 
@@ -184,7 +189,7 @@ const addRelease = (queue: Command): Command =>
       await confirmSelected(call, options, 'release them')
       return call(release, toSelected(options))
     })
-    printResult(options, ended, formatEnded)
+    printResult(options, toList(ended), formatEnded)
   })
 
 async function releaseRestored(options: JsonOption): Promise<void> {
@@ -217,7 +222,7 @@ const addRedirect = (queue: Command): Command =>
       await withData(loadConfig().config, async (call) => {
         if (to === undefined) {
           await confirmSelected(call, options, 'end their redirects')
-          return printResult(options, await call(release, { ...selected, kind: 'redirect' }), formatEnded)
+          return printResult(options, toList(await call(release, { ...selected, kind: 'redirect' })), formatEnded)
         }
         await confirmSelected(call, options, `redirect them and what comes later to ${to}`)
         const done = await call(redirect, { ...selected, to, reason: options.reason ?? '' })
@@ -230,7 +235,7 @@ const addRedirect = (queue: Command): Command =>
       })
     })
 
-const formatEnded = (ended: readonly RuleView[]): string =>
+const formatEnded = ({ data: ended }: List<RuleView>): string =>
   ended.length === 0
     ? 'No hold or redirect matches; `tassis queue` shows them.'
     : ended.map((rule) => `Ended: ${formatRule(rule)}`).join('\n')
@@ -242,8 +247,9 @@ const QUESTIONS: Readonly<Record<QueueAction, string>> = {
 }
 const PARTICIPLES: Readonly<Record<QueueAction, string>> = { retry: 'due now', bounce: 'bounced', drop: 'dropped' }
 
-function addChange(queue: Command, action: QueueAction, description: string): void {
+function addChange(queue: Command, action: QueueAction, description: string, alias?: string): void {
   const command = withSelector(queue.command(action).description(description))
+  if (alias !== undefined) command.alias(alias)
   if (action === 'bounce') command.requiredOption('--reason <sentence>', 'why; the senders read it')
   command.action(async (_, invoked: Command) => {
     const options = readOptions<ControlOptions>(invoked)
@@ -251,18 +257,15 @@ function addChange(queue: Command, action: QueueAction, description: string): vo
       await confirmSelected(call, options, QUESTIONS[action])
       return changeAll(call, action, options)
     })
-    printResult(options, done, ({ changed, in_delivery, held, suspended }) =>
+    printResult(options, done, ({ changed, suspended, ...left }) =>
       [
-        `${changed} ${PARTICIPLES[action]}${held === 0 ? '' : `, ${held} held left alone`}${formatInDelivery(in_delivery)}.`,
+        `${changed} ${PARTICIPLES[action]}${formatHeldAndInDelivery(left)}.`,
         ...(action === 'retry' ? ['Mail that was due already is tried now, too.'] : []),
         ...suspended.map((name) => formatSuspended(name)),
       ].join('\n'),
     )
   })
 }
-
-const formatSuspended = (provider: string): string =>
-  `${toPrintable(provider)} is suspended, so its mail waits for the probe; \`tassis providers resume ${formatArgument(provider)}\` ends that.`
 
 /** Calls the service until all selected mail was examined, because each call changes a limited number. */
 async function changeAll(

@@ -9,7 +9,7 @@ import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { formatTable, formatUtc, type List, printResult, toPrintable, truncate } from './output.ts'
 
 interface ListInput {
   readonly domain?: string
@@ -22,7 +22,7 @@ const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, 
     domain: domain === undefined ? undefined : parseDomainName(domain),
     limit: limit + 1,
   })
-  return { has_more: found.length > limit, reports: found.slice(0, limit).map(toReportView) }
+  return { data: found.slice(0, limit).map(toReportView), has_more: found.length > limit }
 })
 
 const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
@@ -64,13 +64,7 @@ const toPrintableLines = (text: string): string =>
 
 const MAX_CELL_LENGTH = 40
 
-function formatList({
-  reports,
-  has_more,
-}: {
-  readonly reports: readonly ReportView[]
-  readonly has_more: boolean
-}): string {
+function formatList({ data: reports, has_more }: List<ReportView>): string {
   if (reports.length === 0) return 'There are no reports.'
   return [
     formatTable(

@@ -5,7 +5,12 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { createSetupLink } from '#features/people/team/setup.ts'
+import { systemClock } from '#platform/clock.ts'
 import { ConfigError, type LoadedConfig } from '#platform/config.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { createLog } from '#platform/log.ts'
+import { captureStrayOutput } from '#platform/stray-output.ts'
+import { findCertificateWarnings } from '../certificates/warnings.ts'
 import { DataDirInUseError } from '../create.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
@@ -21,17 +26,30 @@ export function addServeCommand(program: Command): void {
     .action(async () => {
       const loaded = loadConfig()
       const { config } = loaded
-      await runService(loaded, 'tassis serve', async ({ url, inbound: { listener }, submission, opened: { app } }) => {
-        const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
-        const submitted = submission.endpoints.map((endpoint) => `, submission at ${formatHostPort(endpoint)}`).join('')
-        print(
-          `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound}${submitted})`,
-        )
-        const link = await findSetupLink(app)
-        if (link) print(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
-      })
+      await runService(
+        loaded,
+        'tassis serve',
+        async ({ url, inbound: { listener }, submission, certificates, opened: { app } }) => {
+          const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
+          const submitted = submission.endpoints
+            .map((endpoint) => `, submission at ${formatHostPort(endpoint)}`)
+            .join('')
+          const https = certificates.endpoint ? `, HTTPS at ${formatHostPort(certificates.endpoint)}` : ''
+          announce(
+            `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${https}${inbound}${submitted})`,
+          )
+          const link = await findSetupLink(app)
+          if (link) announce(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
+        },
+      )
     })
 }
+
+/** Prints a sentence for people at a terminal, and as JSON elsewhere, where programs read each line. */
+const announce = (sentence: string): void =>
+  process.stdout.isTTY
+    ? print(sentence)
+    : print(JSON.stringify({ level: 'info', time: isoTime(systemClock.now()), msg: sentence }))
 
 /** A new link of the first start; undefined when none is needed, or none can be created. */
 export const findSetupLink = (app: App): Promise<string | undefined> =>
@@ -64,16 +82,17 @@ export async function runService(
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
   const { config } = loaded
-  const service = await startOrExplain(loaded, command, starting.signal)
-  // A signal ended the wait for a start.
-  if (!service) return
-  const { log } = service.opened.app
-  const onUnexpectedError = (error: unknown) => {
+  let log = createLog(config.logLevel)
+  using _output = captureStrayOutput((text) => log.warn({ text }, 'unexpected output'))
+  using _errors = catchUnexpectedErrors((error) => {
     // State in memory can no longer be trusted; state on disk can.
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     process.exit(1)
-  }
-  process.on('uncaughtException', onUnexpectedError).on('unhandledRejection', onUnexpectedError)
+  })
+  const service = await startOrExplain(loaded, command, starting.signal)
+  // A signal ended the wait for a start.
+  if (!service) return
+  log = service.opened.app.log
   for (const warning of findSettingWarnings(config)) log.warn(warning)
   const { listener } = service.inbound
   const submission = service.submission.endpoints.map(formatHostPort)
@@ -81,25 +100,20 @@ export async function runService(
     log.warn(
       'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25',
     )
-  if (!listener && submission.length === 0 && (config.tlsCertFile !== '' || config.tlsKeyFile !== ''))
-    log.warn(
-      'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor an address for submission is set',
-    )
-  if (submission.length > 0 && config.tlsCertFile === '')
-    log.warn(
-      'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    )
+  for (const warning of findCertificateWarnings(config)) log.warn(warning)
   if (config.llmUrl !== '' && config.llmModel === '')
     log.warn(
       'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
     )
   const inbound = listener && formatHostPort(listener)
+  const { endpoint: https } = service.certificates
   log.info(
     {
       url: service.url,
       version: VERSION,
       delivery: config.delivery,
       inbound,
+      ...(https && { https: formatHostPort(https) }),
       ...(submission.length > 0 && { submission }),
     },
     'started',
@@ -112,6 +126,12 @@ export async function runService(
     await service.stop()
   }
   log.info('stopped')
+}
+
+/** Handles errors that no code catches, until it is disposed. */
+function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
+  process.on('uncaughtException', handle).on('unhandledRejection', handle)
+  return { [Symbol.dispose]: () => void process.off('uncaughtException', handle).off('unhandledRejection', handle) }
 }
 
 /** Formats host and port as in a setting, with an IPv6 address in brackets. */
@@ -139,7 +159,7 @@ async function startOrExplain(
     // If another service runs on the same data, it also holds the port; the error about the data directory is then the
     // one to report.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
-    const isPortProblem = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
+    const isPortProblem = /^TASSIS_(?:HTTPS?|INBOUND|METRICS)_ADDR/.test(error.message)
     throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error
   }
 }

@@ -11,7 +11,7 @@ import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { findListName } from './lists.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { formatCount, formatTable, formatUtc, printResult, toList, toPrintable, truncate } from './output.ts'
 
 interface ListInput extends AccountOption {
   readonly limit: number
@@ -25,13 +25,11 @@ const list = defineAdminCommand(
     const { accountId, accountUuid } = resolveOperator(app, account)
     const filter = { reason, address: email }
     const { suppressions, total } = listSuppressions(app.db, accountId, filter, { limit, offset: 0 })
-    return {
-      total,
-      suppressions: suppressions.map((suppression) => ({
-        ...suppressionWire(suppression, accountUuid),
-        list_name: findListName(app.db, suppression.listUuid),
-      })),
-    }
+    const rows = suppressions.map((suppression) => ({
+      ...suppressionWire(suppression, accountUuid),
+      list_name: findListName(app.db, suppression.listUuid),
+    }))
+    return toList(rows, total)
   },
 )
 
@@ -95,7 +93,7 @@ export function addSuppressionCommands(program: Command): void {
         ...(email !== undefined && { email }),
       }
       const found = await withData(loadConfig().config, (call) => call(list, input))
-      printResult(options, found, ({ suppressions: shown, total }) =>
+      printResult(options, found, ({ data: shown, total }) =>
         shown.length === 0
           ? 'No suppressions found.'
           : [

@@ -16,7 +16,7 @@ import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatCount, printResult, toPrintable } from './output.ts'
+import { formatCount, printResult, toList, toPrintable } from './output.ts'
 
 const POSTMARK_URL = 'https://api.postmarkapp.com'
 const TIMEOUT_MS = seconds(30)
@@ -72,7 +72,7 @@ export function addTemplateCommands(program: Command): void {
       const results = await withData(loadConfig().config, (call) =>
         importEach(call, converted, account === undefined ? {} : { account }),
       )
-      printResult(options, { templates: results }, () => results.flatMap(toLines).concat(summarise(results)).join('\n'))
+      printResult(options, toList(results), () => results.flatMap(toLines).concat(summarise(results)).join('\n'))
       if (results.some(({ result }) => result === 'left')) process.exitCode = 1
     })
 }

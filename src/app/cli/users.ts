@@ -22,7 +22,7 @@ import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatCount, formatTable, formatUtc, print, printResult, printSecret, toPrintable } from './output.ts'
+import { formatCount, formatTable, formatUtc, printResult, printSecret, printWholeList, toPrintable } from './output.ts'
 
 interface UserView {
   readonly id: string
@@ -157,9 +157,8 @@ export function addUserCommands(program: Command): void {
 
   withJson(users.command('list').description('list all users')).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
-    if (!options.json && found.length === 0)
-      return print('There is no user yet; create one with `tassis users create ada@example.com`.')
-    printResult(options, found, (shown) =>
+    const sentence = 'There is no user yet; create one with `tassis users create ada@example.com`.'
+    printWholeList(options, found, sentence, (shown) =>
       formatTable(
         ['EMAIL', 'NAME', 'ACCOUNTS', 'SECOND FACTOR', 'LAST LOGIN', ''],
         shown.map((user) => [
@@ -227,8 +226,7 @@ export function addUserCommands(program: Command): void {
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(sessions, { email }))
-      if (!options.json && found.length === 0) return print(`${toPrintable(email)} has no session.`)
-      printResult(options, found, (shown) =>
+      printWholeList(options, found, `${toPrintable(email)} has no session.`, (shown) =>
         formatTable(
           ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
           shown.map((session) => [

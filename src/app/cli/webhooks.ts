@@ -37,10 +37,13 @@ import {
   formatRelativeTime,
   formatTable,
   formatUtc,
+  type List,
   print,
   printJson,
   printResult,
   printSecret,
+  printWholeList,
+  toList,
   toPrintable,
   truncate,
 } from './output.ts'
@@ -160,14 +163,11 @@ const deliveries = defineAdminCommand(
   ({ opened: { app } }, { webhook: id, status, event, limit }: DeliveriesInput) => {
     const { webhook, account } = resolveWebhook(app, id)
     const found = listDeliveries(app.db, webhook, { status, event }, { limit, offset: 0 })
-    return {
-      webhook: toWebhookView(app, webhook, account),
-      deliveries: found.deliveries.map((row) => ({
-        ...toDeliveryWire(row, webhook, app.keys),
-        inbound_email_id: row.inboundEmailId,
-      })),
-      total: found.total,
-    }
+    const rows = found.deliveries.map((row) => ({
+      ...toDeliveryWire(row, webhook, app.keys),
+      inbound_email_id: row.inboundEmailId,
+    }))
+    return { webhook: toWebhookView(app, webhook, account), ...toList(rows, found.total) }
   },
 )
 
@@ -182,9 +182,8 @@ export function addWebhookCommands(program: Command): void {
   ).action(async (options: JsonOption & AccountOption) => {
     const { account } = options
     const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
-    if (!options.json && found.length === 0)
-      return print('There is no webhook; POST /v1/webhooks creates one for the account of the API key.')
-    printResult(options, found, (shown) => formatWebhooks(shown, systemClock.now()))
+    const sentence = 'There is no webhook; POST /v1/webhooks creates one for the account of the API key.'
+    printWholeList(options, found, sentence, (shown) => formatWebhooks(shown, systemClock.now()))
   })
 
   withAccount(
@@ -358,13 +357,11 @@ const formatEvents = ({ events, route }: WebhookView): string => {
   return WEBHOOK_EVENTS.every((event) => events.includes(event)) ? 'all' : events.join(',')
 }
 
-interface DeliveriesView {
+interface DeliveriesView extends Required<List<DeliveryRecord & { readonly inbound_email_id: string | null }>> {
   readonly webhook: WebhookView
-  readonly deliveries: readonly (DeliveryRecord & { readonly inbound_email_id: string | null })[]
-  readonly total: number
 }
 
-function formatDeliveries({ webhook, deliveries: shown, total }: DeliveriesView, now: number): string {
+function formatDeliveries({ webhook, data: shown, total }: DeliveriesView, now: number): string {
   const head = `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`
   if (shown.length === 0) return `${head}\nNo deliveries found.`
   return [

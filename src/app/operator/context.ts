@@ -2,6 +2,7 @@
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import type { SettingReport } from '#platform/config.ts'
 import type { OpenedApp, RunningDelivery } from '../create.ts'
+import type { DoctorReport } from '../doctor/doctor.ts'
 import { createViewLog, type RecordView } from './view-log.ts'
 
 export interface OperatorContext {
@@ -10,6 +11,8 @@ export interface OperatorContext {
   readonly delivery: () => RunningDelivery | undefined
   /** Undefined until it has started. */
   readonly submission: () => RunningSubmission | undefined
+  /** Undefined until the checks of `tassis doctor` have run. */
+  readonly doctorReport: () => DoctorReport | undefined
   readonly isStopping: () => boolean
   /** Settings with their sources; empty when the service does not know them. */
   readonly settings: readonly SettingReport[]

@@ -3,7 +3,6 @@
  * the operator's routes. Reads only.
  */
 import type { Database } from 'bun:sqlite'
-import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { measureUse } from '#features/lifecycle/retention/budgets.ts'
 import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
@@ -17,6 +16,7 @@ import {
 } from '#features/lifecycle/retention/overview.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
+import { readDiskSpace } from '#platform/disk-space.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 
@@ -93,8 +93,8 @@ export function readFileSystem({
   dataDir,
   minFreeDisk,
 }: Pick<Config, 'dataDir' | 'minFreeDisk'>): DiskUsage['file_system'] {
-  const { bsize, blocks, bavail } = statfsSync(dataDir)
-  return { size_bytes: blocks * bsize, free_bytes: bavail * bsize, wanted_free_bytes: minFreeDisk }
+  const { sizeBytes, availableBytes } = readDiskSpace(dataDir)
+  return { size_bytes: sizeBytes, free_bytes: availableBytes, wanted_free_bytes: minFreeDisk }
 }
 
 /**

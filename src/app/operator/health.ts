@@ -3,6 +3,7 @@ import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { findBackupProblems } from '../backup/state.ts'
 import { findSettingWarnings } from '../cli/setting-warnings.ts'
 import type { OperatorContext } from './context.ts'
 import { readFileSystem } from './disk.ts'
@@ -40,7 +41,11 @@ export function createHealthReader(
       inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
       submission: submissionAddrs.length === 0 || !running ? null : { addrs: submissionAddrs, ...running.stats() },
       problems: problems.map(({ field, message }) => ({ field, message })),
-      warnings: [...findSettingWarnings(config), ...sourceNames.problems()],
+      warnings: [
+        ...findSettingWarnings(config),
+        ...sourceNames.problems(),
+        ...findBackupProblems(config, db, app.clock.now()),
+      ],
       memory_bytes: process.memoryUsage.rss(),
       disk: readFileSystem(config),
       queue: {

@@ -2,6 +2,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/clock.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { seconds } from '#platform/units.ts'
 import { readLanes } from './queue.ts'
 
@@ -12,8 +13,8 @@ const MIN_INTERVAL_MS = seconds(1)
 /** Resolves with every lane with open mail, the earliest first; it may be some seconds old. */
 export type LaneReader = () => Promise<readonly OpenLane[]>
 
-/** Creates a reader; callers share one reading. */
-export function createLaneReader(app: App): LaneReader {
+/** The reader of an app; all callers share its readings. */
+export const getLaneReader = perOwner((app: App): LaneReader => {
   let reading: Promise<readonly OpenLane[]> | undefined
   let nextAtMs: Millis = Number.NEGATIVE_INFINITY
   const read = async (): Promise<readonly OpenLane[]> => {
@@ -32,4 +33,4 @@ export function createLaneReader(app: App): LaneReader {
     }
     return reading
   }
-}
+})

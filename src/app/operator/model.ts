@@ -250,6 +250,25 @@ export const DeliveryAlert = Type.Object({
 })
 export type DeliveryAlert = Static<typeof DeliveryAlert>
 
+export const DoctorFinding = Type.Object({
+  check: text('Name of the check.'),
+  status: StringEnum(['ok', 'warning', 'failure', 'skipped'], {
+    description: '`skipped`: the check does not apply, or could not be made.',
+  }),
+  subject: Nullable(Type.String(), {
+    description: 'What it is about, if a check looks at several things, such as an address, a domain or a webhook.',
+  }),
+  message: text('What was found.'),
+  fix: Nullable(Type.String(), { description: 'What to do; null: nothing.' }),
+})
+export type DoctorFinding = Static<typeof DoctorFinding>
+
+export const DoctorFindings = Type.Object({
+  checked_at: Nullable(Timestamp(), { description: 'When the checks ended; null: they have not run since the start.' }),
+  findings: Type.Array(DoctorFinding, { description: 'By check, in a fixed order.' }),
+})
+export type DoctorFindings = Static<typeof DoctorFindings>
+
 export const ReceivedEntry = Type.Object({
   id: text('Id of the entry.'),
   mail_from: text('Sender of the envelope; empty for the null reverse-path.'),

@@ -1,15 +1,25 @@
 /** @module What waits for delivery, why and until when: for `tassis queue` and the operator's routes. Reads only. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { describeHold, findEmailHold } from '#features/sending/delivery/queue-rules.ts'
+import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
+import { findLaneProvider } from '#features/sending/delivery/lane-provider.ts'
+import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
+import {
+  describeHold,
+  findEmailHold,
+  findHold,
+  hasProviderRules,
+  type QueueRule,
+} from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
-import { accountOfLane } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
 import { formatRelativeTime, truncate } from '../cli/output.ts'
 import type { RunningDelivery } from '../create.ts'
 
@@ -70,19 +80,49 @@ export const compareLanes = (a: Pick<OpenLane, 'firstAt' | 'lane'>, b: Pick<Open
 /** Lanes described in one tick of the event loop; this takes some 5 ms. */
 const DESCRIBED_LANES = 100
 
+/** How long to look up providers; the reasons of lanes are shown without them, too. */
+const PROVIDER_LOOKUP_MS = seconds(2)
+/** Lanes whose providers are looked up; the others show their next attempt. */
+const MAX_LOOKED_UP = 100
+
+/**
+ * The holds of providers by lane, for lanes that delivery has not routed yet, such as after a restart. Looks up DNS, only
+ * while a rule names a provider.
+ */
+export async function findProviderHolds(
+  app: Pick<App, 'db' | 'clock' | 'config' | 'resolver'>,
+  lanes: readonly string[],
+): Promise<ReadonlyMap<string, QueueRule>> {
+  const holds = new Map<string, QueueRule>()
+  if (!hasProviderRules(app.db)) return holds
+  const registry = new ProviderRegistry(app.config)
+  const lookups = lanes.slice(0, MAX_LOOKED_UP).map(async (lane) => {
+    const hold = findHold(app.db, lane, await findLaneProvider(app, registry, lane))
+    if (hold) holds.set(lane, hold)
+  })
+  const timedOut = Promise.withResolvers<void>()
+  const timer = app.clock.after(PROVIDER_LOOKUP_MS, timedOut.resolve)
+  await Promise.race([Promise.all(lookups), timedOut.promise])
+  timer.cancel()
+  return holds
+}
+
 /**
  * Why the mail of each lane waits.
  * @param delivery undefined when this process delivers no mail
  */
 export async function describeLanes(
-  app: Pick<App, 'db' | 'clock'>,
+  app: Pick<App, 'db' | 'clock' | 'config' | 'resolver'>,
   delivery: RunningDelivery | undefined,
   lanes: readonly OpenLane[],
 ): Promise<string[]> {
+  const now = app.clock.now()
+  const notDue = lanes.filter(({ firstAt }) => firstAt > now).map(({ lane }) => lane)
+  const holds = await findProviderHolds(app, notDue)
   const reasons: string[] = []
   for (const lane of lanes) {
     if (reasons.length > 0 && reasons.length % DESCRIBED_LANES === 0) await yieldToEventLoop()
-    reasons.push(describeWait(app, delivery, lane))
+    reasons.push(describeWait(app, delivery, lane, holds.get(lane.lane)))
   }
   return reasons
 }
@@ -92,18 +132,29 @@ function describeWait(
   { db, clock }: Pick<App, 'db' | 'clock'>,
   delivery: RunningDelivery | undefined,
   { lane, firstAt }: OpenLane,
+  providerHold: QueueRule | undefined,
 ): string {
   const now = clock.now()
   const reason =
     delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : 'no service is running')
   if (reason !== NOT_DUE_REASON) return reason
+  if (providerHold) return describeHold(providerHold)
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
+  const restored = findRestoredReason(db, lane, first.emailId)
+  if (restored !== undefined) return restored
   const hold = findEmailHold(db, first.emailId)
   if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
   return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
+}
+
+/** Why an email of a lane waits, if it waits as restored. */
+function findRestoredReason(db: Database, lane: string, emailId: number): string | undefined {
+  const fence = readFence(db)
+  const mail = { emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) }
+  return fence && isMailRestored(fence, mail) ? describeRestored(fence) : undefined
 }
 
 /** The account of a lane; undefined if it is deleted. */
@@ -122,7 +173,7 @@ export const listLaneRecipients = (db: Database, lane: string, limit: number): W
       status: statusName(row.status),
       attempts: row.attempts,
       next_at: isoTime(row.nextAt),
-      last_error: row.lastError,
+      last_error: findRestoredReason(db, row.lane, row.emailId) ?? row.lastError,
     }))
 
 /** Webhook deliveries that wait for an attempt, and webhooks deactivated by failures. */

@@ -21,7 +21,7 @@ import type { OperatorContext } from './context.ts'
 import { type DiskUsage, readFileSystem } from './disk.ts'
 import { createDiskMeter } from './disk-meter.ts'
 import { createHealthReader } from './health.ts'
-import { createLaneReader } from './lane-reader.ts'
+import { getLaneReader } from './lane-reader.ts'
 import {
   QueueLane,
   QueueQuery,
@@ -46,7 +46,7 @@ const MAX_UNPARSED = 25
 export const operatorStatusRoutes = (context: OperatorContext) => {
   const { app, parser } = context.opened
   const { recordView } = context
-  const readLanes = createLaneReader(app)
+  const readLanes = getLaneReader(app)
   const readHealth = createHealthReader(context, readLanes)
   const readDisk = createDiskMeter(app)
   return new Elysia({ prefix: '/v1/operator' })

@@ -2,6 +2,7 @@
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type {
   DeliveryAlert,
+  DoctorFindings,
   DomainReport,
   DomainReportDetail,
   Finding,
@@ -59,6 +60,7 @@ function usePage<Row>(path: string, page: number | undefined, query: QueryValues
 }
 
 export const useHealth = () => useOne<ServerHealth>('health')
+export const useDoctor = () => useOne<DoctorFindings>('doctor')
 export const useDisk = () => useOne<ServerDisk>('disk')
 export const useSettings = () => useOne<readonly SettingRecord[]>('settings')
 

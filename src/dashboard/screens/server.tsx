@@ -1,5 +1,5 @@
 /** @module The state of the whole service, for operators. */
-import { Alert, Anchor, List, Stack, Text, Title } from '@mantine/core'
+import { Anchor, List, Stack, Text, Title } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { ServerHealth } from '#app/operator/model.ts'
@@ -9,6 +9,7 @@ import { formatBytes } from '../parts/format.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { DeliveryAlerts } from './server/alerts.tsx'
+import { Checks } from './server/checks.tsx'
 import { ServerPage } from './server/frame.tsx'
 
 export function ServerScreen() {
@@ -42,11 +43,7 @@ function Health({ health }: { readonly health: ServerHealth }) {
           </List>
         )}
       </div>
-      {warnings.map((warning) => (
-        <Alert key={warning} color="yellow" title="A setting needs attention">
-          {warning}
-        </Alert>
-      ))}
+      <Checks warnings={warnings} />
       <DeliveryAlerts />
       <Figures health={health} />
       <section aria-labelledby="server-facts">

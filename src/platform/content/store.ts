@@ -76,6 +76,7 @@ export class ContentStore {
   readonly #issuedIds: IssuedIds
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
+  readonly #isDeletionHeld: () => boolean
   readonly #reader: ContentReader
   /** Recently stored small blobs: month and hash -> row id. */
   readonly #cachedIds = new Map<string, number>()
@@ -90,13 +91,18 @@ export class ContentStore {
   /** @param folder created if missing */
   constructor(
     folder: string,
-    options: CommitterOptions & { readonly clock?: Pick<Clock, 'monotonicMs' | 'sleep'> } = {},
+    options: CommitterOptions & {
+      readonly clock?: Pick<Clock, 'monotonicMs' | 'sleep'>
+      /** Whether blobs must stay for now, because a backup copies the store. */
+      readonly isDeletionHeld?: () => boolean
+    } = {},
   ) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
     this.#issuedIds = createIssuedIds(`${folder}.ids`)
     this.#months = createMonths(folder, this.#issuedIds, options)
     this.#disk = options.disk
+    this.#isDeletionHeld = options.isDeletionHeld ?? (() => false)
     this.#recent = createRecentBlobs(options.clock ?? systemClock)
     this.#reader = createContentReader(folder)
   }
@@ -199,10 +205,11 @@ export class ContentStore {
   /**
    * Deletes blobs that nothing references, with their files, and drops a month before that of `now` once the month is
    * empty. Keeps blobs that `put` or `adopt` returned again in the last minutes, because the row that references such a
-   * blob may not exist yet. Does not recognise new blobs, so the caller passes only references below `settledBelow`.
+   * blob may not exist yet, and all blobs while deletion is held. Does not recognise new blobs, so the caller passes only references below `settledBelow`.
    * @returns references of the blobs that were kept
    */
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
+    if (this.isDeletionHeld) return [...refs]
     const kept: ContentRef[] = []
     for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
       if (!existsSync(this.#months.path(month)) || this.#dropping.has(month)) continue
@@ -232,6 +239,11 @@ export class ContentStore {
     return kept
   }
 
+  /** Whether blobs must stay for now, because a backup copies the store. */
+  get isDeletionHeld(): boolean {
+    return this.#isDeletionHeld()
+  }
+
   /** Every month with blobs, with its first and last reference. */
   ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
     return this.#existingMonths().flatMap((month) => {
@@ -255,9 +267,11 @@ export class ContentStore {
 
   /**
    * Drops the months that ended before a time, with all their blobs; reading such a blob then throws MissingBlobError.
+   * Drops nothing while deletion is held.
    * @returns number of dropped months
    */
   async dropMonthsBefore(time: Millis): Promise<number> {
+    if (this.isDeletionHeld) return 0
     const first = monthOf(time)
     const old = [...new Set(readdirSync(this.#folder).map(parseMonthName))].filter(
       (month) => month !== undefined && month < first,

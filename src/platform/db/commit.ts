@@ -61,6 +61,8 @@ export interface CommitterOptions {
    * that can be read during the call is on disk.
    */
   readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
+  /** Called with each group that is on disk. @param durationMs from its first write to the end of its sync */
+  readonly onSynced?: (writes: number, durationMs: number) => void
   /**
    * Called once when a sync failed: it is then unknown which writes reach the disk, so nothing may be accepted any
    * more.
@@ -301,6 +303,7 @@ export class Committer {
         continue
       }
       const deltas = new Map<string, number>()
+      const startedAtMs = this.#clock.monotonicMs()
       const group = this.#runGroup(deltas)
       this.#measureWal()
       if (group.length === 0) continue
@@ -310,6 +313,7 @@ export class Committer {
         this.#markBroken(error as Error, group)
         break
       }
+      this.#options.onSynced?.(group.length, this.#clock.monotonicMs() - startedAtMs)
       for (const entry of group) {
         // The callbacks run as microtasks: before the code that awaits the write, and so that a bug in one of them
         // cannot stop the loop.

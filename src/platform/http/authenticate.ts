@@ -2,7 +2,7 @@
  * @module Reads the API key of a request: `Authorization: Bearer` (RFC 6750 §2.1) or `X-Service-Api-Key`. Knows no
  * accounts; the `authenticate` function that `app` passes in looks the key up.
  */
-import { unauthorized } from '../errors.ts'
+import { type AppError, unauthorized } from '../errors.ts'
 
 // RFC 9110 §11.1: the scheme is case-insensitive. A key that an operator provisions may contain any visible character.
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
@@ -26,6 +26,26 @@ export function readApiKey(headers: Headers): string {
   if (bearer !== undefined && serviceKey !== null && bearer !== serviceKey)
     throw unauthorized('Authorization and X-Service-Api-Key have different keys; send one of them')
   return readApiKeyText(bearer ?? serviceKey ?? undefined)
+}
+
+/** The forms of keys of other providers, whose clients are pointed to this service with their old key. */
+const FOREIGN_KEYS: readonly (readonly [RegExp, string])[] = [
+  [/^re_\w{8,}$/, 'Resend'],
+  [/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i, 'Postmark'],
+  [/^SG\.[\w-]+\.[\w-]+$/, 'SendGrid'],
+  [/^key-[0-9a-f]{32}$/, 'Mailgun'],
+  [/^xkeysib-/, 'Brevo'],
+  [/^mlsn\./, 'MailerSend'],
+]
+
+/** The 401 for a key that belongs to nobody; one with the form of another provider's key says so. */
+export function unknownKey(key: string | undefined): AppError {
+  const [, provider] = FOREIGN_KEYS.find(([form]) => key !== undefined && form.test(key)) ?? []
+  if (provider === undefined) return unauthorized()
+  return unauthorized(
+    `This looks like a key of ${provider}. This service has keys of its own: \`tassis keys create --name app\` or the dashboard (API keys) makes one.`,
+    'invalid_token',
+  )
 }
 
 /** Returns text that has the form of a key. Throws a 401 for any other. */

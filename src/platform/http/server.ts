@@ -11,7 +11,7 @@ import type { MemoryBudget } from '../memory-budget.ts'
 import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { KiB } from '../units.ts'
-import { hasCredentials, readApiKey } from './authenticate.ts'
+import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
@@ -33,6 +33,7 @@ import { chooseRequestId } from './request-id.ts'
 import type { FieldFilter } from './response-shape.ts'
 import { createRouteTable, isOwnApiPath, type RouteRules, type RouteTable, removeTrailingSlash } from './route-table.ts'
 import type { SessionGate } from './session.ts'
+import { startTlsListener, type TlsCertificates, type TlsListener } from './tls-listener.ts'
 import { invalidFields } from './validation.ts'
 
 export interface HttpLog {
@@ -77,9 +78,24 @@ export interface HttpServerOptions<Actor> {
   readonly sessions?: SessionGate<Actor>
   /** Other providers' interfaces among the routes. */
   readonly dialects?: readonly Dialect<Actor>[]
+  /** Called with the status of each response. */
+  readonly onResponse?: (status: number) => void
+  /** Decides on requests before anything else does; default: all go to their route. */
+  readonly screen?: (request: ScreenedRequest) => Screening | undefined
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
+
+export interface ScreenedRequest {
+  readonly url: URL
+  /** Whether it came over the TLS listener. */
+  readonly isTls: boolean
+  /** Whether it comes from a trusted proxy, which may have had TLS. */
+  readonly isProxied: boolean
+}
+
+/** Answers a request in place of its route. */
+export type Screening = { readonly redirectTo: string } | { readonly notFound: true }
 
 /** Limits the work that one account's requests may cause. */
 export interface Fairness<Actor> {
@@ -104,6 +120,12 @@ export interface HttpServer {
   fetch(request: Request, clientIp?: () => string): Promise<Response>
   /** Binds and serves; with port 0, the system chooses the port. */
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
+  /** Binds and serves over TLS, beside `listen`. Rejects with the system's error. */
+  listenTls(
+    hostname: string,
+    port: number,
+    certificates: TlsCertificates,
+  ): Promise<{ readonly hostname: string; readonly port: number }>
   /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
   stop(graceMs?: number): Promise<void>
 }
@@ -127,7 +149,8 @@ export class BunHttpServer<Actor> implements HttpServer {
   readonly #idleSeconds: number
   readonly #isTrustedProxy: (address: string) => boolean
   readonly #app: AnyElysia
-  #server: Bun.Server<undefined> | undefined
+  #servers: Bun.Server<undefined>[] = []
+  #tls: TlsListener | undefined
 
   constructor(options: HttpServerOptions<Actor>) {
     this.#options = options
@@ -147,15 +170,16 @@ export class BunHttpServer<Actor> implements HttpServer {
     this.#app = new RequestPipeline(options, bodies).compose()
   }
 
-  #handle(request: Request, listener: Bun.Server<undefined> | undefined, clientIp?: () => string): Promise<Response> {
-    const response = this.#respond(request, listener, clientIp)
-    return this.#options.config.isHttps ? response.then(addStrictTransport) : response
+  async #handle(request: Request, connection?: Connection, clientIp?: () => string): Promise<Response> {
+    const response = await this.#respond(request, connection, clientIp)
+    this.#options.onResponse?.(response.status)
+    return this.#options.config.isHttps ? addStrictTransport(response) : response
   }
 
   #contextOf(
     request: Request,
     url: string,
-    listener: Bun.Server<undefined> | undefined,
+    connection: Connection | undefined,
     clientIp: (() => string) | undefined,
   ): RequestContext {
     const { headers } = request
@@ -168,11 +192,11 @@ export class BunHttpServer<Actor> implements HttpServer {
         clientIp ??
         (() =>
           resolveClientIp(
-            listener?.requestIP(request)?.address ?? '',
+            connection?.peerAddress(request) ?? '',
             headers.get('x-forwarded-for'),
             this.#isTrustedProxy,
           )),
-      setTimeout: (seconds) => listener?.timeout(request, seconds),
+      setTimeout: (seconds) => connection?.server.timeout(request, seconds),
       idleSeconds: this.#idleSeconds,
       isStrict: this.#isStrict(headers.get('user-agent')),
     }
@@ -185,13 +209,15 @@ export class BunHttpServer<Actor> implements HttpServer {
 
   async #respond(
     request: Request,
-    listener: Bun.Server<undefined> | undefined,
+    connection: Connection | undefined,
     clientIp: (() => string) | undefined,
   ): Promise<Response> {
     const url = toRoutableUrl(request.url)
     const routed = url === request.url ? request : copyRequestTo(url, request)
-    const context = this.#contextOf(request, url, listener, clientIp)
+    const context = this.#contextOf(request, url, connection, clientIp)
     setRequestContext(routed, context)
+    const screened = connection && this.#screen(request, url, connection, context)
+    if (screened) return screened
     try {
       const response = await this.#app.fetch(routed)
       const ended = await endRepeatable(context, response, this.#options.log)
@@ -205,11 +231,69 @@ export class BunHttpServer<Actor> implements HttpServer {
     }
   }
 
+  #screen(request: Request, url: string, connection: Connection, { requestId }: RequestContext): Response | undefined {
+    const { screen } = this.#options
+    if (!screen) return undefined
+    const { isTls } = connection
+    const isProxied = this.#isTrustedProxy(connection.peerAddress(request))
+    const screening = screen({ url: new URL(url), isTls, isProxied })
+    if (!screening) return undefined
+    if ('notFound' in screening) return toErrorResponse(unknownRoute(), requestId)
+    // 308 keeps method and body.
+    return new Response(null, { status: 308, headers: { location: screening.redirectTo, 'x-request-id': requestId } })
+  }
+
   fetch(request: Request, clientIp?: () => string): Promise<Response> {
     return this.#handle(request, undefined, clientIp)
   }
 
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {
+    const listener = this.#serve(hostname, port, (request, server) =>
+      this.#handle(request, {
+        server,
+        isTls: false,
+        peerAddress: (received) => server.requestIP(received)?.address ?? '',
+      }),
+    )
+    return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
+  }
+
+  async listenTls(
+    hostname: string,
+    port: number,
+    certificates: TlsCertificates,
+  ): Promise<{ readonly hostname: string; readonly port: number }> {
+    // Clients' addresses by the port of their connection from the TLS listener.
+    const clients = new Map<number, string>()
+    const inner = this.#serve('127.0.0.1', 0, (request, server) => {
+      const address = clients.get(server.requestIP(request)?.port ?? 0)
+      // Another process of this machine, which is not a client.
+      if (address === undefined) return new Response(null, { status: 421 })
+      return this.#handle(request, { server, isTls: true, peerAddress: () => address })
+    })
+    try {
+      this.#tls = await startTlsListener({
+        hostname,
+        port,
+        certificates,
+        targetPort: inner.port ?? 0,
+        onConnected: (port, address) => clients.set(port, address),
+        onClosed: (port) => clients.delete(port),
+        clock: this.#options.clock,
+      })
+    } catch (error) {
+      this.#servers = this.#servers.filter((server) => server !== inner)
+      await inner.stop(true)
+      throw error
+    }
+    return { hostname: this.#tls.hostname, port: this.#tls.port }
+  }
+
+  #serve(
+    hostname: string,
+    port: number,
+    fetch: (request: Request, server: Bun.Server<undefined>) => Response | Promise<Response>,
+  ): Bun.Server<undefined> {
     const listener = Bun.serve({
       hostname,
       port,
@@ -220,20 +304,32 @@ export class BunHttpServer<Actor> implements HttpServer {
       idleTimeout: this.#idleSeconds,
       // Bun's own 413 has no body, so our limit must apply first.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-      fetch: (request, bunServer) => this.#handle(request, bunServer),
+      fetch,
     })
-    this.#server = listener
-    return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
+    this.#servers.push(listener)
+    return listener
   }
 
   async stop(graceMs = DEFAULT_STOP_GRACE_MS): Promise<void> {
-    if (!this.#server) return
-    const stopping = this.#server
-    this.#server = undefined
-    const timer = this.#options.clock.after(graceMs, () => void stopping.stop(true))
-    await stopping.stop()
+    const stopping = this.#servers
+    if (stopping.length === 0) return
+    this.#servers = []
+    this.#tls?.stop()
+    const timer = this.#options.clock.after(graceMs, () => {
+      for (const server of stopping) void server.stop(true)
+    })
+    await Promise.all(stopping.map((server) => server.stop()))
     timer.cancel()
+    this.#tls?.closeAll()
   }
+}
+
+/** The connection of a request. */
+interface Connection {
+  readonly server: Bun.Server<undefined>
+  readonly isTls: boolean
+  /** The address of the client, or of the last proxy. */
+  peerAddress(request: Request): string
 }
 
 /** Ends the first request with an idempotency key; returns any other response as it is. */
@@ -377,7 +473,7 @@ class RequestPipeline<Actor> {
       const found = authenticateRequest(this.#options, request, context)
       // Awaited only if it is a promise: an `await` would otherwise cost every request a tick.
       const actor = found instanceof Promise ? await found : found
-      if (actor === undefined) throw unauthorized()
+      if (actor === undefined) throw context.isSession ? unauthorized() : unknownKey(this.#readKey(request, context))
       if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
       context.actor = actor
     }
@@ -420,6 +516,10 @@ class RequestPipeline<Actor> {
     const { requestKeys } = this.#options
     if (key === null || !requestKeys) return
     context.repeat = await requestKeys.begin(context.actor as Actor, { key, path: context.path, body })
+  }
+
+  #readKey(request: Request, context: RequestContext): string {
+    return (findDialect(this.#options, context)?.readApiKey ?? readApiKey)(request.headers)
   }
 
   #requireAllowed(request: Request, context: RequestContext, rules: RouteRules): void {

@@ -56,17 +56,20 @@ export function encodeVerp({ recipientId, tag }: VerpRecipient, key: Uint8Array,
 /**
  * Returns the recipient that a local part names; undefined when the prefix, the form or the MAC is not one of ours.
  * Accepts any text in any case.
+ * @param keys any of them may have made the MAC
  */
 export function decodeVerp(
   localPart: string,
-  key: Uint8Array,
+  keys: Uint8Array | readonly Uint8Array[],
   prefix: VerpPrefix = BOUNCES,
 ): VerpRecipient | undefined {
   const text = localPart.length === prefix.length + TOKEN_LENGTH ? localPart.toLowerCase() : ''
   if (!text.startsWith(prefix) || !TOKEN.test(text.slice(prefix.length))) return undefined
   const token = decodeBase32(text.slice(prefix.length))
   const name = token.subarray(0, PAYLOAD_OCTETS)
-  if (!timingSafeEqual(token.subarray(PAYLOAD_OCTETS), computeMac(name, key))) return undefined
+  const mac = token.subarray(PAYLOAD_OCTETS)
+  const isOurs = (keys instanceof Uint8Array ? [keys] : keys).some((key) => timingSafeEqual(mac, computeMac(name, key)))
+  if (!isOurs) return undefined
   return { recipientId: name.readUIntBE(TAG_OCTETS, ID_OCTETS), tag: name.readUInt16BE(0) }
 }
 

@@ -61,6 +61,16 @@ describe('authentication', () => {
       { authorization: `Bearer ${WRITER}`, 'x-service-api-key': READER },
       'Authorization and X-Service-Api-Key have different keys',
     ],
+    [
+      'of Resend',
+      { authorization: 'Bearer re_123456789' },
+      'error="invalid_token", error_description="This looks like a key of Resend. ',
+    ],
+    [
+      'of Postmark',
+      { 'x-service-api-key': '01234567-89ab-cdef-0123-456789abcdef' },
+      'a key of Postmark. This service has keys of its own: `tassis keys create --name app` or the dashboard',
+    ],
   ])('a key %s: WWW-Authenticate says so, since the body of a 401 is fixed', async (_, headers, words) => {
     await using server = startTestServer()
     const response = await server.request('/v1/boxes', { headers })

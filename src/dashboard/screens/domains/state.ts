@@ -20,19 +20,33 @@ export const RECORD_NAMES: Readonly<Record<RecordKey, string>> = {
   return_path: 'Return path',
   dkim: 'DKIM',
   dkim_ed25519: 'DKIM (Ed25519)',
+  dkim_next: 'New DKIM key',
+  dkim_ed25519_next: 'New DKIM key (Ed25519)',
   dmarc: 'DMARC',
   mx: 'Inbound MX',
   tracking: 'Tracking host',
 }
 
 /** In which order records are shown: those at the same name together, those that sending needs first. */
-const ORDER: readonly RecordKey[] = ['spf', 'return_path', 'dkim', 'dmarc', 'mx', 'tracking', 'dkim_ed25519']
+const ORDER: readonly RecordKey[] = [
+  'spf',
+  'return_path',
+  'dkim_next',
+  'dkim_ed25519_next',
+  'dkim',
+  'dmarc',
+  'mx',
+  'tracking',
+  'dkim_ed25519',
+]
 
 export const RECORD_PURPOSES: Readonly<Record<RecordKey, string>> = {
   spf: 'Tells receivers that this service may send for the domain.',
   return_path: 'Leads bounces back here, so that you see what did not arrive.',
   dkim: 'Holds the key with which receivers check that a message is yours and unchanged.',
   dkim_ed25519: 'Holds the key of a second, shorter signature. Optional: mail gets it while this record is published.',
+  dkim_next: 'Replaces the DKIM key: mail is signed with it once this record is found. Keep the present record.',
+  dkim_ed25519_next: 'Replaces the Ed25519 key. Publish it with the new DKIM key.',
   dmarc: 'Tells receivers what to do with mail that only pretends to be yours. Recommended; not needed to send.',
   mx: 'Leads mail to the domain here. Needed only to receive mail.',
   tracking: 'Leads tracked links to this service under your own name.',
@@ -70,7 +84,11 @@ export interface RecordMark {
 }
 
 /** Whether nothing is missing without the record. */
-const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519'
+const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519' || isNext(key)
+
+/** Whether the record is of a key that replaces the present one: the domain sends without it. */
+const isNext = (key: RecordKey): key is 'dkim_next' | 'dkim_ed25519_next' =>
+  key === 'dkim_next' || key === 'dkim_ed25519_next'
 
 /** The records that matter to a domain with its settings, as last stored. */
 export function listMarks(domain: DomainWire): RecordMark[] {
@@ -80,7 +98,7 @@ export function listMarks(domain: DomainWire): RecordMark[] {
 }
 
 const isVerified = (domain: DomainWire, key: RecordKey): boolean =>
-  key === 'tracking' ? domain.tracking_domain_verified : domain[`${key}_verified`]
+  key === 'tracking' ? domain.tracking_domain_verified : !isNext(key) && domain[`${key}_verified`]
 
 export const listRecords = ({ records }: PublishedDnsWire): DnsRecordView[] =>
   ORDER.flatMap((key) => {
@@ -93,7 +111,13 @@ export const listRecords = ({ records }: PublishedDnsWire): DnsRecordView[] =>
  * that is missing for a moment is left to the scheduled checks, which tolerate that.
  */
 export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
-  listRecords(dns).some(({ key, status }) => status === 'verified' && !isVerified(domain, key))
+  listRecords(dns).some(
+    ({ key, status }) => status === 'verified' && !isVerified(domain, key) && (!isNext(key) || canRotate(domain, dns)),
+  )
+
+/** Whether DNS has the records without which the new keys do not replace the present ones. */
+const canRotate = ({ dkim_ed25519_verified: needsBoth }: DomainWire, { records }: PublishedDnsWire): boolean =>
+  records.dkim_next?.status === 'verified' && (!needsBoth || records.dkim_ed25519_next?.status === 'verified')
 
 /** Whether DNS has all records of the domain, and all are stored as verified. */
 export const isDone = (domain: DomainWire, dns: PublishedDnsWire): boolean =>

@@ -16,6 +16,8 @@ const ACTIONS: Readonly<Record<string, string>> = {
   'account.updated': 'Account settings changed',
   'billing.customer_created': 'Became a customer of the payment provider',
   'contact.imported': 'Contacts imported',
+  'domain.dkim_rotation_started': 'New DKIM keys created',
+  'domain.dkim_rotated': 'New DKIM keys began to sign',
   'domain.vouched_for': 'Domain verified without a DNS check',
   'email.repeated': 'Email sent again',
   'invitation.deleted': 'Invitation revoked',

@@ -25,6 +25,7 @@ import {
   type ImportProgress,
   isImportOpen,
   type LineError,
+  listRestoredImports,
   storeImportProgress,
 } from './imports.ts'
 import { removeLeftovers, removeSpooledFile, toSpoolPath } from './spool.ts'
@@ -99,6 +100,18 @@ export function startImporter(app: App): DueLoop {
   })
 }
 
+/** Ends the imports that wait as restored, because the operator dropped them; resolves with their number. */
+export async function dropRestoredImports(app: App): Promise<number> {
+  const jobs = listRestoredImports(app.db)
+  for (const job of jobs) {
+    await app.commit.writeFromReserve((tx) => failImport(app, tx, job, IMPORT_DROPPED))
+    await removeSpooledFile(app, job.file)
+  }
+  return jobs.length
+}
+
+const IMPORT_DROPPED =
+  'The service was restored from a backup, and its operator dropped the import; import the file again. Contacts that are on the list already are left as they are.'
 const LIST_DELETED = 'The contact list was deleted before all lines were imported.'
 const FILE_GONE = 'The file is missing; import it again.'
 const IMPORT_FAILED = 'The server could not import the file; contact its operator.'

@@ -3,6 +3,7 @@
  * module writes `contact_imports`.
  */
 import type { Database } from 'bun:sqlite'
+import { readFence } from '#features/core/fence/restored.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -53,9 +54,10 @@ const COLUMNS = `id, account_id AS accountId, list_id AS listId, operation_id AS
 
 const sql = prepareStatements((db) => ({
   // Few rows, so no index.
-  next: db.prepare<Row, [number]>(
-    `SELECT ${COLUMNS} FROM contact_imports WHERE account_id > ? ORDER BY account_id, id LIMIT 1`,
+  next: db.prepare<Row, [number, number]>(
+    `SELECT ${COLUMNS} FROM contact_imports WHERE account_id > ? AND +id > ? ORDER BY account_id, id LIMIT 1`,
   ),
+  upTo: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contact_imports WHERE id <= ? ORDER BY id`),
   ofAccount: db.prepare<{ count: number; sizeBytes: number }, [number]>(
     'SELECT COUNT(*) AS count, coalesce(SUM(size_bytes), 0) AS sizeBytes FROM contact_imports WHERE account_id = ?',
   ),
@@ -81,12 +83,20 @@ const sql = prepareStatements((db) => ({
 
 /**
  * The import to continue with after one of `afterAccountId`: the oldest of the next account, so that accounts are
- * served round-robin.
+ * served round-robin. Imports that wait as restored are left out: the requests for confirmation that they cause may have
+ * been sent.
  */
 export function findNextImport(db: Database, afterAccountId: number): Import | undefined {
-  const row = sql(db).next.get(afterAccountId) ?? sql(db).next.get(0)
+  const restoredId = readFence(db)?.lastIds['contact_imports'] ?? 0
+  const row = sql(db).next.get(afterAccountId, restoredId) ?? sql(db).next.get(0, restoredId)
   return row ? { ...row, confirmed: row.confirmed !== 0 } : undefined
 }
+
+/** The imports that wait as restored. */
+export const listRestoredImports = (db: Database): Import[] =>
+  sql(db)
+    .upTo.all(readFence(db)?.lastIds['contact_imports'] ?? 0)
+    .map((row) => ({ ...row, confirmed: row.confirmed !== 0 }))
 
 /** Number of an account's waiting and running imports, and the total size of their files. */
 export const sumImports = (db: Database, accountId: number): { readonly count: number; readonly sizeBytes: number } =>

@@ -4,9 +4,12 @@
  * sent is decided when it is sent, not when it was queued. Each account has a queue per kind, and all queues are
  * served round-robin: no account waits for another's contacts.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
@@ -26,15 +29,18 @@ interface QueueHead {
 }
 
 const sql = prepareStatements((db) => ({
-  first: db.prepare<{ dueAt: Millis }, []>('SELECT due_at AS dueAt FROM contact_mails ORDER BY due_at LIMIT 1'),
+  // All of these look only at mail that does not wait as restored, which has lower row ids.
+  first: db.prepare<{ dueAt: Millis }, [number]>(
+    'SELECT due_at AS dueAt FROM contact_mails WHERE +id > ? ORDER BY due_at LIMIT 1',
+  ),
   // Finds the next queue in the order of the index, by its first row: one lookup, whatever the length of the queue.
-  nextQueue: db.prepare<QueueHead, [number, number]>(
-    `SELECT account_id AS accountId, kind, due_at AS dueAt FROM contact_mails WHERE (account_id, kind) > (?, ?)
+  nextQueue: db.prepare<QueueHead, [number, number, number]>(
+    `SELECT account_id AS accountId, kind, due_at AS dueAt FROM contact_mails WHERE (account_id, kind) > (?, ?) AND +id > ?
      ORDER BY account_id, kind, due_at LIMIT 1`,
   ),
-  due: db.prepare<Omit<OutboxMail, 'kind' | 'accountUuid'>, [number, number, number, number]>(
+  due: db.prepare<Omit<OutboxMail, 'kind' | 'accountUuid'>, [number, number, number, number, number]>(
     `SELECT id, account_id AS accountId, contact_id AS contactId, from_address AS "from", language, attempts FROM contact_mails
-     WHERE account_id = ? AND kind = ? AND due_at <= ? ORDER BY due_at LIMIT ?`,
+     WHERE account_id = ? AND kind = ? AND due_at <= ? AND +id > ? ORDER BY due_at LIMIT ?`,
   ),
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   contact: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM contacts WHERE id = ?'),
@@ -51,6 +57,8 @@ const sql = prepareStatements((db) => ({
     `UPDATE contact_mails SET due_at = CASE WHEN created_at > ?1 + ?2 THEN due_at - (created_at - ?1) ELSE ?1 END, created_at = min(created_at, ?1)
      WHERE created_at > ?1 + ?2 OR due_at > ?1 + CASE kind WHEN ?3 THEN ?4 ELSE ?5 END`,
   ),
+  removeRestored: db.prepare('DELETE FROM contact_mails WHERE id <= ?'),
+  countRestored: db.prepare<{ n: number }, [number]>('SELECT count(*) AS n FROM contact_mails WHERE id <= ?'),
   later: db.prepare('UPDATE contact_mails SET attempts = attempts + 1, due_at = ? WHERE id = ?'),
 }))
 
@@ -87,6 +95,15 @@ interface Hold {
   readonly until: Millis
   readonly times: number
 }
+
+/** The last row that waits as restored; 0 if none does. */
+const readLastRestoredId = (db: Database): number => readFence(db)?.lastIds['contact_mails'] ?? 0
+
+/** Deletes the mail that waits as restored, because the operator dropped it; returns how many. */
+export const dropRestoredMails = (tx: Tx): number => sql(tx.db).removeRestored.run(readLastRestoredId(tx.db)).changes
+
+/** How many mails wait as restored. */
+export const countRestoredMails = (db: Database): number => sql(db).countRestored.get(readLastRestoredId(db))?.n ?? 0
 
 /** Sends from its construction until `stop`; `app.contactMailDue` wakes it. */
 export class SubscriptionMailLoop implements DueLoop {
@@ -149,14 +166,15 @@ export class SubscriptionMailLoop implements DueLoop {
       await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).mendTimes.run(now, ...MEND_PARAMETERS))
       this.#areTimesSuspect = false
     }
-    const first = sql(this.#app.db).first.get()
+    const restoredId = readLastRestoredId(this.#app.db)
+    const first = sql(this.#app.db).first.get(restoredId)
     if (!first || first.dueAt > now) return first?.dueAt
     if (this.#storageUntil > now) return this.#storageUntil
     let next = Number.POSITIVE_INFINITY
     const begin = this.#lastQueue
     let hasWrapped = false
     while (this.#activeQueues.size < MAX_CONCURRENT_QUEUES && !ending.aborted) {
-      const head = sql(this.#app.db).nextQueue.get(this.#lastQueue.accountId, this.#lastQueue.kind)
+      const head = sql(this.#app.db).nextQueue.get(this.#lastQueue.accountId, this.#lastQueue.kind, restoredId)
       if (!head) {
         if (hasWrapped) break
         hasWrapped = true
@@ -200,7 +218,13 @@ export class SubscriptionMailLoop implements DueLoop {
         return
       }
       const pace = toBulkPace(this.#app)
-      const rows = sql(this.#app.db).due.all(accountId, code, now, isBulk ? pace.count : BATCH_SIZE)
+      const rows = sql(this.#app.db).due.all(
+        accountId,
+        code,
+        now,
+        readLastRestoredId(this.#app.db),
+        isBulk ? pace.count : BATCH_SIZE,
+      )
       if (isBulk) this.#bulkResumeTimes.set(accountId, now + rows.length * pace.intervalMs)
       const atOnce = kind === 'welcome' ? MAX_CONCURRENT_RENDERS : BATCH_SIZE
       const canContinue = () =>

@@ -55,6 +55,16 @@ interface Row {
   updated_at: number
 }
 
+/** The public id of an account in log lines; null if it does not exist. Never throws, as a log line must not fail. */
+export function findAccountLogId(db: Database, id: number): string | null {
+  try {
+    const found = sql(db).uuidOf.get(id)
+    return found && formatUuid(found.uuid)
+  } catch {
+    return null
+  }
+}
+
 /** In SQL: an account that is not deleted, with ?1 in its name or address (a pattern), in state ?2; null: any. */
 const IS_FOUND = `deleted_at IS NULL AND (?1 IS NULL OR name LIKE ?1 ESCAPE '\\' OR email LIKE ?1 ESCAPE '\\')
   AND (?2 IS NULL OR CASE WHEN paused_at IS NOT NULL THEN 'paused' WHEN disabled_at IS NOT NULL THEN 'disabled' ELSE 'active' END = ?2)`
@@ -68,6 +78,7 @@ const sql = prepareStatements((db) => ({
   countFound: db.prepare<{ n: number }, [string | null, string | null]>(
     `SELECT COUNT(*) AS n FROM accounts WHERE ${IS_FOUND}`,
   ),
+  uuidOf: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   byUuid: db.prepare<Row, [Uint8Array]>('SELECT * FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',

@@ -17,6 +17,7 @@ import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { DnssecResolver, Resolver } from '#protocols/dns/resolver.ts'
+import type { Metrics } from './metrics.ts'
 
 /** The work budget of accounts; `accounts/work-budget.ts` creates it. */
 export interface WorkBudget {
@@ -32,9 +33,12 @@ export interface App {
   readonly clock: Clock
   /** `TrustedClock.confirmedNow`: the time that decides which data is old enough to delete. */
   confirmedNow(): Millis
+  /** `TrustedClock.aheadMs`: how far the wall clock is ahead while the service does not believe it. */
+  clockAheadMs(): number | undefined
   /** `TrustedClock.setBack`: the clock was corrected backwards, so work scheduled under the wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
+  readonly metrics: Metrics
   readonly keys: KeyRing
   /** The main database: reads anywhere, writes only through `commit`. */
   readonly db: Database
@@ -106,6 +110,8 @@ export interface App {
   readonly contentDropped: Signal<void>
   /** An account, or the data about one address, is to be deleted. */
   readonly removalDue: Signal<void>
+  /** An operator made failed orders of certificates due, in their file. */
+  readonly certificatesDue: Signal<void>
 }
 
 /** The key, user or command that makes a change, for authorisation and the audit log. */

@@ -135,6 +135,8 @@ async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
       // Only a wrong clock stores a time in the future, so such a time does not count as a scan.
       const sinceMs = now - Number(getMeta(app.db, key) ?? 0)
       if (month >= current || (sinceMs >= 0 && sinceMs < MONTH_SCAN_INTERVAL_MS)) continue
+      // Nothing would be deleted; the next run scans this month.
+      if (app[store].isDeletionHeld) continue
       // Leaves out newer blobs, because the rows that refer to them may not be written yet.
       const below = app[store].settledBelow(month)
       await app.commit.barrier()
@@ -145,7 +147,8 @@ async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
       })
       await app.commit.barrier()
       await deleteBlobs(app, store, unreferenced, signal)
-      if (!signal.aborted) await app.commit.writeFromReserve((tx) => setMeta(tx.db, key, String(now)))
+      if (!signal.aborted && !app[store].isDeletionHeld)
+        await app.commit.writeFromReserve((tx) => setMeta(tx.db, key, String(now)))
       if (unreferenced.length > 0)
         app.log.info({ store, month, parts: unreferenced.length }, 'unreferenced blobs deleted')
       return true

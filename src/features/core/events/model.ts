@@ -71,7 +71,10 @@ export type EmailEvent = Static<typeof EmailEvent>
 
 /** An event in the feed. */
 export const FeedEvent = Type.Object({
-  seq: Type.Integer({ description: "Position in the account's feed: 1, 2, 3 and so on, without a gap." }),
+  seq: Type.Integer({
+    description:
+      "Position in the account's feed: 1, 2, 3 and so on, without a gap, except that it jumps when the service was restored from a backup.",
+  }),
   ...EVENT_FIELDS,
   email_id: Nullable(Uuid(), {
     description: 'Email of the event; null when it is no longer stored, and for received mail.',

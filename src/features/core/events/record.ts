@@ -1,6 +1,6 @@
 /**
  * @module The gate, the only writer of events: every change of state records its event here, in the same transaction.
- * It assigns the account's next sequence number, without gaps, and adds to the counters. Feed, webhooks and analytics
+ * It assigns the account's next sequence number, without gaps (`gaps.ts`), and adds to the counters. Feed, webhooks and analytics
  * read only what passed the gate.
  */
 import type { Database } from 'bun:sqlite'
@@ -12,6 +12,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
+import { readFirstNumber } from './gaps.ts'
+
+export { countNumbers, type EventGap, listGaps, numberOfNth, skippedSql } from './gaps.ts'
 
 /** The position is the stored code: only append. */
 export const EVENT_TYPES = [
@@ -106,6 +109,9 @@ export interface NewEvent {
   readonly data?: EventData
 }
 
+/** The key in `meta` of the number of commits, by which a start recognises an old database. */
+export const COMMITS_KEY = 'commits'
+
 const sql = prepareStatements((db) => ({
   setLastSeq: db.prepare(
     'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, ?) ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq',
@@ -122,6 +128,7 @@ const sql = prepareStatements((db) => ({
   ),
   dropEmpty: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = 0 AND value = 0'),
   setMeta: db.prepare('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
+  countCommit: db.prepare(`UPDATE meta SET value = CAST(value + 1 AS TEXT) WHERE key = '${COMMITS_KEY}'`),
   getMeta: db.prepare<{ value: string }, [string]>('SELECT value FROM meta WHERE key = ?'),
 }))
 
@@ -148,8 +155,12 @@ const advanceSeq = (tx: Tx, accountId: number, by: number): number =>
 /** `readLastSeq` inside a write, which includes the events of earlier writes of its group. */
 export const readLastSeqIn = (tx: Tx, accountId: number): number => advanceSeq(tx, accountId, 0)
 
-/** The sequence number of an account's newest event; 0 if it has none. Outside of writes only. */
-export const readLastSeq = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
+/**
+ * The sequence number of an account's newest event; if it has none, that before its first: 0, unless the data were
+ * restored. Outside of writes only.
+ */
+export const readLastSeq = (db: Database, accountId: number): number =>
+  sql(db).lastSeq.get(accountId)?.last_seq ?? readFirstNumber(db)
 
 const HOUR_MS = 3_600_000
 
@@ -187,6 +198,7 @@ export function flushCounters(
   const { addCounter, dropEmpty, setLastSeq } = sql(db)
   for (const [accountId, lastSeq] of lastSeqs) setLastSeq.run(Number(accountId), lastSeq)
   setMeta(db, 'newest_time', String(newestTime))
+  sql(db).countCommit.run()
   for (const [key, delta] of deltas) {
     if (delta === 0 || isDailyKey(key)) continue
     const [accountId, metric = '', hour] = key.split('|')
@@ -197,14 +209,17 @@ export function flushCounters(
   flushDailyStats(db, deltas)
 }
 
-/** The accounts with new events, derived from the counter additions of a group. */
-export function findAccountsWithEvents(deltas: ReadonlyMap<string, number>): Set<number> {
-  const accounts = new Set<number>()
-  for (const key of deltas.keys()) {
+/** Calls `add` with the number of new events of each type and account, from the counter additions of a group. */
+export function forEachEventCount(
+  deltas: ReadonlyMap<string, number>,
+  add: (accountId: number, type: string, count: number) => void,
+): void {
+  for (const [key, delta] of deltas) {
     const end = key.indexOf('|')
-    if (key.startsWith('event:', end + 1)) accounts.add(Number(key.slice(0, end)))
+    if (!key.startsWith('event:', end + 1)) continue
+    const typeStart = end + 1 + 'event:'.length
+    add(Number(key.slice(0, end)), key.slice(typeStart, key.indexOf('|', typeStart)), delta)
   }
-  return accounts
 }
 
 /**
@@ -219,6 +234,16 @@ export function deriveEventUuid(keys: KeyRing, accountId: number, seq: number): 
 }
 
 export const setMeta = (db: Database, key: string, value: string): void => void sql(db).setMeta.run(key, value)
+
+/**
+ * Like `setMeta`, for a connection that is closed soon: it leaves no prepared statement, which would keep the connection,
+ * and with it the WAL, until it is garbage-collected.
+ */
+export const setMetaOnce = (db: Database, key: string, value: string): void =>
+  void db.run('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value', [
+    key,
+    value,
+  ])
 
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 

@@ -32,6 +32,22 @@ export const eventSequences = sqliteTable('event_sequences', {
 })
 
 /**
+ * Numbers that no event of this database has, because a copy skipped them when it was fenced: the time after the copy
+ * was made may have used them.
+ */
+export const eventGaps = sqliteTable(
+  'event_gaps',
+  {
+    accountId: integer('account_id').notNull(),
+    /** The last number before the gap. */
+    afterSeq: integer('after_seq').notNull(),
+    /** The last number of the gap; the next event gets a higher one. */
+    untilSeq: integer('until_seq').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.afterSeq] })],
+)
+
+/**
  * Totals by account, metric and hour, for lists and analytics that must not scan rows. `tassis check` recounts them.
  */
 export const counters = sqliteTable(

@@ -42,6 +42,9 @@ const SELECT = `SELECT seq, events.type, at, data, emails.uuid, from_address AS 
 const sql = prepareStatements((db) => ({
   page: db.prepare<Row, [number, number, number]>(`${SELECT} AND seq > ?2 AND seq <= ?3 ORDER BY seq DESC`),
   one: db.prepare<Row, [number, number]>(`${SELECT} AND seq = ?2`),
+  upTo: db.prepare<{ seq: number }, [number, number]>(
+    'SELECT seq FROM events WHERE account_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1',
+  ),
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
   count: db.prepare<{ n: number | null }, [number, string]>(
     'SELECT SUM(value) AS n FROM counters WHERE account_id = ? AND metric = ?',
@@ -113,18 +116,20 @@ export async function listBounces(
   const matches = readFilter(read)
   const first = sql(app.db).first.get(accountId)?.seq ?? 1
   const found: Bounce[] = []
-  let position = readLastSeq(app.db, accountId)
-  const end = Math.max(first - 1, position - MAX_EXAMINED)
-  while (position > end && found.length < offset + limit) {
+  // Numbers that no event has, after a restored backup, are not searched.
+  const findNewest = (upTo: number): number => sql(app.db).upTo.get(accountId, upTo)?.seq ?? 0
+  let position = findNewest(readLastSeq(app.db, accountId))
+  for (let examined = 0; position >= first && examined < MAX_EXAMINED && found.length < offset + limit; ) {
     await yieldFairly()
-    const after = Math.max(end, position - BATCH_SIZE)
+    const after = Math.max(first - 1, position - BATCH_SIZE)
     const rows = sql(app.db).page.all(accountId, after, position)
     app.workBudget.charge(accountId, 1 + rows.length)
     for (const row of rows) {
       const bounce = toBounce(app, accountId, row)
       if (!matches || matches(bounce, row.at)) found.push(bounce)
     }
-    position = after
+    examined += position - after
+    position = findNewest(after)
   }
   return {
     TotalCount: matches ? found.length : Math.max(found.length, countAll(app, accountId)),

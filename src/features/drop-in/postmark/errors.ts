@@ -94,9 +94,9 @@ const ABSENT =
   "Tassis does not offer this part of Postmark's interface; docs/drop-in.md lists the routes that it has, and /docs those of its own interface."
 const NO_KEY = 'X-Postmark-Server-Token must be an API key of Tassis; `tassis keys create` makes one.'
 
-function describe({ code, message }: AppError): string {
+function describe({ code, message, advice }: AppError): string {
   if (code === 'route_not_found' || code === 'method_not_allowed') return ABSENT
-  return code === 'invalid_api_key' ? NO_KEY : withPostmarkNames(message)
+  return code === 'invalid_api_key' ? (advice ?? NO_KEY) : withPostmarkNames(message)
 }
 
 export function toPostmarkError(error: AppError): DialectErrorResponse {

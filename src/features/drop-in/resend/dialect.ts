@@ -52,7 +52,7 @@ export const resendDialect: Dialect = {
       body: {
         statusCode: status,
         name,
-        message: absence ?? toResendWords(error.message),
+        message: absence ?? toResendWords([error.message, ...(error.advice ? [error.advice] : [])].join('. ')),
       },
     }
   },

@@ -15,11 +15,11 @@ const TOLERANCE_MS = minutes(5)
 const SIGNATURE = /v1,([A-Za-z0-9+/]{43}=)/g
 
 /** The secret of a key's hook, 32 bytes. */
-const deriveSecret = (keys: KeyRing, keyId: string): Uint8Array => hmacSha256(keys.subkey('supabase-hook'), keyId)
+const deriveSecret = (subkey: Uint8Array, keyId: string): Uint8Array => hmacSha256(subkey, keyId)
 
 /** The secret in the form that Supabase takes. */
 export const formatSecret = (keys: KeyRing, keyId: string): string =>
-  `v1,whsec_${Buffer.from(deriveSecret(keys, keyId)).toString('base64')}`
+  `v1,whsec_${Buffer.from(deriveSecret(keys.subkey('supabase-hook'), keyId)).toString('base64')}`
 
 export const createHookUrl = ({ publicUrl }: Pick<Config, 'publicUrl'>, keyId: string, from: string): string =>
   `${trimTrailingSlashes(publicUrl)}${HOOK_PATH}/${keyId}?${new URLSearchParams({ from })}`
@@ -29,7 +29,9 @@ export function isSigned(keys: KeyRing, keyId: string, body: Uint8Array, headers
   const timestamp = headers.get('webhook-timestamp') ?? ''
   if (!/^\d{1,12}$/.test(timestamp) || Math.abs(now - seconds(Number(timestamp))) > TOLERANCE_MS) return false
   const signed = Buffer.concat([Buffer.from(`${headers.get('webhook-id') ?? ''}.${timestamp}.`), body])
-  const expected = hmacSha256(deriveSecret(keys, keyId), signed)
+  const expected = keys.subkeys('supabase-hook').map((subkey) => hmacSha256(deriveSecret(subkey, keyId), signed))
   const signatures = (headers.get('webhook-signature') ?? '').matchAll(SIGNATURE)
-  return [...signatures].some(([, signature = '']) => equalBytes(Buffer.from(signature, 'base64'), expected))
+  return [...signatures].some(([, signature = '']) =>
+    expected.some((mac) => equalBytes(Buffer.from(signature, 'base64'), mac)),
+  )
 }

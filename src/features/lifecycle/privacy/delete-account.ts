@@ -292,7 +292,7 @@ async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
     }
   })
   if (!isClean) return
-  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'account deletion complete')
+  for (const { accountId, rows } of ready) app.log.info({ accountNumber: accountId, rows }, 'account deletion complete')
 }
 
 function removeLate(app: App, tx: Tx, deletion: Deletion): number {

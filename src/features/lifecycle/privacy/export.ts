@@ -89,6 +89,6 @@ async function recordCompletion(app: App, actor: Actor): Promise<void> {
     })
   } catch (error) {
     // Harmless: without the record, the next export is merely allowed before the hour is over.
-    app.log.error({ err: error, account: actor.accountId }, 'account export not recorded')
+    app.log.error({ err: error, account: actor.accountUuid }, 'account export not recorded')
   }
 }

@@ -5,6 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { numberOfNth, skippedSql } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { BlobBytes } from './blob-bytes.ts'
@@ -142,9 +143,9 @@ const countReceivedBytes = (db: Database): number =>
 function measureAccounts(kind: BudgetedKind, sources: HoldingSources): AccountUses {
   if (kind === 'events')
     return new Map(
-      listEventRanges(sources.db).map(({ accountId, first, last }) => [
+      listEventRanges(sources.db).map(({ accountId, first, last, skipped }) => [
         accountId,
-        { bytes: (last - first + 1) * sources.use.bytesOfEvent, keptBytes: 0 },
+        { bytes: (last - first + 1 - skipped) * sources.use.bytesOfEvent, keptBytes: 0 },
       ]),
     )
   const uses = new Map<number, AccountUse>()
@@ -161,13 +162,16 @@ interface EventRange {
   readonly accountId: number
   readonly first: number
   readonly last: number
+  /** Numbers between them that no event has. */
+  readonly skipped: number
 }
 
-/** Events are numbered without gaps, so the first and last number give their count. */
+/** The first and last number and the skipped ones between them give the count of events. */
 const listEventRanges = (db: Database): EventRange[] =>
   db
     .query<EventRange, []>(
-      `SELECT account_id AS accountId, last_seq AS last, (SELECT min(seq) FROM events e WHERE e.account_id = s.account_id) AS first
+      `SELECT account_id AS accountId, last_seq AS last, (SELECT min(seq) FROM events e WHERE e.account_id = s.account_id) AS first,
+       ${skippedSql('s.account_id', '(SELECT min(seq) FROM events e WHERE e.account_id = s.account_id)', 's.last_seq')} AS skipped
        FROM event_sequences s WHERE first IS NOT NULL`,
     )
     .all()
@@ -199,7 +203,7 @@ function cutEvents({ sources: { db, use } }: Measurement, excesses: readonly Exc
   return excesses.map((excess) => {
     const { accountId, usedBytes, keptBytes } = excess
     const count = Math.ceil((usedBytes - keptBytes) / use.bytesOfEvent)
-    const last = timeOf.get(accountId, (ranges.get(accountId)?.first ?? 1) + count - 1)
+    const last = timeOf.get(accountId, numberOfNth(db, accountId, ranges.get(accountId)?.first ?? 1, count))
     return { ...excess, kind: 'events' as const, before: last ? last.at + 1 : undefined, rows: new Map() }
   })
 }

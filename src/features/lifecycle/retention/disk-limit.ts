@@ -3,8 +3,8 @@
  * before anything is removed. Configured sizes apply while the data use little of the disk, so a small disk loses no
  * data early. Reads only.
  */
-import { statfsSync } from 'node:fs'
 import type { Config } from '#platform/config.ts'
+import { type DiskSpace, readDiskSpace, subtractReserve } from '#platform/disk-space.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
 import { type Budgets, readBudgets } from './budgets.ts'
@@ -18,17 +18,6 @@ export interface DiskLimit {
   readonly capacityBytes: number
   /** How much of the capacity the data folder uses. */
   readonly usedBytes: number
-}
-
-/** Space of a file system; `availableBytes` is what unprivileged processes may use. */
-interface DiskSpace {
-  readonly sizeBytes: number
-  readonly availableBytes: number
-}
-
-function readDiskSpace(folder: string): DiskSpace {
-  const { bsize, blocks, bavail } = statfsSync(folder)
-  return { sizeBytes: blocks * bsize, availableBytes: bavail * bsize }
 }
 
 /** Scans the data folder, so only Workers and commands may call it. */
@@ -50,9 +39,6 @@ export function computeCapacity(
   const isRefusing = availableBytes < minFreeDisk
   return subtractReserve(isRefusing ? sizeBytes : usedBytes + availableBytes, minFreeDisk)
 }
-
-/** Limits the reserve to half of the bytes, because a larger reserve is a mistake that must not cost data. */
-const subtractReserve = (bytes: number, minFreeDisk: number): number => Math.max(bytes - minFreeDisk, bytes / 2)
 
 /** The effective sizes: each at most the capacity, and all together once the disk is nearly full. 0 stays: no limit. */
 export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: DiskLimit): Budgets {

@@ -30,7 +30,7 @@ const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
     'broadcasts',
     'broadcast_recipients',
   ],
-  events: ['events', 'event_sequences'],
+  events: ['events', 'event_sequences', 'event_gaps'],
   figures: ['counters', 'daily_figures'],
   webhooks: ['webhooks', 'webhook_deliveries'],
   contacts: [

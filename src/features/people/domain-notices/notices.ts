@@ -4,7 +4,9 @@
  * lists all domains of an account that are due; an account gets at most one mail an hour. domains/loss-notices stores
  * what is due.
  */
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import type { LossNotice } from '#features/setup/domains/domains.ts'
@@ -47,6 +49,8 @@ export function startLossNotices(app: App): DueLoop {
   const mailedAt = new Map<number, Millis>()
   const step = async (ending: AbortSignal): Promise<Millis> => {
     const now = app.clock.now()
+    // While restored mail waits, those due may have been sent before.
+    if (readFence(app.db)) return now + CHECK_INTERVAL_MS
     for (const [accountId, at] of mailedAt) if (Math.abs(now - at) >= ACCOUNT_INTERVAL_MS) mailedAt.delete(accountId)
     const due = listAccountsWithDueNotices(app.db, now, BATCH_SIZE)
     for (const accountId of due) {
@@ -76,7 +80,12 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
   const lost = rows.filter((row) => row.notice === 'lost')
   if (lost.length > 0)
     app.log.warn(
-      { account: account.name, domains: lost.slice(0, MAX_NAMED).map(describeDomain), domainCount: lost.length },
+      {
+        account: findAccountLogId(app.db, accountId),
+        accountName: account.name,
+        domains: lost.slice(0, MAX_NAMED).map(describeDomain),
+        domainCount: lost.length,
+      },
       'verified domains lack DNS records; their mail is refused once they have lacked them for 72 hours',
     )
   const key = rows.map((row) => `${row.domainId} ${row.notice} ${row.dueAt}`).join(',')
@@ -88,7 +97,12 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
   )
   if (!isSent) {
     app.log.error(
-      { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describeDomain), domainCount: rows.length },
+      {
+        account: findAccountLogId(app.db, accountId),
+        accountName: account.name,
+        domains: rows.slice(0, MAX_NAMED).map(describeDomain),
+        domainCount: rows.length,
+      },
       'no one could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
     )
     await postpone(app, accountId, now + RETRY_DELAY_MS, now)

@@ -8,7 +8,7 @@ import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
-import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto.ts'
+import { equalBytes, hmacSha256, sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
@@ -246,17 +246,22 @@ export function recordPassword(tx: Tx, id: number, now: Millis): string | undefi
 export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
 
 /** The token that changes require in addition to the cookie: a MAC of the session, so it need not be stored. */
-const computeCsrfToken = (keys: KeyRing, tokenHash: Uint8Array): string =>
-  Buffer.from(hmacSha256(keys.subkey('csrf'), tokenHash)).toString('base64url')
+const computeCsrfToken = (subkey: Uint8Array, tokenHash: Uint8Array): string =>
+  Buffer.from(hmacSha256(subkey, tokenHash)).toString('base64url')
 
 /** The CSRF token of a session, by its row id; empty when the session has ended. */
 export function getCsrfToken({ db, keys }: App, sessionId: number): string {
   const row = sql(db).hashOf.get(sessionId)
-  return row ? computeCsrfToken(keys, row.tokenHash) : ''
+  return row ? computeCsrfToken(keys.subkey('csrf'), row.tokenHash) : ''
 }
 
-export const isValidCsrfToken = (app: App, sessionId: number, token: string): boolean =>
-  token !== '' && equalBytes(Buffer.from(getCsrfToken(app, sessionId)), Buffer.from(token))
+export function isValidCsrfToken({ db, keys }: App, sessionId: number, token: string): boolean {
+  const row = sql(db).hashOf.get(sessionId)
+  if (!row) return false
+  return keys
+    .subkeys('csrf')
+    .some((subkey) => equalBytes(Buffer.from(computeCsrfToken(subkey, row.tokenHash)), Buffer.from(token)))
+}
 
 /** Set-Cookie for a session; without a token, it removes the cookie. */
 export const toCookieHeader = ({ config }: App, token: string | undefined): string =>

@@ -9,6 +9,7 @@ import type { Millis } from '#platform/clock.ts'
 import { equalBytes, type KeyRing, sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
+import type { SealedColumns } from '#platform/sealed-columns.ts'
 import { seconds } from '#platform/units.ts'
 import { consumeTotpStep, storeRecoveryCodes, type User } from './users.ts'
 
@@ -90,3 +91,7 @@ export function createRecoveryCodes(): { readonly codes: readonly string[]; read
 const hashRecoveryCode = (code: string): Uint8Array => sha256(code.toLowerCase().replace(/[^a-z2-7]/g, ''))
 
 export const countRecoveryCodes = (user: User): number => (JSON.parse(user.recoveryCodes ?? '[]') as unknown[]).length
+
+export const SEALED_COLUMNS: readonly SealedColumns[] = [
+  { table: 'users', id: 'id', owner: 'uuid', columns: { totp_secret: toSealContext } },
+]

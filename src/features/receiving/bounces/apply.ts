@@ -6,6 +6,7 @@ import type { App } from '#features/core/app/app.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
 import { suppressRecipient } from '#features/sending/delivery/outcome.ts'
 import { bounceLate, confirmUncertain } from '#features/sending/queue/late-transitions.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -45,7 +46,15 @@ export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): B
   if (matched.kind !== 'matched') return matched
   if (isEarly(matched.recipient, matched.reported)) return { kind: 'early', why: EARLY_REASON }
   const result = applyToRecipient(app, tx, matched.recipient, matched.reported, at.now)
-  return typeof result === 'string' ? { kind: 'ignored', why: result } : { kind: 'applied', recipient: result }
+  if (typeof result === 'string') return { kind: 'ignored', why: result }
+  const { emailId, recipientId, status } = result
+  tx.afterCommit(() =>
+    app.log.info(
+      { ...findEmailLogFields(app.db, emailId), recipient: recipientId, status, reply: matched.reported.diagnostic },
+      'delivery report applied',
+    ),
+  )
+  return { kind: 'applied', recipient: result }
 }
 
 const EARLY_REASON = 'The receiver has the message, and our session with it has not ended yet.'

@@ -60,7 +60,7 @@ export function matchDeliveryReport(
   report: Dsn,
   at: { readonly recipientId?: number | undefined; readonly accountId?: number | undefined },
 ): BounceMatch {
-  const returnedId = findRecipientByReturnPath(db, report.originalReturnPath, keys.subkey('verp'))
+  const returnedId = findRecipientByReturnPath(db, report.originalReturnPath, keys.subkeys('verp'))
   const provenId = at.recipientId ?? returnedId
   const email = findEmailByMessageId(db, report.originalMessageId)
   const isForeign = (accountId: number): boolean => at.accountId !== undefined && at.accountId !== accountId
@@ -117,10 +117,14 @@ function isNamed({ address }: MatchedRecipient, { finalRecipient, originalRecipi
   return [originalRecipient, finalRecipient].some((name) => name !== null && normaliseAddress(name) === key)
 }
 
-function findRecipientByReturnPath(db: Database, address: string | null, verpKey: Uint8Array): number | undefined {
+function findRecipientByReturnPath(
+  db: Database,
+  address: string | null,
+  verpKeys: readonly Uint8Array[],
+): number | undefined {
   if (address === null) return undefined
   const at = address.lastIndexOf('@')
-  const name = decodeVerp(at === -1 ? address : address.slice(0, at), verpKey)
+  const name = decodeVerp(at === -1 ? address : address.slice(0, at), verpKeys)
   return name && findVerpRecipient(db, name)
 }
 

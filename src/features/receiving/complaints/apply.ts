@@ -2,9 +2,11 @@
  * @module Applies a feedback report (ARF) inside the caller's transaction: the complaint, its event, the suppression
  * and the counters. The only writer of `complaints`.
  */
+
 import type { App } from '#features/core/app/app.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count, record } from '#features/core/events/record.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
@@ -134,6 +136,12 @@ function applyRecipientComplaint(
     data: { complainer: address, feedback_type: report.feedbackType },
   })
   const isSuppressed = suppressAfterOutcome(app, tx, email, { address, reason: COMPLAINT })
+  tx.afterCommit(() =>
+    app.log.info(
+      { ...findEmailLogFields(app.db, email.id), recipient: recipient.id, type: report.feedbackType },
+      'complaint received',
+    ),
+  )
   return { kind: 'applied', accountId, emailId: email.id, recipientId: recipient.id, isSuppressed }
 }
 

@@ -97,9 +97,9 @@ const foreignEmail = unmatched('The report is about an email of another account.
 
 /** The recipient that our addresses and links in a report prove; undefined: none, or several. */
 function findProvenRecipient(db: Database, keys: App['keys'], report: FeedbackReport): number | undefined {
-  const verpKey = keys.subkey('verp')
+  const verpKeys = keys.subkeys('verp')
   const names = report.ownLocalParts.flatMap((local) => [
-    decodeVerp(local, verpKey),
+    decodeVerp(local, verpKeys),
     decodeUnsubscribeAddress({ keys }, local),
   ])
   const links = findLinkTokens(report.originalListUnsubscribe).map((token) => openUnsubscribeToken(keys, token))

@@ -50,7 +50,6 @@ export function createRecipientDecider(
   app: Pick<App, 'config' | 'db' | 'keys'>,
 ): (address: string) => Destination | Rejection {
   const hostname = app.config.hostname.toLowerCase()
-  const verpKey = app.keys.subkey('verp')
   return (address) => {
     if (address.toLowerCase() === 'postmaster') return { kind: 'host', address: `postmaster@${hostname}` }
     const atIndex = address.lastIndexOf('@')
@@ -58,7 +57,7 @@ export function createRecipientDecider(
     const domain = toALabels(address.slice(atIndex + 1))
     if (atIndex < 1 || domain === undefined) return badAddressSyntax
     // Addresses that we generated are ours under any domain: the MAC proves it.
-    const bounceName = decodeVerp(localPart, verpKey)
+    const bounceName = decodeVerp(localPart, app.keys.subkeys('verp'))
     if (bounceName) return { kind: 'bounce', address, recipientId: findVerpRecipient(app.db, bounceName) }
     const unsubscribeName = decodeUnsubscribeAddress(app, localPart)
     if (unsubscribeName)

@@ -7,13 +7,17 @@
  *
  * An unparseable message is applied too, with its header and its raw form.
  */
+import type { Database } from 'bun:sqlite'
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { isBehindFence, readFence } from '#features/core/fence/restored.ts'
 import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { findReportRefusal } from '#features/receiving/domain-reports/store.ts'
 import type { Destination, Envelope, ReceivedMail, Rejection } from '#features/receiving/received/message.ts'
+import { findRecipientLogFields } from '#features/sending/queue/names.ts'
 import type { Timer } from '#platform/clock.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { Counts } from '#platform/queue/counts.ts'
@@ -360,7 +364,7 @@ export class InboundProcessor {
       this.#startReady()
     }
     const work = this.#process(entry, onParsed)
-      .catch((error: unknown) => this.#onFailed(queued, error))
+      .catch((error: unknown) => this.#onFailed(queued, entry, error))
       .finally(() => {
         markParsed()
         this.#countInProgress(queued, -1)
@@ -376,7 +380,7 @@ export class InboundProcessor {
     if (isSuspect(queued)) this.#isSuspectInProgress = change === 1
   }
 
-  async #onFailed(queued: QueuedMessage, error: unknown): Promise<void> {
+  async #onFailed(queued: QueuedMessage, entry: QueueEntry, error: unknown): Promise<void> {
     if (this.#isStopping) return
     const progress = this.#progressOf(queued.id)
     await this.#uncount([progress])
@@ -385,7 +389,8 @@ export class InboundProcessor {
       this.#retryLater(queued, 'early')
       return
     }
-    this.#app.log.error({ err: error, receipt: queued.id }, 'received message not processed; retrying')
+    const { db, log } = this.#app
+    log.error({ err: error, ...toLogFields(db, entry) }, 'received message not processed; retrying')
     // Failures of storage or the parser delay the other messages, which would fail as well.
     const isLocalFailure = isStorageFailure(error) || error instanceof ParserUnavailableError
     if (!isLocalFailure) progress.faults++
@@ -417,13 +422,17 @@ export class InboundProcessor {
     this.#waitingByNetwork.add(sourceNetworkOf(entry.sourceIp), -1)
     if (result.isGivenUp)
       app.log.error(
-        { receipt: entry.id, messages: effects.storedIds, problem: result.problem },
+        { ...toLogFields(app.db, entry), messages: effects.storedIds, problem: result.problem },
         effects.storedIds.length > 0
           ? 'received message stored unparsed, with its header and raw form; `tassis inbound retry` parses it again'
           : 'received message stored as operator mail; `tassis mail retry` processes it again',
       )
+    else if (app.log.isLevelEnabled('debug'))
+      app.log.debug({ ...toLogFields(app.db, entry), messages: effects.storedIds }, 'received message processed')
     this.#progress.delete(entry.id)
-    await this.#respond(effects, prepared.received)
+    // A restored message may have been answered before.
+    if (!isBehindFence(readFence(this.#app.db), 'inbound_receipts', entry.id))
+      await this.#respond(effects, prepared.received)
   }
 
   /**
@@ -537,7 +546,10 @@ export class InboundProcessor {
         })
     } catch (error) {
       if (isTransientError(error)) throw error
-      this.#app.log.warn({ err: error, receipt: entry.id }, 'header of a received message not readable')
+      this.#app.log.warn(
+        { err: error, ...toLogFields(this.#app.db, entry) },
+        'header of a received message not readable',
+      )
     }
     return parseHeader(new Uint8Array(), { mailFrom })
   }
@@ -547,5 +559,19 @@ export class InboundProcessor {
     // The unparsed part may contain a request not to be answered automatically.
     if (received.problem !== undefined) return
     for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)
+  }
+}
+
+/** Identifies a received message in a log line: the email that it is about, and the account that it is about or for. */
+function toLogFields(db: Database, { id, destinations }: QueueEntry) {
+  const all = JSON.parse(destinations) as Destination[]
+  const about = all.find((destination) => 'recipientId' in destination)
+  if (about) return { receipt: id, ...findRecipientLogFields(db, about.recipientId) }
+  const accounts = [...new Set(all.flatMap((to) => (to.kind === 'domain' ? [to.accountId] : [])))]
+  const [first] = accounts
+  return {
+    receipt: id,
+    account: first === undefined ? null : findAccountLogId(db, first),
+    ...(accounts.length > 1 && { otherAccounts: accounts.length - 1 }),
   }
 }

@@ -3,6 +3,7 @@
  * attempts. The transaction that applies the message deletes it.
  */
 import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
@@ -39,10 +40,16 @@ const sql = prepareStatements((db) => ({
      received_at AS receivedAt FROM inbound_receipts ORDER BY id LIMIT ? OFFSET ?`,
   ),
   waiting: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts'),
+  oldest: db.prepare<{ receivedAt: Millis }, []>(
+    'SELECT received_at AS receivedAt FROM inbound_receipts ORDER BY id LIMIT 1',
+  ),
 }))
 
 /** Messages that wait or are being processed. */
 export const countQueueEntries = (db: Database): number => sql(db).waiting.get()?.n ?? 0
+
+/** When the oldest waiting message was received; undefined when none waits. */
+export const findOldestEntryTime = (db: Database): Millis | undefined => sql(db).oldest.get()?.receivedAt
 
 /** The oldest entries above an id. */
 export const listQueueEntriesAfter = (db: Database, id: number, limit: number): QueueEntrySummary[] =>

@@ -12,7 +12,7 @@ export const inboundSettings = {
   ),
   tlsCertFile: text(
     '',
-    'PEM file of the certificate chain for STARTTLS, reloaded when it changes; empty: a self-signed certificate is created.',
+    'PEM file of the certificate chain for SMTP and TASSIS_HTTPS_ADDR, reloaded when it changes; empty: that of TASSIS_ACME_TERMS_AGREED, else a self-signed one.',
     'a path',
   ),
   tlsKeyFile: text('', 'PEM file of the key of TASSIS_TLS_CERT_FILE.', 'a path'),

@@ -2,6 +2,8 @@
  * @module Writes an inbound email in the transaction of its processing: its row, its counter, and the event for
  * webhooks.
  */
+import type { Database } from 'bun:sqlite'
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count, record } from '#features/core/events/record.ts'
@@ -73,7 +75,7 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
   const domain = sql(tx.db).domain.get(target.domainId)
   if (!domain) {
     dropContentOf(app, tx, received)
-    const fields = toDropLogFields(target, envelope)
+    const fields = toDropLogFields(app.db, target, envelope)
     tx.afterCommit(() => app.log.warn(fields, 'received message dropped: its domain was deleted'))
     return undefined
   }
@@ -197,7 +199,7 @@ function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
   if (nowMs - logTimes.unroutedAtMs < UNROUTED_LOG_INTERVAL_MS) return
   logTimes.unroutedAtMs = nowMs
   app.log.warn(
-    { accountId, domainId },
+    { account: findAccountLogId(app.db, accountId), domainId },
     'unrouted messages dropped, oldest first: their domain is at its limit; `tassis disk` counts them',
   )
 }
@@ -211,8 +213,8 @@ function dropContentOf(app: App, tx: Tx, { envelope, message }: ReceivedMail): v
 }
 
 /** Log fields of a dropped message: only the domains of its addresses. */
-const toDropLogFields = ({ accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
-  accountId,
+const toDropLogFields = (db: Database, { accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
+  account: findAccountLogId(db, accountId),
   domainId,
   recipients: rcptTo.length,
   recipientDomains: [...new Set(rcptTo.map((address) => address.slice(address.lastIndexOf('@') + 1)))],

@@ -1,23 +1,29 @@
 /**
- * @module The certificate of the SMTP listener: the operator's files, reloaded when they change, or a self-signed one
- * in the data directory. If the files become unusable while the service runs, the previous certificate stays in use.
+ * @module The certificate of a listener: the operator's files, or that of a certificate authority, reloaded when they
+ * change, else a self-signed one in the data directory. If the files become unusable while the service runs, the
+ * previous certificate stays in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
+import { certificateFile } from '#features/setup/certificates/store.ts'
+import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import type { Clock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
-import { randomBytes } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
+import { createSelfSigned } from '#platform/self-signed.ts'
 import { days, seconds } from '#platform/units.ts'
 import type { Certificate } from './listener-protocol.ts'
 
-export type CertificateConfig = Pick<Config, 'dataDir' | 'tlsCertFile' | 'tlsKeyFile'>
+export type CertificateConfig = Pick<Config, 'dataDir' | 'tlsCertFile' | 'tlsKeyFile'> &
+  Partial<Pick<Config, 'acmeTermsAgreed'>>
 
 export interface CertificateOptions {
   readonly config: CertificateConfig
   readonly hostname: string
+  /** Default: SMTP, whose certificate is for TASSIS_HOSTNAME. */
+  readonly listener?: 'SMTP' | 'HTTPS'
   readonly clock: Pick<Clock, 'now' | 'after'>
   readonly log: Pick<Log, 'info' | 'warn'>
   /** Called with each new certificate. */
@@ -29,8 +35,8 @@ export interface WatchedCertificate {
   close(): void
 }
 
-/** Contains the key; readable by the owner only. */
-const OWN_FILE = 'inbound-tls.pem'
+/** Contain the key; readable by the owner only. */
+const OWN_FILES = { SMTP: 'inbound-tls.pem', HTTPS: 'https-tls.pem' }
 const OWN_DAYS = 3650
 /** A certificate with less time left is replaced at start. */
 const OWN_MIN_DAYS_LEFT = 365
@@ -49,19 +55,25 @@ export async function openCertificate(options: CertificateOptions): Promise<Watc
         : ['TASSIS_TLS_KEY_FILE', 'TASSIS_TLS_CERT_FILE']
     throw new ConfigError(`${provided} is set but ${missing} is not; set both, or none for a self-signed certificate.`)
   }
-  if (tlsCertFile === '') {
-    const current = await openOwnCertificate(options)
-    return { current, close() {} }
-  }
-  return watch(tlsCertFile, tlsKeyFile, options)
+  if (tlsCertFile !== '') return watch(tlsCertFile, tlsKeyFile, options)
+  const current = await openOwnCertificate(options)
+  if (!options.config.acmeTermsAgreed) return { current, close() {} }
+  const file = certificateFile(options.config.dataDir, normaliseHost(options.hostname))
+  return watch(file, file, options, current)
 }
 
-function watch(certFile: string, keyFile: string, options: CertificateOptions): WatchedCertificate {
-  const { clock, log, onChange } = options
+/** @param fallback in use until the files have a certificate; default: they must have one now */
+function watch(
+  certFile: string,
+  keyFile: string,
+  options: CertificateOptions,
+  fallback?: Certificate,
+): WatchedCertificate {
+  const { clock, log, onChange, listener = 'SMTP' } = options
   const first = readCertificate(certFile, keyFile)
-  if (first.kind === 'unusable') throw new ConfigError(first.reason)
-  let current = first.certificate
-  warnAboutProblems(current, options)
+  if (first.kind === 'unusable' && !fallback) throw new ConfigError(first.reason)
+  let current = first.kind === 'ok' ? first.certificate : (fallback as Certificate)
+  if (first.kind === 'ok') warnAboutProblems(current, options)
   let lastState = fingerprintFiles(certFile, keyFile)
 
   const checkFiles = () => {
@@ -76,7 +88,7 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
     }
     if (read.certificate.cert === current.cert && read.certificate.key === current.key) return
     current = read.certificate
-    log.info({ validTo: new X509Certificate(current.cert).validTo }, 'new TLS certificate in use')
+    log.info({ listener, validTo: new X509Certificate(current.cert).validTo }, 'new TLS certificate in use')
     warnAboutProblems(current, options)
     onChange(current)
   }
@@ -94,16 +106,23 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
 }
 
 /** Warns about a certificate that senders with verification reject; all others accept it, so it is used. */
-function warnAboutProblems({ cert }: Certificate, { hostname, clock, log }: CertificateOptions): void {
+function warnAboutProblems(
+  { cert }: Certificate,
+  { hostname, listener = 'SMTP', clock, log }: CertificateOptions,
+): void {
+  const [setting, effect] =
+    listener === 'SMTP'
+      ? ['TASSIS_HOSTNAME', 'senders that verify it do not deliver']
+      : ['TASSIS_PUBLIC_URL', 'clients refuse it']
   const certificate = new X509Certificate(cert)
   const { validTo } = certificate
   if (certificate.checkHost(hostname) === undefined)
     log.warn(
       { hostname, names: certificate.subjectAltName },
-      'TLS certificate of the SMTP listener does not match TASSIS_HOSTNAME; senders that verify it do not deliver',
+      `TLS certificate of the ${listener} listener does not match ${setting}; ${effect}`,
     )
   if (Date.parse(validTo) <= clock.now())
-    log.warn({ validTo }, 'TLS certificate of the SMTP listener has expired; senders that verify it do not deliver')
+    log.warn({ validTo }, `TLS certificate of the ${listener} listener has expired; ${effect}`)
 }
 
 /** Changes when either file changes. Follows links, because certificates are often renewed by replacing a link. */
@@ -156,17 +175,18 @@ function tryOrUndefined<T>(run: () => T): T | undefined {
  * Our own certificate, from its file or newly created. Most mail servers have a self-signed one, and few senders check
  * it (RFC 7435).
  */
-async function openOwnCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
-  const path = join(config.dataDir, OWN_FILE)
+async function openOwnCertificate(options: CertificateOptions): Promise<Certificate> {
+  const { config, hostname, listener = 'SMTP', clock, log } = options
+  const path = join(config.dataDir, OWN_FILES[listener])
   const stored = readCertificate(path, path)
   if (stored.kind === 'ok' && isUsableFor(stored.certificate, hostname, clock)) return stored.certificate
-  const created = await createSelfSigned(hostname, clock.now())
+  const created = await createSelfSigned({ hostname, now: clock.now(), validDays: OWN_DAYS })
   const temporary = `${path}.tmp`
   writeFileSync(temporary, `${created.key.trim()}\n${created.cert.trim()}\n`, { mode: 0o600 })
   // The mode above has no effect on an existing file.
   chmodSync(temporary, 0o600)
   renameSync(temporary, path)
-  log.info({ file: path }, 'self-signed TLS certificate created for the SMTP listener')
+  log.info({ file: path }, `self-signed TLS certificate created for the ${listener} listener`)
   const reread = readCertificate(path, path)
   if (reread.kind === 'unusable') throw new Error(`the created certificate is unusable: ${reread.reason}`)
   return reread.certificate
@@ -178,28 +198,4 @@ function isUsableFor({ cert }: Certificate, hostname: string, clock: Pick<Clock,
     certificate.checkHost(hostname) !== undefined &&
     Date.parse(certificate.validTo) - clock.now() > days(OWN_MIN_DAYS_LEFT)
   )
-}
-
-/** ECDSA P-256, valid since yesterday, because clocks differ. */
-async function createSelfSigned(hostname: string, now: number): Promise<Certificate> {
-  // Loaded on demand, because loading takes a tenth of a second; reflect-metadata must be loaded first.
-  await import('reflect-metadata')
-  const { SubjectAlternativeNameExtension, X509CertificateGenerator } = await import('@peculiar/x509')
-  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
-  const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
-  const serial = randomBytes(16)
-  // A serial number must be positive (RFC 5280 §4.1.2.2).
-  serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40
-  const certificate = await X509CertificateGenerator.createSelfSigned({
-    serialNumber: serial.toHex(),
-    name: `CN=${hostname}`,
-    notBefore: new Date(now - days(1)),
-    notAfter: new Date(now + days(OWN_DAYS)),
-    signingAlgorithm: algorithm,
-    keys,
-    extensions: [new SubjectAlternativeNameExtension([{ type: 'dns', value: hostname }])],
-  })
-  const pkcs8 = Buffer.from(await crypto.subtle.exportKey('pkcs8', keys.privateKey))
-  const key = createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' })
-  return { cert: certificate.toString('pem'), key: key.export({ type: 'pkcs8', format: 'pem' }).toString() }
 }

@@ -4,7 +4,7 @@
  * continues where it stopped. Pauses the account or records a finding; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
@@ -147,14 +147,17 @@ export class ContentWatch implements DueLoop {
       .then(async (opinion) => {
         if (opinion.kind === 'none')
           this.#app.log.warn(
-            { email: findLogId(this.#app.db, email.id), reason: opinion.reason },
+            { ...findEmailLogFields(this.#app.db, email.id), reason: opinion.reason },
             'no opinion on a suspicious email; the rules decide',
           )
         if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_SCORE))
           await pauseForEmail(this.#app, email, score, opinion)
       })
       .catch((error) =>
-        this.#app.log.error({ err: error, email: findLogId(this.#app.db, email.id) }, 'suspicious email not checked'),
+        this.#app.log.error(
+          { err: error, ...findEmailLogFields(this.#app.db, email.id) },
+          'suspicious email not checked',
+        ),
       )
     this.#asking.add(task)
     void task.finally(() => this.#asking.delete(task))
@@ -194,7 +197,7 @@ function scoreEmail(
   } catch (error) {
     if (isTransientError(error)) throw error
     // The content was erased since then, or is corrupt; delivery reports corrupt content.
-    app.log.debug({ err: error, email: findLogId(app.db, id) }, 'email content not checked')
+    app.log.debug({ err: error, ...findEmailLogFields(app.db, id) }, 'email content not checked')
     return undefined
   }
 }
@@ -216,10 +219,7 @@ async function pauseForEmail(app: App, email: EmailRow, score: Score, opinion?: 
     if (!actor) return
     const detail = toDetail(score, opinion)
     pauseAccount(app, tx, actor, { source: 'scam_classifier', reason: PHISHING_REASON, detail, emailId: email.id })
-    app.log.warn(
-      { account: actor.accountUuid, email: findLogId(app.db, email.id), points: score.points },
-      'account paused',
-    )
+    app.log.warn({ ...findEmailLogFields(app.db, email.id), points: score.points }, 'account paused')
   })
 }
 

@@ -5,12 +5,14 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { minutes } from '#platform/units.ts'
 
 interface Notice {
   readonly findingId: number
@@ -35,10 +37,13 @@ const sql = prepareStatements((db) => ({
 }))
 
 const BATCH_SIZE = 10
+const RESTORED_CHECK_INTERVAL_MS = minutes(1)
 
 /** Starts the loop that sends due notices; `App.sendingChanged` wakes the loop. */
 export function startPauseNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
+    // While restored mail waits, those due may have been sent before.
+    if (readFence(app.db)) return app.clock.now() + RESTORED_CHECK_INTERVAL_MS
     const notices = sql(app.db).due.all(BATCH_SIZE)
     for (const notice of notices) {
       if (ending.aborted) return undefined

@@ -3,6 +3,7 @@
  * domains, keys or sub-accounts. Pauses the accounts over a threshold. After a crash, the next start makes up for
  * missed checks.
  */
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -54,7 +55,7 @@ export function startAbuseWatch(app: App): DueLoop {
       await judge()
       return true
     } catch (error) {
-      app.log.error({ err: error, accountId }, 'abuse check failed; retrying')
+      app.log.error({ err: error, account: findAccountLogId(app.db, accountId) }, 'abuse check failed; retrying')
       return false
     }
   }

@@ -159,7 +159,7 @@ export async function respondWithReplay(app: App, actor: Actor, replay: Accepted
 export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: AcceptedEmail): void {
   if (response.mismatch)
     app.log.warn(
-      { account: actor.accountUuid, email: response.id },
+      { account: actor.accountUuid, email_id: response.id },
       'email not sent: its idempotency key belongs to an email with other content',
     )
 }

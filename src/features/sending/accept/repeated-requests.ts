@@ -11,6 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, tooManyRequests } from '#platform/errors.ts'
 import type { NewRequest, RequestKeys, StoredResponse } from '#platform/http/repeated-request.ts'
+import type { SealedColumns } from '#platform/sealed-columns.ts'
 import { KiB } from '#platform/units.ts'
 import { createIdempotencyConflict, hashBody } from './idempotency.ts'
 
@@ -51,6 +52,16 @@ interface Sealed {
 }
 
 const toSealContext = (accountId: number): string => `idempotency:${accountId}`
+
+export const SEALED_COLUMNS: readonly SealedColumns[] = [
+  {
+    table: 'batch_replies',
+    id: 'id',
+    owner: 'account_id',
+    columns: { response: toSealContext },
+    textPrefix: SEALED_PREFIX,
+  },
+]
 
 /** Opens a stored response that is sealed; returns any other as it is. */
 export const openStoredResponse = (keys: KeyRing, accountId: number, stored: string): string =>

@@ -13,6 +13,7 @@ import {
   type Broadcast,
   type BroadcastState,
   findBroadcastOfOperation,
+  listRestoredBroadcasts,
   type OnTransition,
   stateName,
   transitionBroadcast,
@@ -66,6 +67,29 @@ export function controlBroadcast(
     return after
   })
 }
+
+/**
+ * Cancels the open broadcasts that wait as restored, of one account or of all; resolves with their number. They end once
+ * their emails that were not attempted are withdrawn.
+ */
+export async function dropRestoredBroadcasts(
+  app: App,
+  accountId: number | null,
+  onTransition: OnTransition,
+): Promise<number> {
+  let dropped = 0
+  for (const broadcast of listRestoredBroadcasts(app.db, accountId)) {
+    const from = stateName(broadcast.state)
+    const transition = { from, to: TRANSITIONS.cancel.to, error: DROPPED_REASON }
+    if (await app.commit.writeFromReserve((tx) => transitionBroadcast(app, tx, broadcast, transition, onTransition)))
+      dropped++
+  }
+  app.broadcastChanged.emit()
+  return dropped
+}
+
+const DROPPED_REASON =
+  'The service was restored from a backup, and its operator dropped the broadcast; emails not attempted before are not sent.'
 
 const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =>
   (verb === 'pause' && state === 'paused') ||

@@ -8,6 +8,7 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { domainOfAddress } from '#features/core/events/daily-stats.ts'
+import { isBroadcastRestored, RESTORED_REASON, readFence } from '#features/core/fence/restored.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
 import { requireDiskSpace, requireSendable } from '#features/sending/accept/sendable.ts'
 import { cancelWaiting } from '#features/sending/queue/broadcast-transitions.ts'
@@ -31,7 +32,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isStorageFailure } from '#platform/storage-errors.ts'
-import { seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { parseStoredActor } from './actor.ts'
 import { readFirstRecipients, type SnapshotRecipient, toBroadcastContact } from './recipients.ts'
@@ -66,6 +67,8 @@ const LANE_CHECK_INTERVAL_MS = 500
 const LANE_FRACTION = 1 / 4
 /** While a few lanes hold most of the waiting emails, up to this many times `broadcastAhead` may wait. */
 const MAX_AHEAD_FACTOR = 8
+/** How often a broadcast that waits as restored is looked at; a release wakes it earlier. */
+const RESTORED_CHECK_INTERVAL_MS = minutes(1)
 /** Emails examined, and rows removed, in one transaction when a broadcast is withdrawn. */
 const WITHDRAWN_EMAILS_PER_BATCH = 300
 const WITHDRAWN_ROWS_PER_BATCH = 2000
@@ -242,7 +245,9 @@ async function runBroadcastStep(
       )
       return now
     case 'sending':
-      return enqueueBatch(app, broadcast, onTransition)
+      if (!isBroadcastRestored(readFence(app.db), broadcast)) return enqueueBatch(app, broadcast, onTransition)
+      await app.commit.writeFromReserve((tx) => recordDelayReason(app, tx, broadcast.id, RESTORED_REASON))
+      return now + RESTORED_CHECK_INTERVAL_MS
     case 'cancelling':
       return withdraw(app, broadcast, 'cancelled', onTransition, withdrawals)
     case 'failing':

@@ -11,6 +11,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { isBroadcastRestored, readFence } from '#features/core/fence/restored.ts'
 import { type OperationProgress, updateOperationProgress } from '#features/core/operations/operations.ts'
 import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
@@ -86,6 +87,9 @@ const sql = prepareStatements((db) => ({
   byOperation: db.prepare<Broadcast, [number, number]>(
     `SELECT ${COLUMNS} FROM broadcasts WHERE operation_id = ? AND account_id = ?`,
   ),
+  unfinished: db.prepare<Broadcast, []>(
+    `SELECT ${COLUMNS} FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND state < ${stateCode('cancelling')} ORDER BY id`,
+  ),
   // Does not read broadcasts that still wait for their time, because there may be many.
   ready: db.prepare<{ id: number; accountId: number }, [number]>(
     `SELECT id, account_id AS accountId FROM broadcasts INDEXED BY broadcasts_open
@@ -110,6 +114,16 @@ export const findBroadcastById = (db: Database, id: number): Broadcast | undefin
 
 export const findBroadcastOfOperation = (db: Database, accountId: number, operationId: number): Broadcast | undefined =>
   sql(db).byOperation.get(operationId, accountId) ?? undefined
+
+/** The broadcasts that wait as restored, of one account or of all: those that would still enqueue emails. */
+export function listRestoredBroadcasts(db: Database, accountId: number | null): Broadcast[] {
+  const fence = readFence(db)
+  return sql(db)
+    .unfinished.all()
+    .filter(
+      (broadcast) => (accountId === null || broadcast.accountId === accountId) && isBroadcastRestored(fence, broadcast),
+    )
+}
 
 /** Broadcasts that can proceed now, oldest first. */
 export const findReadyBroadcasts = (db: Database, now: Millis): { id: number; accountId: number }[] =>

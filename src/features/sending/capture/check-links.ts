@@ -78,7 +78,7 @@ async function checkMessage(
   if (html !== undefined) app.workBudget.spend(accountId, html.length / HTML_BYTES_PER_WORK_UNIT)
   const links = await findLinks(
     { html, text: parsed.text, unsubscribeField },
-    { trackingKey: app.keys.subkey('tracking'), isOwnHost: isOwn },
+    { trackingKeys: app.keys.subkeys('tracking'), isOwnHost: isOwn },
   )
   const checked = links.slice(0, MAX_CHECKED_LINKS)
   app.workBudget.spend(accountId, checked.length * WORK_UNITS_PER_LINK)

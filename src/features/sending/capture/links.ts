@@ -15,7 +15,7 @@ export interface FoundLink {
 
 export interface LinkOptions {
   /** The subkey `tracking`. */
-  readonly trackingKey: Uint8Array
+  readonly trackingKeys: readonly Uint8Array[]
   /** Whether the pages of a host are those of this service; the host as `normaliseHost` returns it. */
   readonly isOwnHost: (host: string) => boolean
 }
@@ -111,9 +111,9 @@ const findInText = (text: string): WrittenLink[] =>
   [...text.matchAll(URL_IN_TEXT)].map(([url]) => ({ url: url.replace(/[.,;:!?)\]]{1,5}$/, ''), label: '' }))
 
 /** A tracked link of this service counts a click when it is requested, so its target is used. */
-function toTarget(url: string, { trackingKey }: LinkOptions): string {
+function toTarget(url: string, { trackingKeys }: LinkOptions): string {
   const [, token, target] = TRACKED_PATH.exec(URL.parse(url)?.pathname ?? '') ?? []
-  return (token && target && readLink(trackingKey, token, target)?.url) || url
+  return (token && target && readLink(trackingKeys, token, target)?.url) || url
 }
 
 function findSkipReason(

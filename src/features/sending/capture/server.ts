@@ -5,6 +5,7 @@
  */
 import type { AddressInfo } from 'node:net'
 import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerSession } from 'smtp-server'
+import type { KeyRing } from '#platform/crypto.ts'
 import { AppError } from '#platform/errors.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
@@ -15,7 +16,7 @@ import type { CaptureStore, NewCapture } from './store.ts'
 
 export interface CaptureServerOptions {
   readonly store: Pick<CaptureStore, 'save'>
-  readonly verpKey: Uint8Array
+  readonly keys: Pick<KeyRing, 'subkeys'>
   /**
    * The email of a recipient, the owner whose share of the store this email uses, and the account whose inbox lists it;
    * undefined for an unknown recipient.
@@ -48,7 +49,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
     mailFrom: SMTPServerAddress | false,
   ): Pick<NewCapture, 'recipientId' | 'emailId' | 'ownerId' | 'accountId'> | undefined => {
     const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
-    const recipientId = decodeVerp(localPart, options.verpKey)?.recipientId
+    const recipientId = decodeVerp(localPart, options.keys.subkeys('verp'))?.recipientId
     const email = recipientId === undefined ? undefined : options.findEmail(recipientId)
     return recipientId === undefined || email === undefined ? undefined : { recipientId, ...email }
   }

@@ -3,7 +3,8 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-export type DeadLetterReason = 'expired' | 'failed' | 'uncertain'
+export const DEAD_LETTER_REASONS = ['expired', 'failed', 'uncertain'] as const
+export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare(

@@ -1,4 +1,4 @@
-/** @module Retries or deletes a dead letter. Only the account itself may decide to retry. */
+/** @module Retries or deletes a dead letter, for its account or for an operator. Never retries one automatically. */
 
 import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -1,6 +1,8 @@
 /** @module Says who must act after an attempt, and what to do, in words for senders and operators. Pure. */
+
 import type { EventType } from '#features/core/events/record.ts'
-import type { Status } from '#features/sending/queue/status.ts'
+import { isRestoredReason } from '#features/core/fence/restored.ts'
+import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import { isSuspension } from './wait-reasons.ts'
 
@@ -22,6 +24,8 @@ export interface AttemptFinding {
   readonly category: string | null
   /** Whether the reply is that of the operator's smarthost. */
   readonly isRelayed: boolean
+  /** The status of its recipient now; undefined: not known to have ended. */
+  readonly statusNow?: Status
 }
 
 /** By category; `whileRetried` replaces `who` as long as the mail is retried. */
@@ -110,7 +114,9 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
   const { status, category, lastError, lastAttempt, captured, waitReason } = recipient
   switch (status) {
     case 'scheduled':
-      return { who: 'nobody', text: 'It is sent at its time.' }
+      return waitReason !== undefined
+        ? adviseOnWait(waitReason, lastAttempt)
+        : { who: 'nobody', text: 'It is sent at its time.' }
     case 'processing':
       return { who: 'nobody', text: 'It is being sent now.' }
     case 'cancelled':
@@ -144,13 +150,14 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
   const text = `It waits: ${endSentence(waitReason)}`
   if (isSuspension(waitReason))
     return { who: 'operator', text: `${text} \`tassis providers\` shows what to do about it.` }
+  if (isRestoredReason(waitReason)) return { who: 'operator', text }
   return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text }
 }
 
 const endSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
 /** Who must act after an attempt, and what to do. */
-export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advice {
+export function adviseOn({ outcome, category, isRelayed, statusNow = 'queued' }: AttemptFinding): Advice {
   switch (outcome) {
     case 'delivered':
     case 'sent':
@@ -166,7 +173,9 @@ export function adviseOn({ outcome, category, isRelayed }: AttemptFinding): Advi
       const found = BY_CATEGORY[category !== null && isCategory(category) ? category : 'unknown']
       if (isRelayed && category !== null && OF_RELAY.has(category))
         return { who: 'operator', text: 'The smarthost of this service cannot be reached or refuses the mail.' }
-      if (outcome !== 'deferred') return { who: found.who, text: found.text }
+      if (outcome === 'deferred' && statusNow === 'sent')
+        return { who: 'nobody', text: `${found.text} A later attempt was accepted.` }
+      if (outcome !== 'deferred' || !isOpen(statusNow)) return { who: found.who, text: found.text }
       return { who: found.whileRetried ?? found.who, text: `${found.text} The mail is retried.` }
     }
   }

@@ -1,6 +1,7 @@
 /** @module JSON of the attempts of an email, for the API and `tassis explain`. Never reads the database. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { StoredAttempt } from '#features/sending/queue/attempts.ts'
+import type { Status } from '#features/sending/queue/status.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, StringEnum, Timestamp } from '#platform/http/schemas.ts'
 import { type AttemptFinding, adviseOn, RESPONSIBLE } from './advice.ts'
@@ -70,15 +71,19 @@ export const toFinding = ({ type, data }: StoredAttempt): AttemptFinding => ({
 })
 
 /**
- * @param dialogue if the stored attempt has none
+ * @param recipient.status the status of its recipient now
+ * @param recipient.dialogue if the stored attempt has none
  */
-export function attemptWire(stored: StoredAttempt, dialogue: string | undefined): Attempt {
+export function attemptWire(
+  stored: StoredAttempt,
+  { status, dialogue }: { readonly status: Status; readonly dialogue: string | undefined },
+): Attempt {
   const { data, type } = stored
   const fields = data as Readonly<Record<string, unknown>>
   const text = (name: string): string | null => (typeof fields[name] === 'string' ? fields[name] : null)
   const [, host = null, address = null] = SERVER.exec(text('remote_mta') ?? '') ?? []
   const category = text('bounce_category')
-  const { who, text: advice } = adviseOn(toFinding(stored))
+  const { who, text: advice } = adviseOn({ ...toFinding(stored), statusNow: status })
   const lines = stored.dialogue ?? dialogue
   return {
     recipient: stored.address,

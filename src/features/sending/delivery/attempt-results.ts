@@ -3,7 +3,7 @@
  * its verdict, for its recipient. Never stores anything.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { FailedAddresses } from './failed-addresses.ts'
@@ -11,6 +11,7 @@ import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
 import type { AttemptResult, AttemptSession, FromWorker } from './protocol.ts'
 import type { Pairs } from './providers/pairs.ts'
+import { labelProvider } from './providers/registry.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
 import type { RecentDialogues } from './recent-dialogues.ts'
@@ -78,7 +79,16 @@ export class AttemptResults {
   }
 
   #settle(attempt: InFlightAttempt, verdict: Verdict, session?: AttemptSession): void {
-    void this.#options.attempts.settle(attempt, verdict, session)
+    const { app, attempts } = this.#options
+    const { sentToWorkerAt, destination } = attempt
+    const outcome = verdict.kind === 'released' || verdict.kind === 'content_missing' ? 'unsent' : verdict.kind
+    app.metrics.attemptEnded(
+      labelProvider(destination.pair.provider),
+      outcome,
+      'category' in verdict ? verdict.category : undefined,
+      sentToWorkerAt === undefined ? undefined : app.clock.now() - sentToWorkerAt,
+    )
+    void attempts.settle(attempt, verdict, session)
   }
 
   /**
@@ -115,7 +125,7 @@ export class AttemptResults {
     { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
   ): void {
     const { db, log } = this.#options.app
-    const fields = { email: findLogId(db, attempt.emailId), recipient: attempt.recipientId, detail }
+    const fields = { ...findEmailLogFields(db, attempt.emailId), recipient: attempt.recipientId, detail }
     if (kind === 'postponed') log.warn(fields, 'delivery postponed')
     else log.error(fields, 'message not composed')
   }
@@ -126,7 +136,7 @@ export class AttemptResults {
     const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
     if (isRoutine && !log.isLevelEnabled('debug')) return
     const fields = {
-      email: findLogId(db, attempt.emailId),
+      ...findEmailLogFields(db, attempt.emailId),
       recipient: attempt.recipientId,
       lane: attempt.lane,
       attempt: attempt.attempt,

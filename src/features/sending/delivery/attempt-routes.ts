@@ -19,9 +19,13 @@ export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogu
       const email = getEmail(app.db, actor.accountId, params.id)
       const page = parsePage(query)
       const { attempts, total } = listAttempts(app.db, email.id, page)
+      const statuses = new Map(email.recipients.map(({ id, status }) => [id, status]))
       return pageBody(
         attempts.map((attempt) =>
-          attemptWire(attempt, attempt.type === 'delivered' ? findDialogue(attempt.recipientId) : undefined),
+          attemptWire(attempt, {
+            status: statuses.get(attempt.recipientId) ?? email.status,
+            dialogue: attempt.type === 'delivered' ? findDialogue(attempt.recipientId) : undefined,
+          }),
         ),
         { ...page, total },
       )

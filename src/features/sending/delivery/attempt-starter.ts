@@ -5,7 +5,7 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, classOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import type { DomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { readSnapshot } from '#platform/db/open.ts'
@@ -163,7 +163,7 @@ export class AttemptStarter {
   #postpone(attempt: InFlightAttempt, error: unknown): void {
     const { app, attempts } = this.#options
     app.log.warn(
-      { err: error, email: findLogId(app.db, attempt.emailId), recipient: attempt.recipientId },
+      { err: error, ...findEmailLogFields(app.db, attempt.emailId), recipient: attempt.recipientId },
       'delivery postponed: cannot prepare the message',
     )
     void attempts.settle(attempt, { kind: 'released' }, undefined)
@@ -172,7 +172,7 @@ export class AttemptStarter {
   #fail(attempt: InFlightAttempt, error: unknown): void {
     const { app, attempts } = this.#options
     app.log.error(
-      { err: error, email: findLogId(app.db, attempt.emailId), recipient: attempt.recipientId },
+      { err: error, ...findEmailLogFields(app.db, attempt.emailId), recipient: attempt.recipientId },
       'message not composed',
     )
     const reason = toPublicReason(error).slice(0, MAX_REASON_LENGTH).toWellFormed()

@@ -6,10 +6,12 @@ import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
+import { isMailRestored, RESTORED_REASON, readFence } from '#features/core/fence/restored.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
 import { holdRecipient } from '#features/sending/queue/account-transitions.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
@@ -99,6 +101,8 @@ export function claimLane(
   },
 ): ClaimedRecipient[] {
   if (findHold(tx.db, lane, provider)) return []
+  const fence = readFence(tx.db)
+  const [accountId, domain] = [accountOfLane(lane), domainOfLane(lane)]
   const hasHeldEmails = hasEmailHolds(tx.db)
   const sendingBlocks = new Map<number, string | undefined>()
   const mailOf = new Map<number, ClaimedMail>()
@@ -108,6 +112,8 @@ export function claimLane(
     limit,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
     tryEnd: (recipient) => {
+      if (fence && isMailRestored(fence, { ...recipient, accountId, domain }) && holdAsRestored(app, tx, recipient))
+        return true
       if (hasHeldEmails && findEmailHold(tx.db, recipient.emailId) && holdForOperator(app, tx, recipient)) return true
       const mail = sql(tx.db).recipient.get(recipient.recipientId)
       if (!mail) return false
@@ -208,6 +214,15 @@ const holdForOperator = (app: App, tx: Tx, at: { recipientId: number; emailId: n
     HELD_BY_OPERATOR,
   )
 
+/** Holds a recipient because the data were restored. False when the recipient is not waiting. */
+const holdAsRestored = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
+  holdRecipient(
+    tx,
+    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
+    RESTORED_REASON,
+    RESTORED_REASON,
+  )
+
 /** Settles a batch of due recipients of an unroutable lane: they bounce or are deferred without a session. */
 export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {
   const verdict: Verdict =
@@ -231,5 +246,5 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
     return claimed
   })
   for (const { recipientId, emailId } of settled)
-    app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+    app.log.info({ ...findEmailLogFields(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }

@@ -126,7 +126,7 @@ export function createComposeJob(
 }
 
 function buildTracking(
-  { config, db }: App,
+  { config, db, keys }: App,
   { accountId, domainId, createdAt }: ComposableEmail,
 ): NonNullable<ComposeJob['tracking']> {
   const account = sql(db).account.get(accountId)
@@ -135,5 +135,6 @@ function buildTracking(
     baseUrl: trackingBaseUrl(config.publicUrl, findTrackingHost(db, domainId)),
     account: accountTag(account.uuid),
     day: dayOf(createdAt),
+    keyHex: keys.subkey('tracking').toHex(),
   }
 }

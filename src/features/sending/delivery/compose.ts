@@ -129,13 +129,9 @@ function keepReferencedIds(
 }
 
 /** Adds tracking to the HTML of a tracked email. */
-function applyTracking(
-  html: string,
-  { recipientId, compose }: ComposableJob,
-  { keyHex, ownUrl }: TrackingSettings,
-): string {
+function applyTracking(html: string, { recipientId, compose }: ComposableJob, { ownUrl }: TrackingSettings): string {
   if (!compose.tracking) return html
-  const { baseUrl, account, day } = compose.tracking
+  const { baseUrl, account, day, keyHex } = compose.tracking
   return addTracking(html, {
     recipient: { account, recipientId, day },
     key: Uint8Array.fromHex(keyHex),

@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { type EmailLogFields, findEmailLogFields } from '#features/sending/queue/names.ts'
 import { NotProcessingError } from '#features/sending/queue/settle.ts'
 import type { DomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -102,8 +102,8 @@ export class InFlightAttempts {
   }
 
   /** Identifies the recipient in a log line. */
-  #logFields({ emailId, recipientId }: InFlightAttempt): { email: string | null; recipient: number } {
-    return { email: findLogId(this.#app.db, emailId), recipient: recipientId }
+  #logFields({ emailId, recipientId }: InFlightAttempt): EmailLogFields & { readonly recipient: number } {
+    return { ...findEmailLogFields(this.#app.db, emailId), recipient: recipientId }
   }
 
   /** The attempt of a recipient if its outcome is not known yet. */

@@ -40,12 +40,10 @@ export class JobBuilder {
   readonly #app: App
   readonly #render: ReturnType<typeof createBroadcastRenderer>
   readonly #domains = new Map<number, { readonly domain: SigningDomain; readonly readAtMs: number }>()
-  readonly #verpKey: Uint8Array
 
   constructor(app: App) {
     this.#app = app
     this.#render = createBroadcastRenderer(app)
-    this.#verpKey = app.keys.subkey('verp')
   }
 
   /** Throws when the email or the key of its domain is missing. */
@@ -54,7 +52,7 @@ export class JobBuilder {
     rcptTo: string,
     route: Route,
   ): PreparedJob | UnrenderedJob {
-    const { db } = this.#app
+    const { db, keys: masterKeys } = this.#app
     const email = readComposableEmail(db, emailId)
     if (!email) throw new Error('the email is missing')
     const domain = this.#getDomain(email.domainId)
@@ -75,7 +73,7 @@ export class JobBuilder {
         emailId,
         accountId: email.accountId,
         route: isTlsReport ? withoutTlsDemands(route) : route,
-        mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
+        mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, masterKeys.subkey('verp'))}@${domain.returnPathDomain}`,
         rcptTo,
         // SMTPUTF8 (RFC 6531) is needed for non-ASCII addresses in the envelope and in the header.
         smtpUtf8: [rcptTo, email.from, ...compose.to, ...compose.cc, extra.reply_to ?? '', ...mailboxHeaders].some(

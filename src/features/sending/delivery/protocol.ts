@@ -47,7 +47,6 @@ export interface OutboundSource {
 
 /** Settings that all tracked messages share. */
 export interface TrackingSettings {
-  readonly keyHex: string
   /** URL of the service, without a trailing slash. */
   readonly ownUrl: string
 }
@@ -100,8 +99,16 @@ export interface ComposeJob {
   readonly boundarySeed: string
   /** The message is a report of this type (RFC 6522). */
   readonly reportType?: string
-  /** Present when opens and clicks are tracked: base URL of the links, tag of the account, and day of acceptance. */
-  readonly tracking?: { readonly baseUrl: string; readonly account: number; readonly day: number }
+  /**
+   * Present when opens and clicks are tracked: base URL of the links, tag of the account, day of acceptance, and the key
+   * that signs the links.
+   */
+  readonly tracking?: {
+    readonly baseUrl: string
+    readonly account: number
+    readonly day: number
+    readonly keyHex: string
+  }
 }
 
 /** A DKIM key of a domain. */

@@ -189,9 +189,19 @@ const DROPPED = {
   data: { reason: 'dropped_by_operator' },
 } as const
 
-/** Cancels selected mail: no bounce, no dead letter, and its quota is given back. */
-export async function dropSelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
-  const result = await changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
+/**
+ * Cancels selected mail: no bounce, no dead letter, and its quota is given back.
+ * @param isSelected selects further
+ */
+export async function dropSelected(
+  app: App,
+  selector: MailSelector,
+  after = QUEUE_START,
+  isSelected: (recipient: SelectedRecipient) => boolean = () => true,
+): Promise<ControlResult> {
+  const result = await changeSelected(app, selector, after, (tx, recipient) => {
+    if (!isSelected(recipient)) return 'unchanged'
+    const { id: recipientId, emailId } = recipient
     if (!cancelRecipient(tx, { recipientId, emailId, now: app.eventTime() }, DROPPED)) return 'inDelivery'
     const quota = sql(tx.db).quota.get(emailId)
     if (quota && quota.month !== null) giveQuotaBack(tx, quota.accountId, quota.month, 1)

@@ -31,6 +31,7 @@ import type { FromWorker, OutboundSource } from './protocol.ts'
 import { OutboundSources } from './providers/outbound-sources.ts'
 import type { Pair } from './providers/pair.ts'
 import { Pairs } from './providers/pairs.ts'
+import { labelProvider } from './providers/registry.ts'
 import { recordSources } from './providers/warm-up-store.ts'
 import { describeHold, findHold } from './queue-rules.ts'
 import { RecentDialogues } from './recent-dialogues.ts'
@@ -164,7 +165,7 @@ export class DeliveryScheduler {
 
   /** Recovers from a crash, then starts the Workers and the queue. */
   async start(): Promise<void> {
-    const { config, log, clock, keys } = this.#app
+    const { config, log, clock } = this.#app
     const recovered = await recoverInterrupted(this.#app)
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
     const sources = readSources(config).map(({ ip }) => ip)
@@ -178,7 +179,7 @@ export class DeliveryScheduler {
         ehloName: config.hostname,
         outboundSources: readSources(config),
         authorities: readCertificateAuthorities(config),
-        tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
+        tracking: { ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
       log,
@@ -241,6 +242,18 @@ export class DeliveryScheduler {
   /** Limits, rates and suspensions by provider and outgoing address. */
   get pairs(): Pairs {
     return this.#pairs
+  }
+
+  /**
+   * Returns a function that finds the name in metrics of the provider to which a lane sends, or last wanted to send;
+   * undefined: to none since the start.
+   */
+  createProviderFinder(): (lane: string) => string | undefined {
+    const inFlight = new Map(this.#attempts.all().map(({ lane, destination }) => [lane, destination.pair]))
+    return (lane) => {
+      const pair = inFlight.get(lane) ?? this.#lanes.find(lane)?.pair
+      return pair && labelProvider(pair.provider)
+    }
   }
 
   /** Messages in flight now. */

@@ -26,7 +26,7 @@ const MEMORY_FACTOR = 3
 /** As for the body of a request. */
 const BYTES_PER_WORK_UNIT = 4 * KiB
 /** Not used: jobs to be shown have no tracking. */
-const NO_TRACKING: TrackingSettings = { keyHex: '', ownUrl: '' }
+const NO_TRACKING: TrackingSettings = { ownUrl: '' }
 /** In place of tokens. */
 const HIDDEN = 'hidden'
 /** The end of a header field: the next line does not continue it (RFC 5322 §2.2.3). */

@@ -4,7 +4,7 @@
  */
 
 import type { App } from '#features/core/app/app.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import { type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
@@ -136,7 +136,7 @@ export class StallWatch {
         app.log.warn(
           {
             lane: name,
-            email: findLogId(app.db, attempt.emailId),
+            ...findEmailLogFields(app.db, attempt.emailId),
             recipient: attempt.recipientId,
             worker: attempt.worker,
             site: attempt.destination.siteName,

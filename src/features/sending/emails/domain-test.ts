@@ -2,6 +2,7 @@
  * @module Sends a test email from a domain to the signed-in user who asks for it, as any other email of the account.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
+import { readInstanceId } from '#features/core/fence/restored.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
@@ -47,14 +48,19 @@ export function createDomainTestSender(app: App, { takeRate, findUserEmail }: Do
         `At most ${MAX_PER_HOUR} test emails an hour can be sent from a domain; wait as long as Retry-After says.`,
         taken.retryAfterSeconds,
       )
-    const { response } = await acceptRequest(app, actor, createTestRequest(domain, own), undefined, () =>
-      takeRate(actor),
+    const { response } = await acceptRequest(
+      app,
+      actor,
+      createTestRequest(domain, own, readInstanceId(app.db)),
+      undefined,
+      () => takeRate(actor),
     )
     return response
   }
 }
 
-const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string) => ({
+/** @param instance of two live copies of the data, it shows which one sent the email; `tassis fence` shows the same */
+const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string, instance: string) => ({
   from: `Test <test@${domain}>`,
   to,
   subject: `Test email from ${domain}`,
@@ -63,6 +69,7 @@ const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string) => 
     `Its signature (DKIM) is that of ${domain}, and its envelope sender is at ${sendingSubdomain}.${domain} (SPF). In the source of this message, the header Authentication-Results says whether both passed.`,
     'If it was in your spam folder, mark it as not spam: a new domain has no reputation yet.',
   ].join('\n\n'),
+  ...(instance !== '' && { headers: { 'X-Tassis-Instance': instance } }),
   tags: ['test-email'],
   tracking: false,
 })

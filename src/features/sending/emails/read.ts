@@ -149,8 +149,8 @@ const sql = prepareStatements((db) => ({
   newer: db.prepare<EmailRow, [number, number, number, number]>(
     `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE account_id = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?) ORDER BY emails.created_at DESC, emails.id DESC`,
   ),
-  betweenUuids: db.prepare<{ accountId: number; uuid: UuidBytes }, [Uint8Array, Uint8Array]>(
-    'SELECT account_id AS accountId, uuid FROM emails WHERE uuid BETWEEN ? AND ? LIMIT 2',
+  betweenUuids: db.prepare<{ id: number }, [Uint8Array, Uint8Array, number]>(
+    'SELECT id FROM emails WHERE uuid BETWEEN ? AND ? ORDER BY uuid LIMIT ?',
   ),
   byIds: db.prepare<EmailRow, [string]>(
     `${SELECT_EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
@@ -269,15 +269,11 @@ export function countEmails(db: Database, accountId: number, status: Status, fro
 
 const HOUR_MS = hours(1)
 
-/** The email whose public id lies between two ids; undefined unless there is exactly one. */
-export function findOnlyEmail(
-  db: Database,
-  first: Uint8Array,
-  last: Uint8Array,
-): { readonly accountId: number; readonly uuid: UuidBytes } | undefined {
-  const [only, other] = sql(db).betweenUuids.all(first, last)
-  return other ? undefined : only
-}
+/** Row ids of emails of any account whose public ids lie between two ids. */
+export const findEmailIdsBetween = (db: Database, first: Uint8Array, last: Uint8Array, limit: number): number[] =>
+  sql(db)
+    .betweenUuids.all(first, last, limit)
+    .map(({ id }) => id)
 
 /** Emails by row id, newest first. */
 export const readEmailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>

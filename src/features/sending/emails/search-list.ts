@@ -91,16 +91,27 @@ export interface SearchText {
   readonly message_id?: string | undefined
 }
 
-/** Parses the search parameters; undefined if all are absent. Throws a 422 for an unknown stream or domain. */
-export function parseSearch(db: Database, accountId: number, text: SearchText): ParsedSearch | undefined {
+/** Ends before the domain of an address, so it can only be how one begins. */
+const isPrefix = (text: string | undefined): text is string => text !== undefined && /^[^@]+@?$/.test(text.trim())
+
+/**
+ * Parses the search parameters; undefined if all are absent. Throws a 422 for an unknown stream or domain.
+ * @param options.allowsPrefixes whether `to` and `from` may be how an address begins
+ */
+export function parseSearch(
+  db: Database,
+  accountId: number,
+  text: SearchText,
+  { allowsPrefixes = false }: { readonly allowsPrefixes?: boolean } = {},
+): ParsedSearch | undefined {
   const { to, from, subject, tag, stream, domain, message_id: messageId } = text
   if ([to, from, subject, tag, stream, domain, messageId].every((value) => value === undefined)) return undefined
   const streamId = stream === undefined ? undefined : findStreamId(db, accountId, stream)
   if (stream !== undefined && streamId === undefined)
     throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
   return {
-    to,
-    from,
+    ...(allowsPrefixes && isPrefix(to) ? { toPrefix: to } : { to }),
+    ...(allowsPrefixes && isPrefix(from) ? { fromPrefix: from } : { from }),
     subject,
     tag,
     streamId,

@@ -58,6 +58,13 @@ const sql = prepareStatements((db) => ({
   release: db.prepare<{ lane: string }, [number, string, number]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
   ),
+  releaseOne: db.prepare<{ lane: string }, [number, string, number, string]>(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2
+     WHERE id = ?3 AND status = ${statusCode('queued')} AND next_at IS NOT NULL AND last_error = ?4 RETURNING lane`,
+  ),
+  restartExpiry: db.prepare(
+    `UPDATE recipients SET retry_from = ? WHERE id = ? AND status = ${statusCode('queued')} AND next_at IS NOT NULL`,
+  ),
   held: db.prepare<{ held: number | null; looked: number }, [number, number, number]>(
     `SELECT sum(${IS_HELD}) AS held, count(*) AS looked FROM (SELECT recipients.status, next_at, last_error FROM emails
      JOIN recipients ON email_id = emails.id WHERE account_id = ? AND emails.status = ? LIMIT ?) AS recipients`,
@@ -131,6 +138,21 @@ export function releaseBatch(
   if (last) return { released, lanes, place: { status: from.status, createdAt: last.createdAt, emailId: last.id } }
   const next = HOLDABLE_STATUSES[HOLDABLE_STATUSES.indexOf(from.status as (typeof HOLDABLE_STATUSES)[number]) + 1]
   return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
+}
+
+/**
+ * Makes a recipient due at `now` if `holdRecipient` holds it with this reason; false if it does not. Either way, its time
+ * until expiry restarts if it waits for an attempt.
+ * @param released replaces the stored reason
+ */
+export const releaseHeldRecipient = (
+  tx: Tx,
+  recipientId: number,
+  { reason, released, now }: { readonly reason: string; readonly released: string; readonly now: Millis },
+): boolean => {
+  const isHeld = sql(tx.db).releaseOne.get(now, released, recipientId, reason) !== null
+  if (!isHeld) sql(tx.db).restartExpiry.run(now, recipientId)
+  return isHeld
 }
 
 /**

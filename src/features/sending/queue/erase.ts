@@ -43,7 +43,8 @@ const sql = prepareStatements((db) => ({
      WHERE recipients.id > ?1 AND recipients.id <= ?2 AND (lower(address) = ?3 OR address GLOB '*[^ -~]*' OR substr(address, 1, 1) = '"')
      ORDER BY recipients.id`,
   ),
-  lastId: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM recipients'),
+  // Skips ids that no row has: after a restored backup there are many.
+  after: db.prepare<{ id: number }, [number]>('SELECT id FROM recipients WHERE id > ? ORDER BY id LIMIT 1'),
   recipients: db.prepare<RecipientRow, [number]>(
     'SELECT id, address, status FROM recipients WHERE email_id = ? ORDER BY id',
   ),
@@ -110,8 +111,8 @@ export function findEmailsTo(
       return { emailIds: [...emailIds], next: row.id - 1 }
     emailIds.add(row.emailId)
   }
-  const last = sql(db).lastId.get()?.id ?? 0
-  return { emailIds: [...emailIds], next: upTo < last ? upTo : undefined }
+  const following = sql(db).after.get(upTo)
+  return { emailIds: [...emailIds], next: following ? following.id - 1 : undefined }
 }
 
 /**

@@ -144,6 +144,8 @@ export function insertEmail(
   countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
   if (!placement.sandbox) countSent(tx, actor.accountId, email, placement, now)
   tx.afterCommit(() => {
+    const kind = placement.sandbox ? 'sandbox' : placement.broadcastId === undefined ? 'single' : 'broadcast'
+    app.metrics.emailAccepted(kind, email.recipients.length)
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
   })
   return { uuid, status, sandbox: placement.sandbox, createdAt: now }

@@ -35,6 +35,47 @@ export function findLogId(db: Database, emailId: number): string | null {
   }
 }
 
+/** What names an email in a log line, as public ids. Null: it does not exist. */
+export interface EmailLogFields {
+  readonly email_id: string | null
+  readonly account: string | null
+}
+
+const logSql = prepareStatements((db) => ({
+  email: db.prepare<{ uuid: Uint8Array; accountUuid: Uint8Array }, [number]>(
+    'SELECT emails.uuid, accounts.uuid AS accountUuid FROM emails JOIN accounts ON accounts.id = account_id WHERE emails.id = ?',
+  ),
+  event: db.prepare<{ emailId: number | null }, [number]>('SELECT email_id AS emailId FROM events WHERE seq = ?'),
+}))
+
+/** Never throws: logging a database error must not fail with the same error. */
+export function findEmailLogFields(db: Database, emailId: number): EmailLogFields {
+  try {
+    const found = logSql(db).email.get(emailId)
+    if (found) return { email_id: formatUuid(found.uuid), account: formatUuid(found.accountUuid) }
+  } catch {}
+  return { email_id: null, account: null }
+}
+
+/** The same for the email of a recipient. Never throws. */
+export function findRecipientLogFields(db: Database, recipientId: number): EmailLogFields {
+  try {
+    const email = recipientSql(db).email.get(recipientId)
+    if (email) return findEmailLogFields(db, email.id)
+  } catch {}
+  return { email_id: null, account: null }
+}
+
+/** The same for the email of an event; empty if the event has none. Never throws. */
+export function findEventLogFields(db: Database, seq: number | null): EmailLogFields | undefined {
+  try {
+    const emailId = seq === null ? undefined : logSql(db).event.get(seq)?.emailId
+    return emailId == null ? undefined : findEmailLogFields(db, emailId)
+  } catch {
+    return undefined
+  }
+}
+
 /** Stands for a recipient that was lost; no row has this id. */
 export const LOST_RECIPIENT = 0
 

@@ -168,6 +168,9 @@ export interface EmailSearch {
   readonly to?: string | undefined
   /** The sender, or `@` and a domain. */
   readonly from?: string | undefined
+  /** How the address of a recipient, or of the sender, begins. */
+  readonly toPrefix?: string | undefined
+  readonly fromPrefix?: string | undefined
   /** Words that the subject contains. */
   readonly subject?: string | undefined
   readonly tag?: string | undefined
@@ -180,12 +183,15 @@ export interface EmailSearch {
 
 /** The FTS5 query of a search. Throws a 422 for an invalid address, and for a subject without words. */
 export function buildMatch(accountId: number, search: EmailSearch): string {
-  const { to, from, subject, tag, streamId, domainIds, clientMessageId } = search
+  const { to, from, toPrefix, fromPrefix, subject, tag, streamId, domainIds, clientMessageId } = search
   const toAddressWord = (field: string, text: string) => toWord(accountId, lowerAscii(readAddress(field, text)))
+  const toPrefixQuery = (field: string, text: string) => `${toWord(accountId, readPrefix(field, text))} *`
   // Each of these matches only emails of the account; a subject has the words of all accounts.
   const terms = [
     to === undefined ? '' : `recipient : ${toAddressWord('to', to)}`,
     from === undefined ? '' : `sender : ${toAddressWord('from', from)}`,
+    toPrefix === undefined ? '' : `recipient : ${toPrefixQuery('to', toPrefix)}`,
+    fromPrefix === undefined ? '' : `sender : ${toPrefixQuery('from', fromPrefix)}`,
     tag === undefined ? '' : `tag : ${toWord(accountId, readTag(tag))}`,
     streamId === undefined ? '' : `stream : ${quoteWord(`s${streamId}`)}`,
     domainIds === undefined ? '' : `stream : (${domainIds.map((id) => quoteWord(`d${id}`)).join(' OR ')})`,
@@ -208,6 +214,15 @@ function readAddress(field: string, text: string): string {
     field,
     `${field} must be a whole email address such as bob@example.com, or @example.com for all of a domain. ${mailbox.reason}`,
   )
+}
+
+/** FTS5 reads all matches of a prefix at once: some 50 ms for 80,000. A shorter one would match a large part of all. */
+const MIN_PREFIX_LENGTH = 3
+
+function readPrefix(field: string, text: string): string {
+  const prefix = lowerAscii(text.trim())
+  if (prefix.length >= MIN_PREFIX_LENGTH) return prefix
+  throw invalid(field, `${field} must have at least ${MIN_PREFIX_LENGTH} characters of the address.`)
 }
 
 function readTag(tag: string): string {

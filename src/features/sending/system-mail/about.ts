@@ -11,7 +11,8 @@ const sql = prepareStatements((db) => ({
     `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
      WHERE id > ? AND id <= ? AND extra LIKE '%"of_service":true%' ORDER BY id`,
   ),
-  lastId: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
+  // Skips ids that no row has: after a restored backup there are many.
+  after: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE id > ? ORDER BY id LIMIT 1'),
   left: db.prepare<{ n: number }, [string]>(
     'SELECT count(*) AS n FROM accounts WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL',
   ),
@@ -43,5 +44,6 @@ export function findMailAbout(
       return accounts.includes(accountId) && sql(db).left.get(about ?? '[]')?.n === 0
     })
     .map(({ id, senderId }) => ({ emailId: id, accountId: senderId }))
-  return { found, next: upTo < (sql(db).lastId.get()?.id ?? 0) ? upTo : undefined }
+  const following = sql(db).after.get(upTo)
+  return { found, next: following ? following.id - 1 : undefined }
 }

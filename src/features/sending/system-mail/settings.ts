@@ -1,12 +1,19 @@
-/** @module The setting of system mail. */
+/** @module Settings of system mail. */
 import type { SettingValues } from '#platform/config.ts'
-import { text } from '#platform/setting-kinds.ts'
+import { checked, text } from '#platform/setting-kinds.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
 
 export const systemMailSettings = {
   systemFrom: text(
     '',
     'Sender of system mail (invitations, password resets, notices), an address at a verified domain of an account here; empty: no-reply at the first verified domain of the oldest account.',
     'a mailbox such as Tassis <no-reply@example.com>',
+  ),
+  operatorEmail: checked(
+    '',
+    'an address such as ada@example.com, or nothing',
+    'Address of the operator, who gets a mail when a check of `tassis doctor` turns bad, and when it is mended; best one whose mail does not depend on this server.',
+    (v) => v === '' || parseMailbox(v).kind !== 'invalid',
   ),
 }
 

@@ -29,7 +29,6 @@ const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer',
 
 /** The plugin of /t. */
 export function trackingPages(app: App) {
-  const key = app.keys.subkey('tracking')
   const storeLater = createRecorder(app)
   const ownHost = getPublicHost(app.config)
   let blockedTags: ReadonlySet<number> | undefined
@@ -64,7 +63,7 @@ export function trackingPages(app: App) {
     .get(
       '/t/o/:token',
       ({ params, request }) => {
-        const recipient = readPixel(key, params.token)
+        const recipient = readPixel(app.keys.subkeys('tracking'), params.token)
         if (!recipient || isForeign(request, recipient)) return createIncompleteLinkPage()
         recordVisit(request, recipient)
         return new Response(PIXEL, {
@@ -77,7 +76,7 @@ export function trackingPages(app: App) {
     .get(
       '/t/c/:token/:target',
       ({ params, request }) => {
-        const link = readLink(key, params.token, params.target)
+        const link = readLink(app.keys.subkeys('tracking'), params.token, params.target)
         const location = link && URL.parse(link.url)
         if (!link || !location || isForeign(request, link)) return createIncompleteLinkPage()
         if (isBlocked(link)) return createBlockedLinkPage(location)

@@ -65,18 +65,21 @@ export function createLinkUrl(key: Uint8Array, baseUrl: string, recipient: Track
   return `${baseUrl}/t/c/${createToken(key, LINK, recipient, octets)}/${octets.toString('base64url')}`
 }
 
+/** Any of them may have made the MAC of a token. */
+type TrackingKeys = Uint8Array | readonly Uint8Array[]
+
 /** The recipient of a pixel; undefined if this service did not create the token. */
-export const readPixel = (key: Uint8Array, token: string): TrackedRecipient | undefined =>
-  readToken(key, PIXEL, token, NO_TARGET)
+export const readPixel = (keys: TrackingKeys, token: string): TrackedRecipient | undefined =>
+  readToken(keys, PIXEL, token, NO_TARGET)
 
 /** The recipient and target of a link; undefined if this service did not create it. */
 export function readLink(
-  key: Uint8Array,
+  keys: TrackingKeys,
   token: string,
   target: string,
 ): (TrackedRecipient & { readonly url: string }) | undefined {
   const octets = decodeBase64url(stripDamage(target), MAX_TARGET_LENGTH)
-  const recipient = octets && readToken(key, LINK, token, octets)
+  const recipient = octets && readToken(keys, LINK, token, octets)
   return recipient && { ...recipient, url: octets.toString('utf8') }
 }
 
@@ -98,11 +101,15 @@ function createToken(key: Uint8Array, kind: Kind, recipient: TrackedRecipient, t
   return Buffer.concat([head, computeMac(key, head, target)]).toString('base64url')
 }
 
-function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Array): TrackedRecipient | undefined {
+function readToken(keys: TrackingKeys, kind: Kind, token: string, target: Uint8Array): TrackedRecipient | undefined {
   const bytes = decodeBase64url(stripDamage(token), MAX_TOKEN_LENGTH)
   const head = bytes?.subarray(0, -MAC_BYTES)
-  if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), computeMac(key, head, target)))
-    return undefined
+  if (!bytes || head?.[0] !== kind) return undefined
+  const mac = bytes.subarray(-MAC_BYTES)
+  const isOurs = (keys instanceof Uint8Array ? [keys] : keys).some((key) =>
+    equalBytes(mac, computeMac(key, head, target)),
+  )
+  if (!isOurs) return undefined
   // A token with our MAC is well-formed, so its parts need no checks.
   return {
     account: head.readUInt32BE(1),

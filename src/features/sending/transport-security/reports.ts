@@ -3,6 +3,7 @@
  * counts of which they were made. A report that cannot be sent is tried again hourly, and dropped after two days.
  */
 import type { App } from '#features/core/app/app.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
@@ -36,7 +37,8 @@ export async function sendTlsReports(app: App, ending: AbortSignal): Promise<voi
   const today = toDay(app.clock.now())
   // Days that have not begun were counted under a wrong clock.
   await app.commit.write((tx) => sql(tx.db).purge.run(today - MAX_AGE_DAYS, today + 1))
-  if (!app.config.tlsReports) return
+  // While restored mail waits, those due may have been sent before.
+  if (!app.config.tlsReports || readFence(app.db)) return
   const due = sql(app.db).due.all(today)
   const sent = new Map<string, number>()
   for (let from = 0; from < due.length && !ending.aborted; from += CONCURRENT_REPORTS)

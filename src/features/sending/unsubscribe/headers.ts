@@ -83,4 +83,4 @@ export function readUnsubscribeFacts(
 
 /** The recipient of an unsubscribe address, by local part in any case; undefined if this service did not create it. */
 export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): VerpRecipient | undefined =>
-  decodeVerp(localPart, keys.subkey('unsubscribe'), 'u-')
+  decodeVerp(localPart, keys.subkeys('unsubscribe'), 'u-')

@@ -8,23 +8,37 @@ import { checkDmarc } from './check-dmarc.ts'
 import { checkInboundMx, checkReturnPath } from './check-mx.ts'
 import type { Check } from './check-result.ts'
 import { checkSpf } from './check-spf.ts'
-import { type DnsRecordKey, type DomainDns, toEd25519Key, toRsaKey } from './dns-records.ts'
+import { type DkimPublicKey, type DnsRecordKey, type DomainDns, toEd25519Key, toRsaKey } from './dns-records.ts'
 
 export type DomainChecks = Readonly<Record<DnsRecordKey, Check>> & {
   /** Present when the domain has an Ed25519 key. */
   readonly dkim_ed25519?: Check
+  /** Present while a rotation waits for the records of its keys. */
+  readonly dkim_next?: Check
+  readonly dkim_ed25519_next?: Check
 }
 
 /** Checks all records but that of the tracking host. For an outcome `unknown`, the caller keeps the flag of the previous check. */
 export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<DomainChecks> {
-  const ed25519Key = toEd25519Key(dns)
-  const [spf, dkim, ed25519, dmarc, returnPath, mx] = await Promise.all([
+  const check = (key: DkimPublicKey | null | undefined) => key && checkDkim(resolver, dns.domain, key)
+  const [spf, dkim, ed25519, next, ed25519Next, dmarc, returnPath, mx] = await Promise.all([
     checkSpf(resolver, dns),
     checkDkim(resolver, dns.domain, toRsaKey(dns)),
-    ed25519Key && checkDkim(resolver, dns.domain, ed25519Key),
+    check(toEd25519Key(dns)),
+    check(dns.nextDkim && toRsaKey(dns.nextDkim)),
+    check(dns.nextDkim && toEd25519Key(dns.nextDkim)),
     checkDmarc(resolver, dns),
     checkReturnPath(resolver, dns),
     checkInboundMx(resolver, dns),
   ])
-  return { spf, dkim, ...(ed25519 && { dkim_ed25519: ed25519 }), dmarc, return_path: returnPath, mx }
+  return {
+    spf,
+    dkim,
+    ...(ed25519 && { dkim_ed25519: ed25519 }),
+    ...(next && { dkim_next: next }),
+    ...(ed25519Next && { dkim_ed25519_next: ed25519Next }),
+    dmarc,
+    return_path: returnPath,
+    mx,
+  }
 }

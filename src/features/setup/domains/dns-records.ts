@@ -2,16 +2,22 @@
 import { isIPv6 } from 'node:net'
 import { type DkimKeyType, formatDkimRecord } from '#protocols/dkim/keys.ts'
 
-/** The values from which the records are built. */
-export interface DomainDns {
-  /** Lower-case A-labels. */
-  readonly domain: string
+/** The public keys of a selector. */
+export interface DkimPublicKeys {
   /** DKIM selector: one label. */
   readonly selector: string
   /** The `p=` value: base64 of the RSA key's SubjectPublicKeyInfo. */
   readonly dkimPublicKey: string
   /** The `p=` value of the Ed25519 key (RFC 8463); null: there is none yet. */
   readonly ed25519PublicKey: string | null
+}
+
+/** The values from which the records are built. */
+export interface DomainDns extends DkimPublicKeys {
+  /** Lower-case A-labels. */
+  readonly domain: string
+  /** The keys that will sign once their records are published; null: no rotation waits. */
+  readonly nextDkim: DkimPublicKeys | null
   /** The label of the envelope sender's subdomain, such as `send`. */
   readonly sendingSubdomain: string
   /** Our own host name, to which MX records point. */
@@ -35,11 +41,14 @@ export interface DnsRecord {
 }
 
 /** Records that a domain may have but does not need. */
-export const OPTIONAL_RECORD_KEYS = ['dkim_ed25519', 'tracking'] as const
+export const OPTIONAL_RECORD_KEYS = ['dkim_ed25519', 'dkim_next', 'dkim_ed25519_next', 'tracking'] as const
 
 export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
   /** The key of the second signature. Present once the key exists. */
   readonly dkim_ed25519?: DnsRecord
+  /** The keys that will sign once these are published. Present during a rotation. */
+  readonly dkim_next?: DnsRecord
+  readonly dkim_ed25519_next?: DnsRecord
   /** Present while a tracking host is set. */
   readonly tracking?: DnsRecord
 }
@@ -83,20 +92,24 @@ export interface DkimPublicKey {
   readonly publicKey: string
 }
 
-export const toRsaKey = ({ selector, dkimPublicKey: publicKey }: DomainDns): DkimPublicKey => ({
+export const toRsaKey = ({ selector, dkimPublicKey: publicKey }: DkimPublicKeys): DkimPublicKey => ({
   type: 'rsa',
   selector,
   publicKey,
 })
 
-export const toEd25519Key = ({ selector, ed25519PublicKey: publicKey }: DomainDns): DkimPublicKey | undefined =>
+export const toEd25519Key = ({ selector, ed25519PublicKey: publicKey }: DkimPublicKeys): DkimPublicKey | undefined =>
   publicKey === null ? undefined : { type: 'ed25519', selector: toEd25519Selector(selector), publicKey }
 
 /** The two keys need a name each: receivers reject several keys at one name (RFC 6376 §3.6.2.2). */
 export const toEd25519Selector = (selector: string): string => `${selector}e`
 
 /** The record of a DKIM key (RFC 6376 §3.6.1, RFC 8463 §4). */
-export const buildDkimRecord = ({ domain }: DomainDns, key: DkimPublicKey, isVerified: boolean): DnsRecord => ({
+export const buildDkimRecord = (
+  { domain }: Pick<DomainDns, 'domain'>,
+  key: DkimPublicKey,
+  isVerified: boolean,
+): DnsRecord => ({
   type: 'TXT',
   host: toDkimHost(domain, key),
   value: formatDkimValue(key),

@@ -1,6 +1,6 @@
 /**
- * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, set-tracking.ts and
- * verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is still signed. The
+ * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, rotate-dkim.ts,
+ * set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is still signed. The
  * caller of `eraseDomain` erases the domain once that mail is final.
  */
 import type { Database } from 'bun:sqlite'
@@ -21,10 +21,12 @@ import {
   buildDkimRecord,
   buildDnsRecords,
   buildTrackingRecord,
+  type DkimPublicKeys,
   type DnsRecordKey,
   type DnsRecords,
   type DomainDns,
   toEd25519Key,
+  toRsaKey,
 } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { toDkimKeyContext, toEd25519KeyContext } from './sending.ts'
@@ -33,6 +35,11 @@ import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './ver
 
 /** What the last mail to the owners about a domain's records reported. */
 export type LossNotice = 'lost' | 'ended' | 'restored'
+
+export interface FormerDkim {
+  readonly selector: string
+  readonly retiredAt: Millis
+}
 
 export interface Domain {
   readonly id: number
@@ -46,6 +53,12 @@ export interface Domain {
   readonly ed25519PublicKey: string | null
   /** Whether the record of the Ed25519 key is published, so that it signs too. */
   readonly isEd25519Verified: boolean
+  /** The keys of a rotation that waits for their DNS records; see rotate-dkim.ts. */
+  readonly nextDkim: DkimPublicKeys | null
+  /** Selectors that signed before, whose records must stay for a while; see rotate-dkim.ts. */
+  readonly formerDkim: readonly FormerDkim[]
+  /** When the keys began to sign. */
+  readonly dkimSince: Millis
   readonly sendingSubdomain: string
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly inboundEnabled: boolean
@@ -101,10 +114,19 @@ interface Row {
   failing: string | null
   created_at: number
   updated_at: number
+  dkim_since: number | null
+  next_selector: string | null
+  next_public_key: string | null
+  next_ed25519: string | null
+  former_dkim: string
 }
 
-const SELECT_ALL =
-  'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id'
+const SELECT_ALL = `SELECT domains.*, accounts.uuid AS account_uuid, next.selector AS next_selector, next.dkim_public_key AS next_public_key,
+     next.ed25519_public_key AS next_ed25519,
+     (SELECT json_group_array(json_object('selector', selector, 'retiredAt', retired_at) ORDER BY id DESC) FROM dkim_keys
+      WHERE domain_id = domains.id AND retired_at IS NOT NULL) AS former_dkim
+   FROM domains JOIN accounts ON accounts.id = account_id
+   LEFT JOIN dkim_keys AS next ON next.domain_id = domains.id AND next.retired_at IS NULL`
 const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
@@ -143,6 +165,7 @@ const sql = prepareStatements((db) => ({
   deleted: db.prepare<Row, [number, number]>(
     `${SELECT_ALL} WHERE domains.deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
   ),
+  eraseKeys: db.prepare('DELETE FROM dkim_keys WHERE domain_id = ?'),
   erase: db.prepare('DELETE FROM domains WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
@@ -159,6 +182,12 @@ const toDomain = (row: Row): Domain => ({
   dkimPublicKey: row.dkim_public_key,
   ed25519PublicKey: row.ed25519_public_key,
   isEd25519Verified: row.ed25519_verified === 1,
+  nextDkim:
+    row.next_selector === null || row.next_public_key === null
+      ? null
+      : { selector: row.next_selector, dkimPublicKey: row.next_public_key, ed25519PublicKey: row.next_ed25519 },
+  formerDkim: JSON.parse(row.former_dkim) as FormerDkim[],
+  dkimSince: row.dkim_since ?? row.created_at,
   sendingSubdomain: row.sending_subdomain,
   verified: {
     spf: row.spf_verified === 1,
@@ -193,6 +222,7 @@ export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   selector: domain.dkimSelector,
   dkimPublicKey: domain.dkimPublicKey,
   ed25519PublicKey: domain.ed25519PublicKey,
+  nextDkim: domain.nextDkim,
   sendingSubdomain: domain.sendingSubdomain,
   hostname: config.hostname,
   outboundIps: listOutboundIps(config.outboundIps),
@@ -201,10 +231,13 @@ export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
 export function listDnsRecords(config: Config, domain: Domain): DnsRecords {
   const dns = toDomainDns(config, domain)
   const ed25519Key = toEd25519Key(dns)
-  const { trackingDomain: host, trackingVerifiedAt } = domain
+  const { trackingDomain: host, trackingVerifiedAt, nextDkim } = domain
+  const nextEd25519 = nextDkim && toEd25519Key(nextDkim)
   return {
     ...buildDnsRecords({ ...dns, verified: domain.verified }),
     ...(ed25519Key && { dkim_ed25519: buildDkimRecord(dns, ed25519Key, domain.isEd25519Verified) }),
+    ...(nextDkim && { dkim_next: buildDkimRecord(dns, toRsaKey(nextDkim), false) }),
+    ...(nextEd25519 && { dkim_ed25519_next: buildDkimRecord(dns, nextEd25519, false) }),
     ...(host !== null && {
       tracking: buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null),
     }),
@@ -259,9 +292,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   const key = await app.createDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  // Every registration has its own selector: two accounts with the same domain, or two registrations, never share a DNS
-  // name.
-  const selector = `ts${randomBase62(8).toLowerCase()}`
+  const selector = createSelector()
   const sealed = app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid))
   const ed25519 = createEd25519Key(app, uuid)
   const created = await app.commit.write((tx) => {
@@ -288,8 +319,14 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   return { domain: created, warnings: findWarnings(domain) }
 }
 
+/**
+ * Every registration and rotation has its own selector: two accounts with the same domain, or two registrations, never
+ * share a DNS name.
+ */
+export const createSelector = (): string => `ts${randomBase62(8).toLowerCase()}`
+
 /** An Ed25519 key for a domain, with its private key sealed. */
-function createEd25519Key(app: App, uuid: UuidBytes): { publicKey: string; sealed: Uint8Array } {
+export function createEd25519Key(app: App, uuid: UuidBytes): { publicKey: string; sealed: Uint8Array } {
   const { publicKey, privateKeyPem } = generateEd25519DkimKey()
   return { publicKey, sealed: app.keys.seal(privateKeyPem, toEd25519KeyContext(uuid)) }
 }
@@ -361,8 +398,10 @@ export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain 
 export const listDeletedDomains = (db: Database, after: number, limit: number): Domain[] =>
   sql(db).deleted.all(after, limit).map(toDomain)
 
-/** Deletes the row of a deleted domain, including the key. */
-export const eraseDomain = (tx: Tx, id: number): void => void sql(tx.db).erase.run(id)
+/** Deletes the row of a deleted domain, including its keys. */
+export function eraseDomain(tx: Tx, id: number): void {
+  if (sql(tx.db).erase.run(id).changes > 0) sql(tx.db).eraseKeys.run(id)
+}
 
 /** Domains whose check is due at `until` or earlier, in order, after the one that `after` identifies. */
 export const listDueDomains = (

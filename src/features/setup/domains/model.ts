@@ -6,6 +6,7 @@ import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp,
 import { formatUuid } from '#platform/ids.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
 import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'
+import { getKeepUntil } from './rotate-dkim.ts'
 import { getSendsUntil, listLostRecords } from './verification-state.ts'
 import type { DomainVerification } from './verify.ts'
 
@@ -57,6 +58,10 @@ const DNS_RECORDS = Type.Object(
         'Second DKIM key, Ed25519 (RFC 8463). Optional: mail is also signed with it while this record is published.',
       ),
     ),
+    dkim_next: extra(
+      Type.Optional(DnsRecord('DKIM key of a rotation: signs once this record is published. Keep `dkim` meanwhile.')),
+    ),
+    dkim_ed25519_next: extra(Type.Optional(DnsRecord('Ed25519 key of a rotation, as `dkim_next`.'))),
     dmarc: DnsRecord('DMARC policy for mail that fails authentication; any valid policy passes.'),
     return_path: DnsRecord('MX record of the sending subdomain: routes bounces to us.'),
     mx: DnsRecord('MX record of the domain: needed only to receive mail through this service.'),
@@ -119,6 +124,20 @@ const FIELDS = {
     }),
   ),
   dns_records: DNS_RECORDS,
+  former_dkim_selectors: extra(
+    Type.Optional(
+      Type.Array(
+        Type.Object({
+          selector: Type.String({ description: 'The label before `._domainkey`.' }),
+          keep_until: Timestamp({ description: 'From then on its records may be removed from DNS.' }),
+        }),
+        {
+          description:
+            'Selectors that signed before a rotation and whose records are still in DNS, newest first; present when there are any.',
+        },
+      ),
+    ),
+  ),
   created_at: Timestamp({ description: 'When the domain was registered.' }),
   updated_at: Timestamp({ description: 'When the domain last changed.' }),
 }
@@ -148,7 +167,9 @@ const Check = (description: string) =>
 const CHECKS = {
   spf: Check('The SPF record.'),
   dkim: Check('The DKIM key.'),
+  dkim_next: extra(Type.Optional(Check('The DKIM key of a rotation, which signs once its record is published.'))),
   dkim_ed25519: extra(Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.'))),
+  dkim_ed25519_next: extra(Type.Optional(Check('The Ed25519 key of a rotation.'))),
   dmarc: Check('The DMARC policy; without one the domain still verifies.'),
   return_path: Check('The MX of the sending subdomain.'),
   mx: Check('The MX of the domain itself; without it the domain still verifies.'),
@@ -235,6 +256,8 @@ export const PublishedDnsWire = Type.Object({
       dkim_ed25519: Type.Optional(
         PublishedRecord('The key of the second signature; optional. Mail is signed with it while this is published.'),
       ),
+      dkim_next: Type.Optional(PublishedRecord('The next DKIM key, which signs once this is published.')),
+      dkim_ed25519_next: Type.Optional(PublishedRecord('The next Ed25519 key, as `dkim_next`.')),
       dmarc: PublishedRecord('The policy for mail that fails; any valid policy passes.'),
       return_path: PublishedRecord('Routes bounces to us; at the sending subdomain.'),
       mx: Type.Optional(PublishedRecord('Brings mail to the domain to us; present while inbound mail is enabled.')),
@@ -290,6 +313,12 @@ export function toDomainWire(config: Config, domain: Domain): DomainWire {
     lost_records: listLostRecords(domain),
     sends_until: isoTimeOrNull(getSendsUntil(domain)),
     dns_records: listDnsRecords(config, domain),
+    ...(domain.formerDkim.length > 0 && {
+      former_dkim_selectors: domain.formerDkim.map((former) => ({
+        selector: former.selector,
+        keep_until: isoTime(getKeepUntil(former)),
+      })),
+    }),
     created_at: isoTime(domain.createdAt),
     updated_at: isoTime(domain.updatedAt),
   }

@@ -59,6 +59,8 @@ export interface PublishedDns {
   readonly domainSpf: string | null
   readonly records: Readonly<Record<Exclude<DnsRecordKey, 'mx'>, PublishedRecord>> & {
     readonly dkim_ed25519?: PublishedRecord
+    readonly dkim_next?: PublishedRecord
+    readonly dkim_ed25519_next?: PublishedRecord
     readonly mx?: PublishedRecord
     readonly tracking?: PublishedRecord
   }
@@ -108,14 +110,14 @@ async function describeRecords(
   const expected = listDnsRecords(app.config, domain)
   const checks = await checkDomain(resolver, dns)
   const describe = (key: DnsRecordKey) => describeRecord(resolver, dns, key, expected[key], checks[key])
-  const { dkim_ed25519: ed25519Record } = expected
-  const { dkim_ed25519: ed25519Check } = checks
-  const [spf, dkim, ed25519, dmarc, returnPath, mx, tracking] = await Promise.all([
+  const describeKey = (key: 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next') =>
+    expected[key] && checks[key] && describeRecord(resolver, dns, key, expected[key], checks[key])
+  const [spf, dkim, ed25519, next, ed25519Next, dmarc, returnPath, mx, tracking] = await Promise.all([
     describe('spf'),
     describe('dkim'),
-    ed25519Record && ed25519Check
-      ? describeRecord(resolver, dns, 'dkim_ed25519', ed25519Record, ed25519Check)
-      : undefined,
+    describeKey('dkim_ed25519'),
+    describeKey('dkim_next'),
+    describeKey('dkim_ed25519_next'),
     describe('dmarc'),
     describe('return_path'),
     domain.inboundEnabled ? describe('mx') : undefined,
@@ -125,6 +127,8 @@ async function describeRecords(
     spf,
     dkim,
     ...(ed25519 && { dkim_ed25519: ed25519 }),
+    ...(next && { dkim_next: next }),
+    ...(ed25519Next && { dkim_ed25519_next: ed25519Next }),
     dmarc,
     return_path: returnPath,
     ...(mx && { mx }),

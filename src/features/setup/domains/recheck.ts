@@ -15,6 +15,7 @@ import {
   repairCheckTimes,
   toDomainDns,
 } from './domains.ts'
+import { findRemovedSelectors, forgetSelectors, resolveDkimChecks, rotateWhenDue } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import type { CheckResults } from './verification-state.ts'
@@ -54,13 +55,15 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
   try {
     const isTaken = isVerifiedElsewhere(app.db, requested.accountId, requested.domain)
     const found = isTaken ? undefined : await checkDns(app, requested)
+    const removed = await findRemovedSelectors(app, requested)
     await app.commit.write((tx) => {
       const stored = findDomain(tx.db, requested.accountId, requested.uuid)
       // Nothing is stored when the domain was deleted, or when a check on request has stored a newer result.
       if (!stored || stored.checkedAt !== requested.checkedAt) return
       const domain = releaseForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipCheck(app, tx, domain)
-      const { tracking, ...records } = found
+      const { tracking, ...records } = resolveDkimChecks(requested, domain, found)
+      forgetSelectors(tx, domain.id, removed)
       // The result for a tracking host counts only if nothing has changed since the check began: a host set during the
       // check was not checked, and a changed verification comes from a later check on request.
       const isAsAsked =
@@ -68,6 +71,7 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
       const results = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
       storeChecks(app, tx, createSystemActor(domain), domain, results, 'schedule')
     })
+    if (!isTaken) await rotateWhenDue(app, requested)
     return true
   } catch (error) {
     app.log.error({ err: error, domain: formatUuid(requested.uuid) }, 'domain not rechecked')

@@ -19,6 +19,7 @@ import {
   toVerificationWire,
   VerificationWire,
 } from './model.ts'
+import { startDkimRotation } from './rotate-dkim.ts'
 import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
 import { getCnameTarget } from './tracking-domain.ts'
 import { verifyDomain } from './verify.ts'
@@ -123,6 +124,21 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
             'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours. May be called every 10 seconds.',
           tags,
           ...TOO_MANY_CHECKS,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/rotate-dkim',
+      async ({ actor, params }) => dataBody(toDomainWire(app.config, await startDkimRotation(app, actor, params.id))),
+      {
+        params: IdParam,
+        response: DataBody(DomainWire),
+        detail: {
+          summary: 'Rotate the DKIM keys of a domain',
+          description:
+            'Creates new keys, whose records are `dkim_next` and `dkim_ed25519_next`. Publish them beside the present ones: once a check finds them, they sign, and the former selector is in `former_dkim_selectors` until its records may be removed. While keys wait for their records, no others are created.',
+          tags,
           ...requires('domains:write'),
         },
       },

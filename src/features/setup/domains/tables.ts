@@ -59,6 +59,8 @@ export const domains = sqliteTable(
     deletedAt: time('deleted_at'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
+    /** When its DKIM keys began to sign; null: with the registration. */
+    dkimSince: time('dkim_since'),
   },
   (t) => [
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
@@ -69,5 +71,27 @@ export const domains = sqliteTable(
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
     index('domains_loss_notices').on(t.lossNoticeDueAt).where(sql`loss_notice_due_at is not null`),
     index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),
+  ],
+)
+
+/** DKIM keys of a domain that do not sign: the next ones, until DNS has their records, and former ones. */
+export const dkimKeys = sqliteTable(
+  'dkim_keys',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    domainId: integer('domain_id').notNull(),
+    selector: text('selector').notNull(),
+    /** These four as in `domains`, with the same seal contexts. Former keys have no private keys. */
+    dkimPublicKey: text('dkim_public_key').notNull(),
+    dkimPrivateKey: bytes('dkim_private_key'),
+    ed25519PublicKey: text('ed25519_public_key'),
+    ed25519PrivateKey: bytes('ed25519_private_key'),
+    createdAt: time('created_at').notNull(),
+    /** When it ceased to sign; null: the next one. */
+    retiredAt: time('retired_at'),
+  },
+  (t) => [
+    index('dkim_keys_domain').on(t.domainId),
+    uniqueIndex('dkim_keys_next').on(t.domainId).where(sql`retired_at is null`),
   ],
 )

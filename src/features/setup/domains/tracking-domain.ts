@@ -27,6 +27,10 @@ const sql = prepareStatements((db) => ({
   byHost: db.prepare<AccountRow, [string]>(
     `${SELECT_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
+  verified: db.prepare<{ host: string; accountId: number }, []>(
+    `SELECT tracking_domain AS host, account_id AS accountId FROM domains
+     WHERE tracking_domain IS NOT NULL AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL`,
+  ),
   ofAccount: db.prepare<{ 1: number }, [string, number]>(
     'SELECT 1 FROM domains WHERE tracking_domain = ? AND account_id = ? AND deleted_at IS NULL',
   ),
@@ -50,6 +54,13 @@ export function isTrackingHost(db: Database, host: string): boolean {
   const row = sql(db).byHost.get(name)
   return row !== null && !isHostElsewhere(db, row.accountId, name)
 }
+
+/** The verified tracking hosts of all accounts. */
+export const listTrackingHosts = (db: Database): string[] =>
+  sql(db)
+    .verified.all()
+    .filter(({ accountId, host }) => !isHostElsewhere(db, accountId, host))
+    .map(({ host }) => host)
 
 /**
  * Whether `host` serves our pages as far as an account can know: our public host, a verified tracking host of any

@@ -20,10 +20,10 @@
 import type { Millis } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import type { Check } from './check-result.ts'
-import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
+import { DNS_RECORD_KEYS, type DnsRecordKey, type OPTIONAL_RECORD_KEYS } from './dns-records.ts'
 
-/** The checked records: those of the domain, its second DKIM key, and the CNAME of its tracking host. */
-export type CheckKey = DnsRecordKey | 'dkim_ed25519' | 'tracking'
+/** The checked records: those of the domain, its other DKIM keys, and the CNAME of its tracking host. */
+export type CheckKey = DnsRecordKey | (typeof OPTIONAL_RECORD_KEYS)[number]
 
 /** The results of a check; a record without a result stays as it was. */
 export type CheckResults = Readonly<Partial<Record<CheckKey, Check>>>
@@ -162,23 +162,25 @@ export const MAX_CHECK_INTERVAL_MS = days(1)
 
 /**
  * Returns the delay until the next scheduled check. It is long for a verified domain. For an unverified domain, missing
- * records or an unverified tracking host, the delay grows with the time since the last change, so that new and lost
+ * records, an unverified tracking host or a pending rotation of the DKIM keys, the delay grows with the time since the last change, so that new and lost
  * records are noticed early.
  * @param sinceChangeMs since the domain was registered or last changed
  */
 export function computeNextCheckDelay(
-  state: Pick<VerificationState, 'verifiedAt' | 'recordsLostAt' | 'trackingDomain' | 'trackingVerifiedAt'>,
+  state: Pick<VerificationState, 'verifiedAt' | 'recordsLostAt' | 'trackingDomain' | 'trackingVerifiedAt'> & {
+    readonly nextDkim?: object | null
+  },
   checks: CheckResults | undefined,
   sinceChangeMs: number,
   now: Millis,
 ): number {
   const whileUnverified =
     sinceChangeMs < days(1) ? minutes(5) : sinceChangeMs < days(7) ? hours(1) : MAX_CHECK_INTERVAL_MS
-  const isTrackingPending = state.trackingDomain !== null && state.trackingVerifiedAt === null
+  const isPending = Boolean(state.nextDkim) || (state.trackingDomain !== null && state.trackingVerifiedAt === null)
   const interval =
     state.verifiedAt === null
       ? whileUnverified
-      : isTrackingPending || state.recordsLostAt !== null
+      : isPending || state.recordsLostAt !== null
         ? Math.min(whileUnverified, VERIFIED_INTERVAL_MS)
         : VERIFIED_INTERVAL_MS
   const isUnanswered = [...SENDING_RECORDS, 'tracking' as const].some((key) => checks?.[key]?.outcome === 'unknown')

@@ -25,6 +25,7 @@ import {
   toDomainDns,
 } from './domains.ts'
 import { computeNoticeDueAt } from './loss-notices.ts'
+import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import {
   applyChecks,
@@ -53,7 +54,11 @@ export interface CheckView {
   readonly detail: string
 }
 
-export type CheckViews = Readonly<Record<DnsRecordKey, CheckView>> & { readonly dkim_ed25519?: CheckView }
+export type CheckViews = Readonly<Record<DnsRecordKey, CheckView>> & {
+  readonly dkim_ed25519?: CheckView
+  readonly dkim_next?: CheckView
+  readonly dkim_ed25519_next?: CheckView
+}
 
 export interface DomainVerification {
   readonly domain: Domain
@@ -78,11 +83,12 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
     // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone
     // them.
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
-    storeChecks(app, tx, actor, before, checks, 'request')
+    const results = resolveDkimChecks(requested, before, checks)
+    storeChecks(app, tx, actor, before, results, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)
     return {
       domain,
-      checks: toCheckViews(domain, checks),
+      checks: toCheckViews(domain, results),
       fullyVerified: SENDING_RECORDS.every((key) => domain.verified[key]),
     }
   })
@@ -131,9 +137,12 @@ export function storeChecks(
 ): void {
   const now = app.eventTime()
   const after = applyChecks(before, checks, { by, now: app.clock.now() })
-  const updatedAt = isSameState(before, after) ? before.updatedAt : now
+  const isRotated = endDkimRotation(app, tx, actor, before, checks)
+  const nextDkim = isRotated ? null : before.nextDkim
+  const updatedAt = isSameState(before, after) && !isRotated ? before.updatedAt : now
   const isWhole = DNS_RECORD_KEYS.every((key) => checks[key] !== undefined)
-  const nextCheckAt = app.clock.now() + computeNextCheckDelay(after, checks, now - updatedAt, app.clock.now())
+  const nextCheckAt =
+    app.clock.now() + computeNextCheckDelay({ ...after, nextDkim }, checks, now - updatedAt, app.clock.now())
   const { verified } = after
   const changes = findChanges(before, after)
   if (isWhole) ensureEd25519Key(app, tx, before)
@@ -237,12 +246,21 @@ export function toCheckView({ outcome, detail }: Check, verified: boolean): Chec
   return { verified, detail: `${detail} Until then the record stays ${verified ? 'verified' : 'unverified'}.` }
 }
 
+/** The check of a next key that does not sign yet: a published record waits for that of the other key. */
+const toWaitingView = (check: Check): CheckView =>
+  check.verified
+    ? { verified: false, detail: `${check.detail} It signs once the record of the other new key is found, too.` }
+    : toCheckView(check, false)
+
 function toCheckViews(domain: Domain, checks: DomainChecks): CheckViews {
   const toView = (key: DnsRecordKey): CheckView => toCheckView(checks[key], domain.verified[key])
   return {
     spf: toView('spf'),
     dkim: toView('dkim'),
     ...(checks.dkim_ed25519 && { dkim_ed25519: toCheckView(checks.dkim_ed25519, domain.isEd25519Verified) }),
+    // Once the next keys sign, their results are those of the domain.
+    ...(domain.nextDkim && checks.dkim_next && { dkim_next: toWaitingView(checks.dkim_next) }),
+    ...(domain.nextDkim && checks.dkim_ed25519_next && { dkim_ed25519_next: toWaitingView(checks.dkim_ed25519_next) }),
     dmarc: toView('dmarc'),
     return_path: toView('return_path'),
     mx: toView('mx'),

@@ -39,6 +39,8 @@ const TITLES: Readonly<Record<CheckKey, string>> = {
   spf: 'SPF: which addresses send for the domain',
   dkim: 'DKIM: the key that verifies signatures',
   dkim_ed25519: 'DKIM with Ed25519: the key of a second signature; optional',
+  dkim_next: 'DKIM: the next key, which signs once this is published; keep the present one',
+  dkim_ed25519_next: 'DKIM with Ed25519: the next key',
   dmarc: 'DMARC: the policy for mail that fails',
   return_path: 'Return path: bounces reach this service',
   mx: 'MX: mail to the domain reaches this service',

@@ -6,7 +6,15 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { type EventOwner, type FeedEvent, toEventWire } from '#features/core/events/model.ts'
-import { EVENT_TYPES, type EventType, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
+import {
+  EVENT_TYPES,
+  type EventGap,
+  type EventType,
+  listGaps,
+  readLastSeq,
+  toEventCode,
+  toEventType,
+} from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
@@ -31,6 +39,12 @@ const pageSql = (order: 'ASC' | 'DESC'): string =>
 
 const sql = prepareStatements((db) => ({
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
+  after: db.prepare<{ seq: number }, [number, number]>(
+    'SELECT seq FROM events WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT 1',
+  ),
+  upTo: db.prepare<{ seq: number }, [number, number]>(
+    'SELECT seq FROM events WHERE account_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1',
+  ),
   page: db.prepare<Row, [number, number, number, number, number]>(pageSql('ASC')),
   pageBackwards: db.prepare<Row, [number, number, number, number, number]>(pageSql('DESC')),
 }))
@@ -56,12 +70,14 @@ export interface FeedRange {
   readonly firstSeq: number
   /** Number of the newest event; 0 before the first event. */
   readonly lastSeq: number
+  /** The ranges of numbers that no event has, because the data were restored. */
+  readonly gaps: readonly EventGap[]
 }
 
 /** The range of recorded events; the newest may not be durable yet. */
 export function readFeedRange(db: Database, accountId: number): FeedRange {
   const lastSeq = readLastSeq(db, accountId)
-  return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq }
+  return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq, gaps: listGaps(db, accountId) }
 }
 
 export interface FeedBatch {
@@ -90,9 +106,9 @@ export interface FeedRequest {
 export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query: FeedRequest): FeedBatch {
   const { after, upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
   const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
-  const end = Math.min(upTo, after + MAX_EXAMINED_PER_BATCH)
   const events: FeedEvent[] = []
-  let position = after
+  let position = skipGap(app.db, owner.accountId, after, upTo)
+  const end = Math.min(upTo, position + MAX_EXAMINED_PER_BATCH)
   let characters = 0
   while (position < end && events.length < limit && characters < maxCharacters) {
     const max = Math.min(ROWS_PER_QUERY, limit - events.length)
@@ -103,8 +119,21 @@ export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query
     }
     position = (rows.length === max ? rows.at(-1)?.seq : undefined) ?? end
   }
-  return { events, nextAfter: position, characters }
+  return { events, nextAfter: leaveGap(app.db, owner.accountId, position), characters }
 }
+
+/** A position after which a reader may continue: never one that `parseAfter` rejects because of a gap. */
+const leaveGap = (db: Database, accountId: number, position: number): number =>
+  listGaps(db, accountId).find(({ afterSeq, untilSeq }) => position > afterSeq && position < untilSeq)?.untilSeq ??
+  position
+
+/** The position before the next event after a position, at most `upTo`: gaps are not searched. */
+const skipGap = (db: Database, accountId: number, after: number, upTo: number): number =>
+  Math.min(upTo, (sql(db).after.get(accountId, after)?.seq ?? upTo + 1) - 1)
+
+/** The newest event up to a position; 0 if there is none. */
+export const findNewestUpTo = (db: Database, accountId: number, upTo: number): number =>
+  sql(db).upTo.get(accountId, upTo)?.seq ?? 0
 
 /** The newest events with `after < seq <= upTo`, newest first: a batch of some milliseconds, like `readFeed`. */
 export function readFeedBackwards(
@@ -117,9 +146,9 @@ export function readFeedBackwards(
 } {
   const { upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
   const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
-  const end = Math.max(query.after, upTo - MAX_EXAMINED_PER_BATCH)
   const events: FeedEvent[] = []
-  let position = upTo + 1
+  let position = Math.max(query.after, findNewestUpTo(app.db, owner.accountId, upTo)) + 1
+  const end = Math.max(query.after, position - 1 - MAX_EXAMINED_PER_BATCH)
   let characters = 0
   while (position > end + 1 && events.length < limit && characters < maxCharacters) {
     const max = Math.min(ROWS_PER_QUERY, limit - events.length)
@@ -149,9 +178,11 @@ export const LATEST = 'latest'
 
 /**
  * The position after which a reader starts: the one in `text`, or, when it is missing, the one before the first
- * retained event. Throws 422 for an invalid number or a future event, 410 when events after the position were deleted.
+ * retained event. Throws 422 for an invalid number or a future event, 410 when events after the position were deleted,
+ * or when the position is that of an event which a restored backup has lost.
  */
-export function parseAfter(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
+export function parseAfter(field: string, text: string | undefined, range: FeedRange): number {
+  const { firstSeq, lastSeq } = range
   if (field === 'after' && text === LATEST) return lastSeq
   const after = parseQueryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: MAX_SEQ })
   if (after > lastSeq)
@@ -168,6 +199,14 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
       `The events after ${after} are no longer complete; read the feed from ${field}=${firstSeq - 1}.`,
       // The same fields as on a page.
       { facts: { next_after: firstSeq - 1, first_seq: firstSeq, last_seq: lastSeq } },
+    )
+  const gap = range.gaps.find(({ afterSeq, untilSeq }) => after > afterSeq && after < untilSeq)
+  if (gap)
+    throw new AppError(
+      410,
+      'events_not_kept',
+      `The service was restored from a backup that has the events up to ${gap.afterSeq}; those from there to ${after}, which you may have read, are lost. Read the feed from ${field}=${gap.untilSeq}, and what you learnt from lost events from the API.`,
+      { facts: { next_after: gap.untilSeq, first_seq: firstSeq, last_seq: lastSeq } },
     )
   return after
 }
@@ -216,12 +255,14 @@ export async function readPage(
   awaitTurn: () => Promise<void>,
 ): Promise<ReadPage> {
   for (;;) {
-    const { firstSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
-    const after = parseAfter('after', query.after, { firstSeq, lastSeq })
+    const range = readFeedRange(app.db, owner.accountId)
+    const { firstSeq, lastSeq } = range
+    const after = parseAfter('after', query.after, range)
+    const start = skipGap(app.db, owner.accountId, after, lastSeq)
     const page = await readBatches(
       app,
       owner,
-      { ...query, after, upTo: Math.min(lastSeq, after + MAX_EXAMINED) },
+      { ...query, after: start, upTo: Math.min(lastSeq, start + MAX_EXAMINED) },
       awaitTurn,
     )
     // Nothing was examined although there were events: they were deleted before the first batch was read, so the feed

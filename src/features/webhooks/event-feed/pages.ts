@@ -10,6 +10,7 @@ import { invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import {
+  findNewestUpTo,
   MAX_EXAMINED,
   MAX_PAGE_LENGTH,
   MAX_SEQ,
@@ -80,7 +81,7 @@ async function readNewest(
   const { firstSeq: oldestSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
   const start = parseQueryInteger('before', before, { fallback: lastSeq + 1, minimum: 1, maximum: MAX_SEQ })
   const events: string[] = []
-  let position = Math.min(start, lastSeq + 1)
+  let position = findNewestUpTo(app.db, owner.accountId, Math.min(start - 1, lastSeq)) + 1
   const floor = Math.max(oldestSeq, position - MAX_EXAMINED)
   for (let characters = 0; position > floor && events.length < limit && characters < MAX_PAGE_LENGTH; ) {
     await awaitTurn()

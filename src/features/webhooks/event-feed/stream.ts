@@ -140,7 +140,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
           source.stop()
           remove(actor.accountId, listener)
         },
-        onError: (error) => app.log.error({ err: error, accountId: actor.accountId }, 'an event stream failed'),
+        onError: (error) => app.log.error({ err: error, account: actor.accountUuid }, 'an event stream failed'),
       })
       const listener: Listener = { actor, onRecorded: (lastSeq) => source.onRecorded(lastSeq), end: () => stream.end() }
       add(actor.accountId, listener)

@@ -6,6 +6,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
@@ -40,7 +41,8 @@ const sql = prepareStatements((db) => ({
     `SELECT id, account_id AS accountId, last_failure_at AS since FROM webhooks
      WHERE id > ? AND id <= ? AND off_by_failures = 1 AND deleted_at IS NULL AND last_failure_at > ?`,
   ),
-  last: db.prepare<{ id: number | null }, []>('SELECT MAX(id) AS id FROM webhooks'),
+  // Skips ids that no row has: after a restored backup there are many.
+  after: db.prepare<{ id: number }, [number]>('SELECT id FROM webhooks WHERE id > ? ORDER BY id LIMIT 1'),
   // Returns no row when the webhook was reactivated or deleted since then, or when its account is deleted or disabled.
   webhook: db.prepare<DeactivatedWebhook, [number, Millis]>(
     `SELECT webhooks.uuid, name, email, url, route_id IS NOT NULL AS isOfRoute FROM webhooks JOIN accounts ON accounts.id = account_id
@@ -71,7 +73,8 @@ const MAX_NEWS_AGE_MS = days(2)
 export function startDeactivationNotices(app: App): DueLoop {
   const sendDueNotices = createDeactivationNotifier(app)
   const step = async (ending: AbortSignal): Promise<Millis> => {
-    await sendDueNotices(ending)
+    // While restored mail waits, those due may have been sent before.
+    if (!readFence(app.db)) await sendDueNotices(ending)
     return app.clock.now() + CHECK_INTERVAL_MS
   }
   return startDueLoop({ name: 'webhook deactivation notices', clock: app.clock, log: app.log, step })
@@ -111,11 +114,11 @@ export function createDeactivationNotifier(app: App): (ending: AbortSignal) => P
 
 async function findRecentDeactivations({ db, clock }: App): Promise<Deactivation[]> {
   const found: Deactivation[] = []
-  const lastId = sql(db).last.get()?.id ?? 0
-  for (let id = 0; id < lastId; id += BATCH_SIZE) {
-    if (id > 0) await yieldToEventLoop()
-    for (const deactivation of sql(db).off.all(id, id + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
+  for (let next = sql(db).after.get(0); next; next = sql(db).after.get(next.id + BATCH_SIZE - 1)) {
+    const before = next.id - 1
+    for (const deactivation of sql(db).off.all(before, before + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
       found.push(deactivation)
+    await yieldToEventLoop()
   }
   return found
 }

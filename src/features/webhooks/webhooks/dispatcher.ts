@@ -4,6 +4,7 @@
  *
  * A slow endpoint delays no other: it gets only a few concurrent attempts. Mail delivery never waits for webhooks.
  */
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
@@ -322,7 +323,14 @@ export class WebhookDispatcher {
     const { webhook } = entry.queue
     entry.storedCursor = Math.max(entry.storedCursor, cursor)
     if (!isDeactivated) return
-    this.#app.log.warn({ webhook: formatUuid(webhook.uuid), url: webhook.url }, `webhook ${DEACTIVATION_REASON}`)
+    this.#app.log.warn(
+      {
+        webhook: formatUuid(webhook.uuid),
+        account: findAccountLogId(this.#app.db, webhook.accountId),
+        url: webhook.url,
+      },
+      `webhook ${DEACTIVATION_REASON}`,
+    )
     this.#load(webhook.id)
   }
 

@@ -41,12 +41,12 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** Seal context of an inbound secret, so that it opens for no other account. */
-const toSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
+export const toInboundSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
 
 function openInboundSecrets(db: Database, keys: KeyRing, accountId: number): SigningSecrets | undefined {
   const row = sql(db).get.get(accountId)
   if (!row) return undefined
-  const open = (sealed: Uint8Array) => keys.unsealText(sealed, toSealContext(formatUuid(row.accountUuid)))
+  const open = (sealed: Uint8Array) => keys.unsealText(sealed, toInboundSealContext(formatUuid(row.accountUuid)))
   return {
     current: open(row.secret),
     previous: row.previousSecret
@@ -65,7 +65,7 @@ export function openSigningSecrets({ db, keys }: Pick<App, 'db' | 'keys'>, webho
 
 function storeNewSecret(app: App, tx: Tx, { accountId, accountUuid }: Actor): string {
   const clear = generateSecret()
-  sql(tx.db).put.run(accountId, app.keys.seal(clear, toSealContext(accountUuid)), app.eventTime())
+  sql(tx.db).put.run(accountId, app.keys.seal(clear, toInboundSealContext(accountUuid)), app.eventTime())
   return clear
 }
 

@@ -5,7 +5,14 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { EVENT_TYPES, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
+import {
+  countNumbers,
+  EVENT_TYPES,
+  numberOfNth,
+  readLastSeq,
+  toEventCode,
+  toEventType,
+} from '#features/core/events/record.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { parseDateTime } from '#platform/date-time.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -43,8 +50,8 @@ interface EventRow {
 }
 
 const sql = prepareStatements((db) => ({
-  atOrAfter: db.prepare<{ at: Millis }, [number, number]>(
-    'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
+  atOrAfter: db.prepare<{ seq: number; at: Millis }, [number, number]>(
+    'SELECT seq, at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
   // Events after the cursor are excluded unless they have a delivery: the webhook has yet to get them anyway.
   wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null, number]>(
@@ -204,14 +211,17 @@ async function readReplayEvents(
 ): Promise<EventRow[]> {
   const codes = JSON.stringify(EVENT_TYPES.filter((type) => names.includes(type)).map(toEventCode))
   const { fromSeq, toSeq, from, to } = resolveRange(app.db, webhook.accountId, input)
-  if (toSeq - fromSeq >= MAX_RANGE_EVENTS)
+  const count = countNumbers(app.db, webhook.accountId, fromSeq, toSeq)
+  if (count > MAX_RANGE_EVENTS)
     throw invalid(
       'to_seq',
-      `The range spans ${toSeq - fromSeq + 1} events, but one call scans at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + MAX_RANGE_EVENTS - 1}.`,
+      `The range spans ${count} events, but one call scans at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${numberOfNth(app.db, webhook.accountId, fromSeq, MAX_RANGE_EVENTS)}.`,
       'replay_too_large',
     )
   const events: EventRow[] = []
-  for (let start = fromSeq; start <= toSeq; start += READ_BATCH_SIZE) {
+  // Begins each batch at an event, because a restored backup skips many numbers.
+  const findNext = (seq: number) => sql(app.db).atOrAfter.get(webhook.accountId, seq)?.seq ?? toSeq + 1
+  for (let start = findNext(fromSeq); start <= toSeq; start = findNext(start + READ_BATCH_SIZE)) {
     const end = Math.min(start + READ_BATCH_SIZE - 1, toSeq)
     const rows = sql(app.db).wanted.all(
       webhook.accountId,

@@ -15,7 +15,11 @@ export const webhookSettings = {
     'a comma-separated list of header prefixes such as X-Example',
     (v) => /^[A-Za-z][A-Za-z0-9-]{0,39}$/.test(v),
   ),
-  extraCaFile: text('', 'PEM file of additional certificate authorities for webhook endpoints.', 'a path'),
+  extraCaFile: text(
+    '',
+    'PEM file of additional certificate authorities for webhook endpoints and TASSIS_ACME_URL.',
+    'a path',
+  ),
 }
 
 declare module '#platform/config.ts' {

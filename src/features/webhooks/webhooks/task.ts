@@ -3,9 +3,12 @@
  * writes the outcome, repeatedly while the database refuses writes. Knows neither order nor limits; the dispatcher
  * decides when a task begins.
  */
+
 import { SQLiteError } from 'bun:sqlite'
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { deriveEventUuid } from '#features/core/events/record.ts'
+import { findEventLogFields } from '#features/sending/queue/names.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
@@ -112,6 +115,7 @@ export class TaskRunner {
     })
     // Aborted by the shutdown: the result is unknown, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
+    this.#app.metrics.webhookAttempted(result.kind, result.durationMs)
     const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
     if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
     if (failure === PUT_BACK) return PUT_BACK
@@ -195,7 +199,10 @@ export class TaskRunner {
     const isRetried = (error: unknown, failures: number): boolean => {
       const isLast = failures >= MAX_ATTEMPTS || this.#isStopping
       const nextStep = isLast && !isTransientError(error) ? 'giving up' : 'retrying'
-      this.#app.log.error({ err: error, webhook: queue.webhook.id }, `event not read for a webhook; ${nextStep}`)
+      this.#app.log.error(
+        { err: error, ...this.#logFields(queue.webhook, task) },
+        `event not read for a webhook; ${nextStep}`,
+      )
       return !isLast
     }
     try {
@@ -236,12 +243,23 @@ export class TaskRunner {
   }
 
   #logFailure(webhook: Webhook, task: Task, { kind, error, statusCode, durationMs }: AttemptResult): void {
-    const { event, seq } = task.kind === 'event' ? task.event : task.delivery
     const attempts = task.kind === 'event' ? 1 : task.delivery.attempts + 1
     this.#app.log.info(
-      { webhook: formatUuid(webhook.uuid), event, seq, attempt: attempts, kind, error, statusCode, durationMs },
+      { ...this.#logFields(webhook, task), attempt: attempts, kind, error, statusCode, durationMs },
       'webhook attempt failed',
     )
+  }
+
+  #logFields(webhook: Webhook, task: Task) {
+    const { event, seq } = task.kind === 'event' ? task.event : task.delivery
+    const { db } = this.#app
+    return {
+      webhook: formatUuid(webhook.uuid),
+      account: findAccountLogId(db, webhook.accountId),
+      ...findEventLogFields(db, seq),
+      event,
+      seq,
+    }
   }
 }
 

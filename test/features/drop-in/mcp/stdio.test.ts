@@ -1,11 +1,13 @@
 /** @module `tassis mcp` as unmodified clients start it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { serveStdio } from '#features/drop-in/mcp/stdio.ts'
-import { MAIN, runTassis, runTassisProcess } from '#test/app/process.ts'
+import { createDataFolder, MAIN, runTassis, runTassisProcess } from '#test/app/process.ts'
 import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
 import { type TestClient, wrapClient } from './clients.ts'
 
@@ -59,8 +61,10 @@ test('without a key says where to get one', async () => {
 
 test('answers each broken message with an error, and ends with its input', async () => {
   const input = `{\n\n${'x'.repeat(3_000_000)}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n{"jsonrpc":"2.0","id":7,"method":"ping"}`
-  const settings = { TASSIS_API_KEY: service.key }
-  const { exitCode, stdout } = await runTassisProcess(['mcp', '--url', service.url], settings, input)
+  using data = createDataFolder()
+  const keyFile = join(data.path, 'key')
+  writeFileSync(keyFile, `${service.key}\n`)
+  const { exitCode, stdout } = await runTassisProcess(['mcp', '--url', service.url, '--key-file', keyFile], {}, input)
   const answers = stdout
     .trim()
     .split('\n')

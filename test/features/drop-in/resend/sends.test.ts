@@ -300,6 +300,15 @@ describe('an error has the name that the client knows, and says what to do', () 
     expect([answer.status, answer.body]).toEqual([status, { statusCode: status, name, message: expect.any(String) }])
   })
 
+  test('a key of Resend itself says so, and where to make one of ours', async () => {
+    const old = createResend({ url: service.url, key: 're_123456789_abcdef' })
+    expect(await errorOf(old.emails.send(EMAIL))).toEqual({
+      statusCode: 403,
+      name: 'invalid_api_key',
+      message: expect.stringMatching(/^Invalid API key\. This looks like a key of Resend\. .*tassis keys create/),
+    })
+  })
+
   test('a key without the scope', async () => {
     const limited = createResend({ url: service.url, key: await service.newKey(['emails:read']) })
     expect(await errorOf(limited.emails.send(EMAIL))).toEqual({

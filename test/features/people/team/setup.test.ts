@@ -265,7 +265,7 @@ describe('serve', () => {
     const start = async () => {
       const service = await startServing(settings)
       for (let waited = 0; waited < 200 && !service.output().includes('token='); waited++) await Bun.sleep(20)
-      const [, token = ''] = /https:\/\/mail\.example\.test\/setup\?token=(\S{43})\n/.exec(service.output()) ?? []
+      const [, token = ''] = /https:\/\/mail\.example\.test\/setup\?token=([\w-]{43})"}\n/.exec(service.output()) ?? []
       tokens.push(token)
       return service
     }

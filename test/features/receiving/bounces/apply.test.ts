@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createLog } from '#platform/log.ts'
 import { parseDsn } from '#protocols/dsn/parse.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
@@ -26,6 +27,18 @@ const AS_SENT = {
   smtpResponse: '250 2.0.0 Queued',
   ...NOT_APPLIED,
 }
+
+test('the log line of a report names the email and its account by their public ids', async () => {
+  const lines: Record<string, unknown>[] = []
+  const log = createLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+  await using post = await startBounceFixture({ log })
+  const email = await post.email(['bob@receiver.test'])
+  await post.report(reportOf({ finalRecipient: 'bob@receiver.test' }), { recipientId: idOf(email) })
+  const [emailId] = email.messageId.replace('<', '').split('@')
+  expect(lines.filter(({ msg }) => msg === 'delivery report applied')).toMatchObject([
+    { email_id: emailId, account: post.actor.accountUuid, status: 'bounced', reply: '550 5.1.1 User unknown' },
+  ])
+})
 
 // Proves: status-30
 test('a late hard bounce reverts the delivery, emits one event and suppresses the address', async () => {

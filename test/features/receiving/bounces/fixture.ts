@@ -14,7 +14,7 @@ import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
-import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
+import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from '#test/support/app.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -46,9 +46,9 @@ export interface BounceFixture extends AsyncDisposable {
   createOtherAccount(): Promise<Actor>
 }
 
-export async function startBounceFixture(): Promise<BounceFixture> {
+export async function startBounceFixture(options: TestAppOptions = {}): Promise<BounceFixture> {
   const clock = new ManualClock(SENT_AT)
-  const service = await createTestApp({ clock })
+  const service = await createTestApp({ ...options, clock })
   const { app } = service
   const newActor = async (domain: string) => {
     const actor = await createTestAccount(app)

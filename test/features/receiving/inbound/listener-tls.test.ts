@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { writeCertificate } from '#features/setup/certificates/store.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type CertificateOptions, createCertificateAuthority } from '#test/support/certificates.ts'
@@ -21,13 +22,13 @@ function certificateFiles(names: readonly string[], times: CertificateOptions = 
   return { ...files, files, folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
 }
 
-/** The name in the certificate of a new session. */
-async function nameAt(fixture: ListenerFixture): Promise<string> {
+async function certificateAt(fixture: ListenerFixture): Promise<X509Certificate | undefined> {
   await using client = await fixture.connectGreeted()
-  const socket = await client.startTls()
-  const certificate = socket.getPeerX509Certificate()
-  return certificate?.subjectAltName ?? ''
+  return (await client.startTls()).getPeerX509Certificate()
 }
+
+/** The name in the certificate of a new session. */
+const nameAt = async (fixture: ListenerFixture): Promise<string> => (await certificateAt(fixture))?.subjectAltName ?? ''
 
 describe('the certificate', () => {
   // Proves: inbound-31
@@ -76,6 +77,18 @@ describe('the certificate', () => {
       'DNS:second.test',
       '250 2.0.0 OK',
     ])
+  })
+
+  test('is our own until that of a certificate authority is stored, then that one', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
+    const clock = new ManualClock()
+    const config = { dataDir, acmeTermsAgreed: true }
+    await using fixture = await startTestListener({ config, clock })
+    const own = (await certificateAt(fixture))?.issuer
+    writeCertificate(dataDir, 'mx.tassis.test', authority.issue(['mx.tassis.test']))
+    clock.advance(minutes(1))
+    expect([own, (await certificateAt(fixture))?.issuer]).toEqual(['CN=mx.tassis.test', 'CN=Test CA'])
+    rmSync(dataDir, { recursive: true })
   })
 
   test('stays the previous one while its files are unusable, which is logged once', async () => {

@@ -38,7 +38,7 @@ test('a message of a deleted domain is dropped with a warning that describes it,
     {
       level: 'warn',
       time: expect.any(String) as string,
-      accountId: actor.accountId,
+      account: actor.accountUuid,
       domainId: 1_000_000,
       recipients: 2,
       recipientDomains: ['inbound.test'],

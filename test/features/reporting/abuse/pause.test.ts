@@ -254,9 +254,10 @@ test('the operator pauses, inspects and resumes an account by command', async ()
   })
   expect((await run('show', 'Test')).said).toContain(`It may not send. The account is paused: ${REASON}`)
   expect((await run('findings')).said).toContain(REASON)
-  expect(JSON.parse((await run('findings', 'Test', '--json')).said)).toMatchObject([
-    { account: 'Test', source: 'admin', reason: REASON, paused: true },
-  ])
+  expect(JSON.parse((await run('findings', 'Test', '--json')).said)).toMatchObject({
+    data: [{ account: 'Test', source: 'admin', reason: REASON, paused: true }],
+    has_more: false,
+  })
   expect(await run('resume', 'Test')).toEqual({ exitCode: 0, said: 'Resumed Test. No mail was held.' })
   expect(await run('resume', 'Test')).toEqual({ exitCode: 1, said: 'tassis: The account Test is not paused.' })
 })

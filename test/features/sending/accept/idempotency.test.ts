@@ -113,7 +113,7 @@ describe('another body with the same key', () => {
     await emails.send({ idempotency_key: 'k', subject: 'Other' })
     expect(lines).toMatchObject([
       {
-        email: id,
+        email_id: id,
         account: emails.actor.accountUuid,
         msg: 'email not sent: its idempotency key belongs to an email with other content',
       },

@@ -14,7 +14,7 @@ const find = async (html: string | undefined, rest: { text?: string; unsubscribe
   (
     await findLinks(
       { html, text: rest.text, unsubscribeField: rest.unsubscribeField ?? '' },
-      { trackingKey, isOwnHost: (host) => host === 'mail.own.test' },
+      { trackingKeys: [trackingKey], isOwnHost: (host) => host === 'mail.own.test' },
     )
   ).map(({ url, skipReason }) => `${skipReason === undefined ? '' : 'skipped '}${url}`)
 

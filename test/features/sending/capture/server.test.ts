@@ -29,7 +29,7 @@ async function startServer(store?: CaptureServerOptions['store']): Promise<Runni
   const recordingStore = { save: async (capture: NewCapture) => void saved.push(capture) }
   const server = await startCaptureServer({
     store: store ?? recordingStore,
-    verpKey: VERP_KEY,
+    keys: { subkeys: () => [VERP_KEY] },
     findEmail,
     hostname: 'mail.tassis.test',
     maxMessageBytes: MAX_MESSAGE_BYTES,

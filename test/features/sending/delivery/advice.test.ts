@@ -29,6 +29,13 @@ describe('after an attempt, who must act depends on its category and on whether 
     const deferred = adviseOn({ outcome: 'deferred', category, isRelayed: false })
     expect(deferred.who).toBe(whileRetried)
     expect(deferred.text).toEndWith('The mail is retried.')
+    const earlier = { outcome: 'deferred', category, isRelayed: false } as const
+    expect(adviseOn({ ...earlier, statusNow: 'bounced' })).toEqual(adviseOn({ ...earlier, outcome: 'bounced' }))
+    const delivered = adviseOn({ ...earlier, statusNow: 'sent' })
+    expect([delivered.who, delivered.text]).toEqual([
+      'nobody',
+      expect.stringMatching(/ A later attempt was accepted\.$/),
+    ])
     const bounced = adviseOn({ outcome: 'bounced', category, isRelayed: false })
     expect(bounced.who).toBe(finally_)
     expect(bounced.text).not.toContain('is retried')

@@ -23,7 +23,7 @@ import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
 
 const ROUTE: Route = { site: 'site', hosts: [], port: 25, fromOutboundIps: false, tls: 'never' }
-const TRACKING = { keyHex: '00'.repeat(32), ownUrl: 'https://mail.test' }
+const TRACKING = { ownUrl: 'https://mail.test' }
 
 const createFile = (bytes: number) => ({
   filename: 'a.bin',

@@ -77,7 +77,8 @@ test('permanently unreadable content fails the mail with a reason that names no 
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({
       msg: 'message not composed',
-      email: formatUuid(email?.uuid ?? new Uint8Array()),
+      email_id: formatUuid(email?.uuid ?? new Uint8Array()),
+      account: flow.actor.accountUuid,
       detail: expect.stringContaining('EISDIR'),
     }),
   ])

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { getDomain, listDnsRecords } from '#features/setup/domains/domains.ts'
+import { startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
@@ -44,4 +45,47 @@ test('mail is signed by RSA, and by Ed25519 too while that record is published',
   // A later check that misses the record stores this; the resolver of these tests would still remember the record.
   app.db.run('UPDATE domains SET ed25519_verified = 0')
   expect(await verifyWithMailauth(await send(), records)).toBe('pass')
+})
+
+test('during a rotation of the keys every signature verifies, and mail that waits is signed by the key of its attempt', async () => {
+  const clock = new ManualClock()
+  await using sink = await startSink()
+  await using flow = await startMailFlow({
+    zone: { 'receiver.test': { A: ['127.0.0.1'] } },
+    smtpPort: sink.port,
+    clock,
+  })
+  const { app, actor, dns } = flow
+  const row = app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM domains').get()
+  const id = formatUuid(row?.uuid ?? new Uint8Array(16))
+  const records: Record<string, string> = {}
+  const publish = (key: 'dkim' | 'dkim_next') => {
+    const record = listDnsRecords(app.config, getDomain(app.db, actor.accountId, id))[key]
+    if (!record) throw new Error(`the domain has no record ${key}`)
+    records[record.host] = record.value
+    dns.zone[record.host] = { TXT: [record.value] }
+  }
+  publish('dkim')
+  const request = { to: 'a@receiver.test', text_body: 'Hello' }
+  const readSelector = async () => {
+    const raw = Buffer.from(sink.messages.at(-1)?.raw ?? '', 'latin1')
+    expect(await verifyWithMailauth(raw, records)).toBe('pass')
+    return / s=([^;]+);/.exec(raw.toString('latin1'))?.[1]
+  }
+  const send = async () => {
+    clock.advance(minutes(1))
+    await flow.settled(await flow.send(request))
+    return readSelector()
+  }
+  const first = await send()
+  const later = await flow.send({ ...request, send_at: new Date(clock.now() + minutes(30)).toISOString() })
+  const { nextDkim } = await startDkimRotation(app, actor, id)
+  expect(await send()).toBe(first)
+  publish('dkim_next')
+  expect(await send()).toBe(first)
+  await verifyDomain(app, actor, id)
+  expect(await send()).toBe(nextDkim?.selector)
+  clock.advance(minutes(30))
+  await flow.settled(later)
+  expect(await readSelector()).toBe(nextDkim?.selector)
 })

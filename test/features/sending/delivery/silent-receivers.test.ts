@@ -24,7 +24,7 @@ function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1
     contentFolder: '',
     ehloName: 'out.sender.test',
     outboundSources: [],
-    tracking: { keyHex: '', ownUrl: '' },
+    tracking: { ownUrl: '' },
   }
   const connections = new Connections(clock, settings, (failure) => memory.record(failure))
   const limits = { connections: 10, bulkConnections: 8, messagesPerConnection: 100, maxAgeMs: minutes(5) }

@@ -13,6 +13,7 @@ const DNS: DomainDns = {
   selector: 'ts1',
   dkimPublicKey: KEY,
   ed25519PublicKey: null,
+  nextDkim: null,
   sendingSubdomain: 'send',
   hostname: 'mail.tassis.test',
   outboundIps: ['192.0.2.25', '2001:db8::25'],

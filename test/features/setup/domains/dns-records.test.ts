@@ -6,6 +6,7 @@ const DNS = {
   selector: 'ts1',
   dkimPublicKey: 'MIIBIj',
   ed25519PublicKey: null,
+  nextDkim: null,
   sendingSubdomain: 'send',
   hostname: 'mail.tassis.test',
   outboundIps: ['192.0.2.1', '2001:db8::1'],

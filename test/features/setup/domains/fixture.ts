@@ -15,7 +15,10 @@ export interface DomainTest extends AsyncDisposable {
   /** Registers a domain and returns it with its public id. */
   register(name: string, actor?: Actor): Promise<{ id: string; domain: Domain }>
   /** Publishes the domain's `dns_records`, beside existing records. */
-  publish(domain: Domain, keys?: readonly (keyof Domain['verified'] | 'dkim_ed25519')[]): void
+  publish(
+    domain: Domain,
+    keys?: readonly (keyof Domain['verified'] | 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next')[],
+  ): void
   /** Removes names from DNS, or makes them fail. */
   break(fault: Fault, ...hosts: string[]): void
   /** The stored domain. */
@@ -24,12 +27,12 @@ export interface DomainTest extends AsyncDisposable {
   audited(): string[]
 }
 
-export async function startDomainTest(): Promise<DomainTest> {
+export async function startDomainTest(more: Readonly<Record<string, string>> = {}): Promise<DomainTest> {
   const dns = await startDnsServer({})
   const clock = new ManualClock()
   const service = await createTestApp({
     clock,
-    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_OUTBOUND_IPS: '192.0.2.25' },
+    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_OUTBOUND_IPS: '192.0.2.25', ...more },
   })
   const { app } = service
   const actor = await createTestAccount(app)

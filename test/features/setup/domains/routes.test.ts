@@ -3,6 +3,7 @@ import { createHttp } from '#app/http.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
 import { type DomainTest, startDomainTest } from './fixture.ts'
 
 interface Reply {
@@ -85,6 +86,39 @@ function createPendingWire({ t }: HttpTest, name: string) {
 }
 
 describe('/v1/domains', () => {
+  // Proves: domain-38
+  test('rotates the DKIM keys of a domain', async () => {
+    await using http = await startHttpTest()
+    const { t, call } = http
+    const { id, domain } = await t.register('example.com')
+    t.publish(domain)
+    await call('POST', `/v1/domains/${id}/verify`)
+    const started = await call('POST', `/v1/domains/${id}/rotate-dkim`)
+    const host = expect.stringMatching(/^ts[a-z0-9]{8}e?\._domainkey\.example\.com$/)
+    const record = { type: 'TXT', host, value: expect.stringContaining('v=DKIM1; '), verified: false }
+    expect(started).toMatchObject({
+      status: 200,
+      body: {
+        data: { dkim_selector: domain.dkimSelector, dns_records: { dkim_next: record, dkim_ed25519_next: record } },
+      },
+    })
+    expect(await call('POST', `/v1/domains/${id}/rotate-dkim`)).toEqual(started)
+    expect((await call('GET', `/v1/domains/${id}/dns`)).body).toMatchObject({
+      data: { records: { dkim_next: { status: 'missing' }, dkim_ed25519_next: { status: 'missing' } } },
+    })
+    t.publish(t.stored(id), ['dkim_next'])
+    expect((await call('POST', `/v1/domains/${id}/verify`)).body).toMatchObject({
+      data: {
+        dkim_selector: t.stored(id).dkimSelector,
+        fully_verified: true,
+        former_dkim_selectors: [{ selector: domain.dkimSelector, keep_until: isoTime(t.clock.now() + days(7)) }],
+      },
+    })
+    expect(t.stored(id).dkimSelector).not.toBe(domain.dkimSelector)
+    expect((await call('POST', '/v1/domains/00000000-0000-4000-8000-000000000000/rotate-dkim')).status).toBe(404)
+    expect((await call('POST', `/v1/domains/${id}/rotate-dkim`, undefined, ['domains:read'])).status).toBe(403)
+  })
+
   // Proves: domain-1, domain-2, domain-7, domain-13, domain-14
   test('registers a domain, then shows and lists it', async () => {
     await using http = await startHttpTest()

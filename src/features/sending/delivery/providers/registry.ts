@@ -14,6 +14,10 @@ export interface Provider {
   readonly policy: ProviderPolicy
 }
 
+/** The name of the provider in metrics: a site without an entry is `other`, because tenants decide how many there are. */
+export const labelProvider = ({ name, isNamed, isLocal }: Provider): string =>
+  isLocal ? 'local' : isNamed ? name : 'other'
+
 /** Names of sites are shortened to this, because a domain may have many MX hosts with long names. */
 const MAX_NAME_LENGTH = 200
 

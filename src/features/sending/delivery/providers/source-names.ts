@@ -17,9 +17,11 @@ export interface SourceName {
   readonly pool: string | undefined
   /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
   readonly problem: string | undefined
+  /** Whether the last check got an answer from DNS. */
+  readonly isChecked: boolean
 }
 
-type CheckedSource = Omit<SourceName, 'problem'>
+type CheckedSource = Omit<SourceName, 'problem' | 'isChecked'>
 
 export class SourceNames {
   readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
@@ -46,7 +48,8 @@ export class SourceNames {
     this.#checked = await Promise.all(
       sources.map(async (source) => {
         const found = await this.#findProblem(source)
-        return { ...source, problem: found === 'unknown' ? known.get(source.ip) : found }
+        const isChecked = found !== 'unknown'
+        return { ...source, problem: isChecked ? found : known.get(source.ip), isChecked }
       }),
     )
     for (const { ip, problem } of this.#checked)

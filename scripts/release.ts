@@ -1,0 +1,176 @@
+/**
+ * @module Builds a release: for each target an archive with the executable, `contrib/` and the licences; `SHA256SUMS`,
+ * an SBOM (CycloneDX) and provenance (SLSA) for all of them. The same commit gives the same bytes, on any machine and in
+ * any folder. Gets the Bun of each target from npm; `scripts/runtimes/bun.lock` names their hashes.
+ */
+import { createHash, createPrivateKey } from 'node:crypto'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { VERSION } from '../src/app/version.ts'
+import { type BuildInputs, formatStatement, type Subject, signStatement } from './provenance.ts'
+import { formatLicences, formatSbom, readComponents } from './sbom.ts'
+
+const ROOT = resolve(import.meta.dir, '..')
+/** Target -> package with its Bun. */
+const RUNTIMES: Readonly<Record<string, string>> = {
+  'linux-x64': '@oven/bun-linux-x64',
+  'linux-arm64': '@oven/bun-linux-aarch64',
+}
+
+const HELP = `Usage: scripts/release [--target TARGET]... [--outdir FOLDER] [--key FILE] [--allow-dirty]
+
+Builds a release of the checked-out commit:
+  tassis-VERSION-TARGET.tar.gz     the executable, contrib/, and the licences of what it contains
+  tassis-VERSION.cdx.json          what it contains (SBOM, CycloneDX 1.6)
+  tassis-VERSION.provenance.json   from what it was built (SLSA provenance 1, not signed)
+  tassis-VERSION.provenance.dsse.json   the same, signed, with --key
+  SHA256SUMS                       checksums of all of them: sha256sum --check SHA256SUMS
+
+  --target TARGET   ${Object.keys(RUNTIMES).join(' or ')}; default: both
+  --outdir FOLDER   default: dist/release, which is emptied first
+  --key FILE        private key (PEM; Ed25519, ECDSA or RSA) that signs the provenance
+  --allow-dirty     also with changes that are not committed: for a trial, because nobody can build it again
+
+Two builds of a commit are the same: compare SHA256SUMS of two machines.`
+
+class ReleaseError extends Error {}
+
+function run(
+  command: readonly string[],
+  options: { readonly cwd?: string; readonly env?: Record<string, string> } = {},
+) {
+  const env = { ...process.env, ...options.env }
+  const { success, stdout, stderr } = Bun.spawnSync([...command], { cwd: options.cwd ?? ROOT, env })
+  if (!success) throw new ReleaseError(`${command.join(' ')} failed:\n${stdout}${stderr}`)
+  return stdout.toString().trim()
+}
+
+const sha256 = (content: Uint8Array): string => createHash('sha256').update(content).digest('hex')
+
+/** Hashes of the packages with Bun, as locked. Throws when this Bun has another version: it makes the bytecode. */
+export function readRuntimes(): Readonly<Record<string, string>> {
+  const text = readFileSync(join(ROOT, 'scripts/runtimes/bun.lock'), 'utf8')
+  const { packages } = Bun.JSONC.parse(text) as { packages: Record<string, [string, string, object, string]> }
+  return Object.fromEntries(
+    Object.entries(packages).map(([name, [id, , , integrity]]) => {
+      const version = id.slice(id.lastIndexOf('@') + 1)
+      if (version !== Bun.version)
+        throw new ReleaseError(
+          `This Bun is ${Bun.version}, but scripts/runtimes has ${version}: run the release with Bun ${version}, or change both files there.`,
+        )
+      return [name, integrity.replace(/^sha512-/, '')]
+    }),
+  )
+}
+
+/** Installs the packages with Bun for all processors into `folder`; returns the path of a target's Bun. */
+function installRuntimes(folder: string): (target: string) => string {
+  cpSync(join(ROOT, 'scripts/runtimes'), folder, { recursive: true })
+  run(['bun', 'install', '--frozen-lockfile', '--os=linux', '--cpu=*'], { cwd: folder })
+  return (target) => join(folder, 'node_modules', RUNTIMES[target] ?? '', 'bin/bun')
+}
+
+/** Packs a folder: files in order of name, with the time of the commit and without the names of users. */
+function pack(folder: string, name: string, epoch: number): Uint8Array<ArrayBuffer> {
+  const tar = join(folder, `${name}.tar`)
+  const same = ['--format=ustar', '--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mode=u=rwX,go=rX']
+  run(['tar', '--create', `--file=${tar}`, ...same, `--mtime=@${epoch}`, name], { cwd: folder })
+  return Bun.gzipSync(readFileSync(tar), { level: 6 })
+}
+
+function main(): void {
+  const { values: args } = parseArgs({
+    options: {
+      target: { type: 'string', multiple: true, default: Object.keys(RUNTIMES) },
+      outdir: { type: 'string', default: join(ROOT, 'dist/release') },
+      key: { type: 'string' },
+      'allow-dirty': { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
+  })
+  if (args.help) {
+    console.log(HELP)
+    return
+  }
+  const unknown = args.target.find((target) => !(target in RUNTIMES))
+  if (unknown !== undefined)
+    throw new ReleaseError(`There is no target ${unknown}; there are ${Object.keys(RUNTIMES).join(' and ')}.`)
+  const isDirty = run(['git', 'status', '--porcelain']) !== ''
+  if (isDirty && !args['allow-dirty'])
+    throw new ReleaseError('There are changes that are not committed: commit them, or try with --allow-dirty.')
+  const key = args.key === undefined ? undefined : createPrivateKey(readFileSync(args.key))
+  const build: BuildInputs = {
+    version: VERSION,
+    commit: run(['git', 'rev-parse', 'HEAD']),
+    epoch: Number(run(['git', 'log', '-1', '--format=%ct'])),
+    bunVersion: Bun.version,
+    targets: args.target,
+    lockSha256: sha256(readFileSync(join(ROOT, 'bun.lock'))),
+    runtimes: readRuntimes(),
+  }
+  const outdir = resolve(args.outdir)
+  rmSync(outdir, { recursive: true, force: true })
+  mkdirSync(outdir, { recursive: true })
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-release-'))
+  try {
+    writeRelease(build, folder, (name, content) => writeFileSync(join(outdir, name), content), key)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  console.log(run(['ls', '-l', '--human-readable', '--no-group', outdir]))
+  console.log(`In ${outdir}.${key === undefined ? ' The provenance is not signed: see --key.' : ''}`)
+}
+
+function writeRelease(
+  build: BuildInputs,
+  folder: string,
+  write: (name: string, content: string | Uint8Array) => void,
+  key: ReturnType<typeof createPrivateKey> | undefined,
+): void {
+  const subjects: Subject[] = []
+  const add = (name: string, content: string | Uint8Array): void => {
+    write(name, content)
+    subjects.push({ name, sha256: sha256(typeof content === 'string' ? Buffer.from(content) : content) })
+  }
+  const components = readComponents(ROOT)
+  const runtimeOf = installRuntimes(join(folder, 'runtimes'))
+  for (const target of build.targets) {
+    const name = `tassis-${build.version}-${target}`
+    const content = join(folder, name)
+    mkdirSync(content)
+    run(
+      [
+        'bun',
+        'scripts/build.ts',
+        '--target',
+        target,
+        '--runtime',
+        runtimeOf(target),
+        '--outfile',
+        join(content, 'tassis'),
+      ],
+      { env: { SOURCE_DATE_EPOCH: String(build.epoch) } },
+    )
+    for (const path of ['contrib', 'CHANGELOG.md', 'LICENSE'])
+      cpSync(join(ROOT, path), join(content, path), { recursive: true })
+    writeFileSync(join(content, 'THIRD-PARTY-LICENSES.txt'), formatLicences(components, build))
+    add(`${name}.tar.gz`, pack(folder, name, build.epoch))
+  }
+  add(`tassis-${build.version}.cdx.json`, formatSbom(components, build))
+  const statement = formatStatement(subjects, build)
+  add(`tassis-${build.version}.provenance.json`, statement)
+  if (key) add(`tassis-${build.version}.provenance.dsse.json`, signStatement(statement, key))
+  write('SHA256SUMS', subjects.map(({ name, sha256: sum }) => `${sum}  ${name}\n`).join(''))
+}
+
+if (import.meta.main) {
+  try {
+    main()
+  } catch (error) {
+    if (!(error instanceof ReleaseError)) throw error
+    console.error(`scripts/release: ${error.message}`)
+    process.exitCode = 1
+  }
+}

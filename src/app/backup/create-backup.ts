@@ -1,0 +1,277 @@
+/**
+ * @module Writes a backup of a data directory, of a running or a stopped service, into a new folder. Order matters: the
+ * database is copied first, then the content, so that all content to which the copied rows refer is there. The caller
+ * holds off the deletion of content meanwhile (`deletion-hold.ts`). The folder gets its name only when all of it is on
+ * disk and was read again, so a backup is whole or does not exist. Opens only the files that SQLite does not use: see
+ * `copyDatabase`.
+ */
+import { Database } from 'bun:sqlite'
+import { rmSync, statfsSync, statSync } from 'node:fs'
+import { link, mkdir, rename, rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { getMeta } from '#features/core/events/record.ts'
+import { markAsCopy } from '#features/core/fence/mark.ts'
+import type { Clock } from '#platform/clock.ts'
+import { syncFolder } from '#platform/content/synced-files.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatSize } from '#platform/setting-kinds.ts'
+import { MiB } from '#platform/units.ts'
+import { formatVersion } from '../version.ts'
+import {
+  DATABASES,
+  FOLDERS,
+  KEY_FILE,
+  listBlobFiles,
+  listFolderFiles,
+  listMonthDatabases,
+  listNames,
+  MAIN_DATABASE,
+  STORES,
+} from './contents.ts'
+import { BackupError, explainWriteError } from './errors.ts'
+import { checkDatabase, copyDatabase, describeState, digest, readChunks, writeChunks, writeText } from './files.ts'
+import { type BackupFile, FORMAT, formatManifest, MANIFEST_FILE, type Manifest, readManifest } from './manifest.ts'
+import { findBackups, removeLeftovers, toBackupName, toPartialName } from './names.ts'
+
+export interface BackupRequest {
+  readonly dataDir: string
+  /** Folder in which the backup gets a folder of its own; created if it is missing. */
+  readonly folder: string
+  /** Host name of the service, for people. */
+  readonly hostname: string
+  /** The text of the master key, to be held by the backup; undefined: the backup holds no key. */
+  readonly masterKey?: string | undefined
+}
+
+export interface BackupResult {
+  readonly path: string
+  readonly manifest: Manifest
+  /** Bytes of all files, and those of them that this backup does not share with the previous one. */
+  readonly totalBytes: number
+  readonly writtenBytes: number
+  readonly durationMs: number
+}
+
+type BackupClock = Pick<Clock, 'now' | 'monotonicMs'>
+
+/**
+ * Writes a backup. A failure leaves nothing.
+ * @throws BackupError that says what to do
+ */
+export async function createBackup(request: BackupRequest, clock: BackupClock): Promise<BackupResult> {
+  const { dataDir, folder } = request
+  const startedAtMs = clock.monotonicMs()
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    removeLeftovers(folder, hostname(), clock.now())
+    requireSpace(request)
+  } catch (error) {
+    throw explainWriteError(error, folder, 'nothing was written')
+  }
+  const partial = join(folder, toPartialName(clock.now(), hostname(), process.pid))
+  try {
+    await mkdir(partial, { mode: 0o700 })
+    const copier = new Copier(dataDir, partial, findPrevious(folder), clock)
+    const manifest = await fill(copier, request, clock)
+    const path = await nameBackup(partial, folder, Date.parse(manifest.taken_at))
+    const totalBytes = manifest.files.reduce((sum, { size }) => sum + size, 0)
+    const durationMs = Math.round(clock.monotonicMs() - startedAtMs)
+    return { path, manifest, totalBytes, writtenBytes: totalBytes - copier.linkedBytes, durationMs }
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true })
+    throw explainWriteError(error, folder, 'nothing of the backup was kept')
+  }
+}
+
+/** Copies everything into the partial folder and completes it with its manifest. */
+async function fill(copier: Copier, request: BackupRequest, clock: BackupClock): Promise<Manifest> {
+  const { dataDir, masterKey } = request
+  // Before and after the database: an import that ends meanwhile is in the first list, one that begins in the second.
+  for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
+  const takenAt = clock.now()
+  await copier.addDatabase(MAIN_DATABASE, (db) => markAsCopy(db, { kind: 'backup', takenAt }))
+  for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
+  for (const store of STORES) {
+    for (const path of listMonthDatabases(dataDir, store)) await copier.addUnlessUnchanged(path)
+    await copier.addFiles(listBlobFiles(dataDir, store))
+    // After the databases: the ids in it may not be below theirs.
+    await copier.addFiles([`${store}.ids`])
+  }
+  for (const path of DATABASES) if (path !== MAIN_DATABASE) await copier.addDatabase(path)
+  if (masterKey !== undefined) await copier.addText(KEY_FILE, `${masterKey.trim()}\n`)
+  const manifest: Manifest = {
+    format: FORMAT,
+    tassis: formatVersion(),
+    ...readIdentity(join(copier.target, MAIN_DATABASE)),
+    hostname: request.hostname,
+    taken_at: isoTime(takenAt),
+    finished_at: isoTime(clock.now()),
+    has_key: masterKey !== undefined,
+    warnings: copier.warnings,
+    files: copier.files,
+  }
+  await copier.syncFolders()
+  await writeText(join(copier.target, MANIFEST_FILE), formatManifest(manifest))
+  return manifest
+}
+
+function readIdentity(path: string): Pick<Manifest, 'schema' | 'key_fingerprint'> {
+  const db = new Database(path, { readonly: true, strict: true })
+  try {
+    const schema = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
+    return { schema: schema.map(({ name }) => name), key_fingerprint: getMeta(db, 'master_key') ?? '' }
+  } finally {
+    db.close()
+  }
+}
+
+/** Gives a complete backup its name. */
+async function nameBackup(partial: string, folder: string, takenAt: number): Promise<string> {
+  await syncFolder(partial)
+  const names = new Set(listNames(folder))
+  const path = join(folder, toBackupName(takenAt, names))
+  await rename(partial, path)
+  await syncFolder(folder)
+  return path
+}
+
+/** Rough size of what is written at least: the databases, without what may be shared with the previous backup. */
+function requireSpace({ dataDir, folder }: BackupRequest): void {
+  const sizeBytes = DATABASES.reduce(
+    (sum, name) => sum + (statSync(join(dataDir, name), { throwIfNoEntry: false })?.size ?? 0),
+    16 * MiB,
+  )
+  const { bavail, bsize } = statfsSync(folder)
+  if (bavail * bsize < sizeBytes)
+    throw new BackupError(
+      `The disk of ${folder} has ${roundSize(bavail * bsize)} free, and the databases alone need ${roundSize(sizeBytes)}; free space or use another disk. Nothing was written.`,
+    )
+}
+
+const roundSize = (bytes: number): string => formatSize(Math.round(bytes / MiB) * MiB)
+
+interface PreviousBackup {
+  readonly path: string
+  readonly files: ReadonlyMap<string, BackupFile>
+}
+
+/** The newest backup in the folder with a readable manifest. */
+function findPrevious(folder: string): PreviousBackup | undefined {
+  for (const name of findBackups(folder).toReversed()) {
+    try {
+      const path = join(folder, name)
+      return { path, files: new Map(readManifest(path).files.map((file) => [file.path, file])) }
+    } catch {
+      // A damaged backup is not used; `tassis backup --verify` names it.
+    }
+  }
+  return undefined
+}
+
+/** Copies files into a backup, or shares them with the previous one, and records each. */
+class Copier {
+  readonly files: BackupFile[] = []
+  readonly warnings: string[] = []
+  linkedBytes = 0
+  readonly target: string
+  readonly #dataDir: string
+  readonly #previous: PreviousBackup | undefined
+  readonly #clock: BackupClock
+  readonly #added = new Set<string>()
+
+  constructor(dataDir: string, target: string, previous: PreviousBackup | undefined, clock: BackupClock) {
+    this.#dataDir = dataDir
+    this.target = target
+    this.#previous = previous
+    this.#clock = clock
+  }
+
+  /** Copies a database if it exists. Throws BackupError when the main database is corrupt. */
+  async addDatabase(path: string, change?: (copy: Database) => void, source?: string): Promise<void> {
+    const from = join(this.#dataDir, path)
+    if (statSync(from, { throwIfNoEntry: false }) === undefined) return
+    const to = join(this.target, path)
+    await copyDatabase(from, to, change)
+    const problems = checkDatabase(to)
+    if (problems.length > 0 && path === MAIN_DATABASE)
+      throw new BackupError(
+        `${from} is corrupt (${problems[0]}), so no backup was written; \`tassis check\` shows more. Keep your older backups.`,
+      )
+    if (problems.length > 0) this.warnings.push(`${path} is corrupt: ${problems[0]}`)
+    this.#record({ path, ...(await digest(readChunks(to))), ...(source !== undefined && { source }) })
+  }
+
+  /** Copies a month of content, or shares it with the previous backup when nothing was written to it since. */
+  async addUnlessUnchanged(path: string): Promise<void> {
+    const from = join(this.#dataDir, path)
+    const state = describeState(from, this.#clock.now())
+    const known = this.#previous?.files.get(path)
+    if (state !== undefined && known?.source === state && (await this.#share(known))) return
+    await this.addDatabase(path, undefined, state)
+  }
+
+  /** Copies files that never change, or shares them. A file that was deleted meanwhile is left out. */
+  async addFiles(paths: readonly string[]): Promise<void> {
+    for (const path of paths) {
+      if (this.#added.has(path)) continue
+      const known = this.#previous?.files.get(path)
+      const isBlob = path.endsWith('.zst')
+      if (isBlob && known && (await this.#share(known))) continue
+      try {
+        await this.#copyFile(path)
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+        rmSync(join(this.target, path), { force: true })
+      }
+    }
+  }
+
+  async addText(path: string, text: string): Promise<void> {
+    this.#record({ path, ...(await writeText(join(this.target, path), text)) })
+  }
+
+  /** Makes the entries of all folders durable. */
+  async syncFolders(): Promise<void> {
+    const folders = new Set(this.files.map(({ path }) => path.split('/').slice(0, -1).join('/')))
+    for (const folder of [...folders].toSorted().toReversed()) await syncFolder(join(this.target, folder))
+  }
+
+  async #copyFile(path: string): Promise<void> {
+    const to = join(this.target, path)
+    const written = await writeChunks(to, readChunks(join(this.#dataDir, path)))
+    const { sha256 } = await digest(readChunks(to))
+    if (sha256 !== written.sha256)
+      throw new BackupError(`${to} was not read as it was written: the disk is defective; use another one.`)
+    this.#record({ path, ...written })
+  }
+
+  /**
+   * Links a file of the previous backup, if it is still as it was written. Returns false when it must be copied.
+   */
+  async #share(known: BackupFile): Promise<boolean> {
+    if (!this.#previous) return false
+    const to = join(this.target, known.path)
+    try {
+      await mkdir(join(to, '..'), { recursive: true, mode: 0o700 })
+      await link(join(this.#previous.path, known.path), to)
+    } catch {
+      // Deleted, or a file system without links.
+      return false
+    }
+    const { size, sha256 } = await digest(readChunks(to))
+    if (size !== known.size || sha256 !== known.sha256) {
+      this.warnings.push(`${known.path} is damaged in ${this.#previous.path}; it was copied again`)
+      rmSync(to)
+      return false
+    }
+    this.linkedBytes += size
+    this.#record(known)
+    return true
+  }
+
+  #record(file: BackupFile): void {
+    this.#added.add(file.path)
+    this.files.push(file)
+  }
+}

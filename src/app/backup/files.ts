@@ -1,0 +1,138 @@
+/** @module Copies and hashes the files of backups. Everything written is on disk when a function resolves. */
+import { Database } from 'bun:sqlite'
+import { statSync } from 'node:fs'
+import { mkdir, open } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { backup, DatabaseSync } from 'node:sqlite'
+import { syncFolder } from '#platform/content/synced-files.ts'
+import { MiB } from '#platform/units.ts'
+
+const CHUNK_BYTES = MiB
+
+export interface FileDigest {
+  readonly size: number
+  /** SHA-256 in hex. */
+  readonly sha256: string
+}
+
+/** Reads a file in chunks; opens it when the first one is read. */
+export async function* readChunks(path: string): AsyncGenerator<Uint8Array> {
+  const file = await open(path, 'r')
+  try {
+    for (;;) {
+      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, null)
+      if (bytesRead === 0) return
+      yield buffer.subarray(0, bytesRead)
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+/** Reads everything and returns its size and hash. */
+export async function digest(
+  chunks: AsyncIterable<Uint8Array>,
+  onChunk: (chunk: Uint8Array) => unknown = () => undefined,
+): Promise<FileDigest> {
+  const hasher = new Bun.CryptoHasher('sha256')
+  let size = 0
+  for await (const chunk of chunks) {
+    hasher.update(chunk)
+    size += chunk.length
+    await onChunk(chunk)
+  }
+  return { size, sha256: hasher.digest('hex') }
+}
+
+/**
+ * Writes a new file with mode 0600, creating its folders with mode 0700; resolves with what was written, once it is on
+ * disk. The file must not exist.
+ */
+export async function writeChunks(path: string, chunks: AsyncIterable<Uint8Array>): Promise<FileDigest> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const file = await open(path, 'wx', 0o600)
+  try {
+    const written = await digest(chunks, async (chunk) => {
+      for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten
+    })
+    await file.datasync()
+    return written
+  } finally {
+    await file.close()
+  }
+}
+
+export const writeText = async (path: string, text: string): Promise<FileDigest> =>
+  writeChunks(
+    path,
+    (async function* () {
+      yield Buffer.from(text)
+    })(),
+  )
+
+/**
+ * Copies a database as it is at one moment, while other processes and threads write to it; the copy needs no
+ * write-ahead log. SQLite copies page by page in one read transaction, which takes a fraction of the time of a VACUUM,
+ * so that the write-ahead log is kept from being emptied for a shorter time. Blocks the thread meanwhile: for Workers
+ * and commands. Never opens the file itself: closing it would release the locks that this process has on the database.
+ * @param change writes to the copy, in its own transaction
+ */
+export async function copyDatabase(
+  from: string,
+  to: string,
+  change: (copy: Database) => void = () => undefined,
+): Promise<void> {
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+  // Created first, so that the copy never has wider permissions.
+  await (await open(to, 'wx', 0o600)).close()
+  const source = new DatabaseSync(from, { readOnly: true, timeout: 5000 })
+  try {
+    await backup(source, to, { rate: -1 })
+  } finally {
+    source.close()
+  }
+  const copy = new Database(to, { readwrite: true, strict: true })
+  try {
+    // Without a write-ahead log, the copy is one file, also for readers.
+    copy.run('PRAGMA journal_mode = DELETE')
+    change(copy)
+  } finally {
+    copy.close()
+  }
+  await syncFolder(dirname(to))
+}
+
+/** Returns the problems of a database file that SQLite's quick check finds; empty when it is sound. */
+export function checkDatabase(path: string): string[] {
+  try {
+    const db = new Database(path, { readonly: true, strict: true })
+    try {
+      return db
+        .query<{ quick_check: string }, []>('PRAGMA quick_check(3)')
+        .all()
+        .map(({ quick_check: found }) => found)
+        .filter((found) => found !== 'ok')
+    } finally {
+      db.close()
+    }
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)]
+  }
+}
+
+/** A file that changed less than this before it was looked at may change again without a new time. */
+const SETTLED_MS = 2000
+
+/**
+ * Describes the state of a database from the sizes and times of its file and its write-ahead log. The same description
+ * later means that nothing was written. Undefined when the files changed so recently that their times prove nothing.
+ * @param now current time in ms
+ */
+export function describeState(path: string, now: number): string | undefined {
+  const parts = [path, `${path}-wal`].map((file) => {
+    const stat = statSync(file, { bigint: true, throwIfNoEntry: false })
+    if (stat === undefined) return '-'
+    return Number(stat.mtimeMs) > now - SETTLED_MS ? undefined : `${stat.ino}/${stat.size}/${stat.mtimeNs}`
+  })
+  return parts.includes(undefined) ? undefined : parts.join(' ')
+}

@@ -1,0 +1,28 @@
+/** @module Finds the master key of a data directory, for backups that hold it and restores that need it. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from '#platform/config.ts'
+import { KEY_FILE } from './contents.ts'
+import { BackupError } from './errors.ts'
+
+type KeyConfig = Pick<Config, 'dataDir' | 'masterKey' | 'masterKeyFile'>
+
+/** The text of the key that the settings name; undefined when they name none. Throws BackupError for an unreadable file. */
+export function readConfiguredKey({ masterKey, masterKeyFile }: KeyConfig): string | undefined {
+  if (masterKey !== '') return masterKey
+  return masterKeyFile === '' ? undefined : readKeyFile(masterKeyFile)
+}
+
+/** The text of the key of a data directory. Throws BackupError when it cannot be read. */
+export const readKeyText = (config: KeyConfig): string =>
+  readConfiguredKey(config) ?? readKeyFile(join(config.dataDir, KEY_FILE))
+
+/** Throws BackupError when the file cannot be read. */
+export function readKeyFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    throw new BackupError(`The master key file ${path} cannot be read (${code}); name the file that has the key.`)
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * @module The manifest of a backup: what the backup holds, with size and SHA-256 of each file. A directory backup is
+ * complete when it has its manifest, which is written last.
+ */
+import { readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { migrations } from '../migrations.ts'
+import { BackupError } from './errors.ts'
+
+export const MANIFEST_FILE = 'manifest.json'
+
+/** Version of the layout of backups. */
+export const FORMAT = 1
+/** A manifest has about 150 bytes for each file. */
+const MAX_MANIFEST_BYTES = 1024 ** 3
+
+export interface BackupFile {
+  /** Path in the backup and in a data directory, with slashes. */
+  readonly path: string
+  readonly size: number
+  /** SHA-256 in hex. */
+  readonly sha256: string
+  /** State of the file from which a database was copied; an equal state later means equal content. */
+  readonly source?: string | undefined
+}
+
+export interface Manifest {
+  readonly format: number
+  /** Version and commit of the program that wrote the backup. */
+  readonly tassis: string
+  /** The migrations of the database, in order. */
+  readonly schema: readonly string[]
+  /** Fingerprint of the master key that the data needs. */
+  readonly key_fingerprint: string
+  /** Host name of the service. */
+  readonly hostname: string
+  /** Moment of the snapshot of the database, ISO 8601. */
+  readonly taken_at: string
+  readonly finished_at: string
+  readonly has_key: boolean
+  /** What was wrong with the data when it was copied. */
+  readonly warnings: readonly string[]
+  readonly files: readonly BackupFile[]
+}
+
+const hash = (text: string): string => new Bun.CryptoHasher('sha256').update(text).digest('hex')
+
+/** The text of a manifest. Its last member is the SHA-256 of the others. */
+export const formatManifest = (manifest: Manifest): string =>
+  `${JSON.stringify({ ...manifest, sha256: hash(JSON.stringify(manifest)) }, null, 1)}\n`
+
+/**
+ * Parses a manifest.
+ * @param name of the backup, for errors
+ * @throws BackupError when the text is damaged, or of a newer format
+ */
+export function parseManifest(text: string, name: string): Manifest {
+  let parsed: Manifest & { readonly sha256?: string }
+  try {
+    parsed = JSON.parse(text) as typeof parsed
+  } catch {
+    throw damagedManifest(name)
+  }
+  if (typeof parsed !== 'object' || parsed === null) throw damagedManifest(name)
+  const { sha256, ...manifest } = parsed
+  if (manifest.format > FORMAT)
+    throw new BackupError(`${name} was written by Tassis ${manifest.tassis}, in a newer format; use that version.`)
+  if (manifest.format !== FORMAT || sha256 !== hash(JSON.stringify(manifest))) throw damagedManifest(name)
+  // The paths become paths on this machine.
+  if (!manifest.files.every(({ path }) => isSafePath(path))) throw damagedManifest(name)
+  return manifest
+}
+
+const damagedManifest = (name: string): BackupError =>
+  new BackupError(`${name} is damaged: ${MANIFEST_FILE} is not as it was written; use another backup.`)
+
+/** Whether a path of a backup stays in its folder. */
+export const isSafePath = (path: string): boolean =>
+  /^[\w.-]+(\/[\w.-]+){0,3}$/.test(path) && !path.split('/').some((part) => /^\.+$/.test(part))
+
+/** Reads the manifest of a directory backup. Throws BackupError when there is none, or it is damaged. */
+export function readManifest(folder: string): Manifest {
+  let text: string
+  try {
+    text = readFileSync(join(folder, MANIFEST_FILE), 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENOENT')
+      throw new BackupError(`${folder} is not a backup: it has no ${MANIFEST_FILE}; name the folder that has one.`)
+    throw new BackupError(`${join(folder, MANIFEST_FILE)} cannot be read (${code ?? 'unknown error'}).`)
+  }
+  if (text.length > MAX_MANIFEST_BYTES) throw damagedManifest(basename(folder))
+  return parseManifest(text, basename(folder))
+}
+
+/** Throws BackupError when a newer version of the program wrote the backup. */
+export function requireKnownSchema({ schema, tassis }: Manifest, name: string): void {
+  const unknown = schema.find((known) => !migrations.some((migration) => migration.name === known))
+  if (unknown !== undefined)
+    throw new BackupError(
+      `${name} was written by the newer Tassis ${tassis} (its database has the migration ${unknown}); restore it with that version.`,
+    )
+}

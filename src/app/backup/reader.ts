@@ -1,0 +1,76 @@
+/** @module Reads backups of any form, and compares each file with the manifest. */
+import { statSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { openArchive } from './archive.ts'
+import type { BackupEntry, BackupReader } from './backup-reader.ts'
+import { MAIN_DATABASE } from './contents.ts'
+import { BackupError } from './errors.ts'
+import { checkDatabase, digest, type FileDigest, readChunks } from './files.ts'
+import { type BackupFile, readManifest } from './manifest.ts'
+import { findBackups } from './names.ts'
+
+/** Opens a folder or an archive. Throws BackupError when it is no backup, or its manifest is damaged. */
+export async function openBackup(path: string): Promise<BackupReader> {
+  const absolute = resolve(path)
+  const stat = statSync(absolute, { throwIfNoEntry: false })
+  if (stat === undefined) throw new BackupError(`There is no backup at ${absolute}.`)
+  if (!stat.isDirectory()) return openArchive(absolute)
+  const inside = findBackups(absolute)
+  const newest = inside.at(-1)
+  if (newest !== undefined)
+    throw new BackupError(
+      `${absolute} holds ${inside.length} backup${inside.length === 1 ? '' : 's'}; name one of them. The newest is ${join(absolute, newest)}.`,
+    )
+  return openFolder(absolute)
+}
+
+function openFolder(folder: string): BackupReader {
+  const manifest = readManifest(folder)
+  return {
+    name: basename(folder),
+    manifest,
+    async *entries() {
+      for (const { path } of manifest.files) {
+        const file = join(folder, path)
+        if (statSync(file, { throwIfNoEntry: false }) !== undefined) yield { path, chunks: readChunks(file) }
+      }
+    },
+    check: () => checkDatabase(join(folder, MAIN_DATABASE)).map((problem) => `${MAIN_DATABASE}: ${problem}`),
+  }
+}
+
+/** Reads or writes the bytes of an entry; resolves with what it read. */
+export type Consume = (entry: BackupEntry) => Promise<FileDigest>
+
+/**
+ * Passes each file to `consume` and compares what it read with the manifest.
+ * @returns what is wrong, by file; empty when the backup is as it was written
+ */
+export async function compareFiles(
+  { manifest, entries }: BackupReader,
+  consume: Consume = ({ chunks }) => digest(chunks),
+  maxProblems = 20,
+): Promise<string[]> {
+  const expected = new Map(manifest.files.map((file) => [file.path, file]))
+  const problems: string[] = []
+  try {
+    for await (const entry of entries()) {
+      const file = expected.get(entry.path)
+      if (!file) continue
+      expected.delete(entry.path)
+      const problem = compare(file, await consume(entry))
+      if (problem !== undefined) problems.push(problem)
+      if (problems.length >= maxProblems) return problems
+    }
+  } catch (error) {
+    if (!(error instanceof BackupError)) throw error
+    return [...problems, error.message]
+  }
+  for (const path of [...expected.keys()].slice(0, maxProblems - problems.length)) problems.push(`${path} is missing`)
+  return problems
+}
+
+function compare({ path, size, sha256 }: BackupFile, read: FileDigest): string | undefined {
+  if (read.size !== size) return `${path} has ${read.size} bytes instead of ${size}`
+  return read.sha256 === sha256 ? undefined : `${path} is not as it was written (its SHA-256 differs)`
+}

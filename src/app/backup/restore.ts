@@ -1,0 +1,181 @@
+/**
+ * @module Restores a backup into an empty data directory. Everything is written while a marker in the directory keeps
+ * any service from starting there, and compared with the manifest; the database gets its name and the marker goes only
+ * when all of it is on disk. So a restore that was killed leaves a directory in which nothing starts, and which the
+ * next restore clears. The database of a backup is marked as a copy, so the first start fences it (`core/fence`).
+ */
+import { Database } from 'bun:sqlite'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { getMeta } from '#features/core/events/record.ts'
+import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
+import { syncFolder } from '#platform/content/synced-files.ts'
+import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
+import { lockDirectory } from '#platform/lock.ts'
+import { RESTORE_MARKER } from '../create.ts'
+import type { BackupReader } from './backup-reader.ts'
+import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE, STORES } from './contents.ts'
+import { BackupError, explainWriteError } from './errors.ts'
+import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
+import { requireKnownSchema } from './manifest.ts'
+import { compareFiles } from './reader.ts'
+
+export interface RestoreRequest {
+  readonly reader: BackupReader
+  /** Absolute path; missing, or empty but for a master key. */
+  readonly dataDir: string
+  /** Text of the key that the operator named, which is written into the directory. */
+  readonly key?: string | undefined
+  /** Text of the key that the settings name, which stays where it is. */
+  readonly configuredKey?: string | undefined
+}
+
+/** The database until everything else is in place: so no version of the program takes the directory for complete. */
+const UNFINISHED_DATABASE = `${MAIN_DATABASE}.restoring`
+
+/** What an interrupted restore may have written. */
+const WRITTEN: readonly string[] = [
+  UNFINISHED_DATABASE,
+  ...DATABASES,
+  ...STORES,
+  ...STORES.map((store) => `${store}.ids`),
+  ...FOLDERS,
+]
+
+/** What may be in the directory before a restore. */
+const MAY_EXIST: readonly string[] = [KEY_FILE, 'lock', 'lost+found', RESTORE_MARKER]
+
+/** Restores. A failure leaves the directory as it was. @throws BackupError that says what to do */
+export async function restoreBackup({ reader, dataDir, key, configuredKey }: RestoreRequest): Promise<void> {
+  requireKnownSchema(reader.manifest, reader.name)
+  const keyToWrite = chooseKey(reader, dataDir, key, configuredKey)
+  const isNew = !existsSync(dataDir)
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    // Before the lock is created in it.
+    requireEmpty(dataDir)
+  } catch (error) {
+    throw explainWriteError(error, dataDir, 'nothing was written')
+  }
+  const lock = lockDirectory(dataDir)
+  if (!lock)
+    throw new BackupError(
+      `A running service or another restore uses ${dataDir}; stop it (\`systemctl stop tassis\`), or restore into another folder with --into.`,
+    )
+  const created: string[] = []
+  try {
+    // Again, because another restore may have ended in between.
+    requireEmpty(dataDir)
+    if (existsSync(join(dataDir, RESTORE_MARKER))) clear(dataDir, WRITTEN)
+    writeFileSync(join(dataDir, RESTORE_MARKER), '', { mode: 0o600 })
+    await syncFolder(dataDir)
+    await writeFiles(reader, dataDir)
+    if (keyToWrite !== undefined) {
+      created.push(KEY_FILE)
+      await writeText(join(dataDir, KEY_FILE), `${keyToWrite.trim()}\n`)
+    }
+    finishDatabase(reader, join(dataDir, UNFINISHED_DATABASE))
+    giveToOwner(dataDir)
+    await syncFolder(dataDir)
+    await rename(join(dataDir, UNFINISHED_DATABASE), join(dataDir, MAIN_DATABASE))
+    await syncFolder(dataDir)
+    rmSync(join(dataDir, RESTORE_MARKER))
+    await syncFolder(dataDir)
+    lock.release()
+  } catch (error) {
+    clear(dataDir, [...WRITTEN, ...created, RESTORE_MARKER])
+    lock.release()
+    if (isNew) await rm(dataDir, { recursive: true, force: true })
+    throw explainWriteError(error, dataDir, 'nothing of the restore was kept')
+  }
+}
+
+function clear(dataDir: string, names: readonly string[]): void {
+  for (const name of names) rmSync(join(dataDir, name), { recursive: true, force: true })
+}
+
+function requireEmpty(dataDir: string): void {
+  const names = readdirSync(dataDir)
+  const wasInterrupted = names.includes(RESTORE_MARKER)
+  const found = names.filter((name) => !MAY_EXIST.includes(name) && !(wasInterrupted && WRITTEN.includes(name)))
+  if (found.includes('admin.sock'))
+    throw new BackupError(
+      `${dataDir} is the data directory of a service, which may run; stop it, move the directory away (\`mv ${dataDir} ${dataDir}.old\`), or restore into another one with --into.`,
+    )
+  if (found.length > 0)
+    throw new BackupError(
+      `${dataDir} is not empty (it has ${found.slice(0, 3).join(', ')}${found.length > 3 ? ', …' : ''}); move it away (\`mv ${dataDir} ${dataDir}.old\`), or restore into another folder with --into.`,
+    )
+}
+
+/**
+ * Checks that the key which the restored service will use is that of the backup.
+ * @returns the key to be written; undefined when it is already there, in the settings or in the backup
+ */
+function chooseKey(
+  { manifest, name }: BackupReader,
+  dataDir: string,
+  key: string | undefined,
+  configuredKey: string | undefined,
+): string | undefined {
+  const file = join(dataDir, KEY_FILE)
+  const candidates = [
+    { text: key, source: '--key' },
+    { text: configuredKey, source: 'the settings' },
+    { text: existsSync(file) ? readFileSync(file, 'utf8') : undefined, source: file },
+  ]
+  for (const { text, source } of candidates) {
+    if (text === undefined) continue
+    const keys = parseMasterKeys(text)
+    if (!keys) throw new BackupError(`The key of ${source} is not a master key: it must be 32 bytes in base64.`)
+    // Since the backup, a newer key may have been put in front.
+    if (!keys.some((parsed) => new KeyRing([parsed]).fingerprint() === manifest.key_fingerprint))
+      throw new BackupError(`The key of ${source} is not the master key of ${name}; use the key of that service.`)
+  }
+  if (configuredKey !== undefined || existsSync(file) || manifest.has_key) return undefined
+  if (key === undefined)
+    throw new BackupError(
+      `${name} holds no master key, and nothing can be read without it; name its file with --key, or put it into ${file}.`,
+    )
+  return key
+}
+
+/** Writes all files and compares them with the manifest. Throws BackupError that names the damaged file. */
+async function writeFiles(reader: BackupReader, dataDir: string): Promise<void> {
+  const hasKey = existsSync(join(dataDir, KEY_FILE))
+  const [problem] = await compareFiles(
+    reader,
+    ({ path, chunks }) => {
+      // A key that is there was found to be the same.
+      if (path === KEY_FILE && hasKey) return digest(chunks)
+      return writeChunks(join(dataDir, path === MAIN_DATABASE ? UNFINISHED_DATABASE : path), chunks)
+    },
+    1,
+  )
+  if (problem !== undefined)
+    throw new BackupError(`${reader.name} is damaged: ${problem}. Nothing was restored; use another backup.`)
+}
+
+/** Checks the restored database, and marks it as a copy if an older version of the program did not. */
+function finishDatabase({ manifest, name }: BackupReader, path: string): void {
+  const [problem] = checkDatabase(path)
+  if (problem !== undefined)
+    throw new BackupError(`The database of ${name} is corrupt (${problem}). Nothing was restored; use another backup.`)
+  const db = new Database(path, { readwrite: true, strict: true })
+  try {
+    if (getMeta(db, 'master_key') !== manifest.key_fingerprint)
+      throw new BackupError(`The database of ${name} belongs to another master key. Nothing was restored.`)
+    if (!readCopyMark(db)) markAsCopy(db, { kind: 'backup', takenAt: Date.parse(manifest.taken_at) })
+  } finally {
+    db.close()
+  }
+}
+
+/** Gives everything to the owner of the directory, when root restores for the user of the service. */
+function giveToOwner(dataDir: string): void {
+  const { uid, gid } = statSync(dataDir)
+  if (process.getuid?.() !== 0 || uid === 0) return
+  for (const name of readdirSync(dataDir, { recursive: true, encoding: 'utf8' }))
+    chownSync(join(dataDir, name), uid, gid)
+}

@@ -1,0 +1,63 @@
+/** @module When the last scheduled backup succeeded or failed; for the log, the health of the service and monitoring. */
+import type { Database } from 'bun:sqlite'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { hours } from '#platform/units.ts'
+import type { BackupReport } from './job.ts'
+
+export interface BackupState {
+  /** The last scheduled backup that was written and verified; ISO 8601. */
+  readonly succeeded_at?: string
+  readonly path?: string
+  readonly total_bytes?: number
+  readonly duration_ms?: number
+  readonly warnings?: readonly string[]
+  /** The last failure since then. */
+  readonly failed_at?: string
+  readonly failure?: string
+}
+
+const KEY = 'scheduled_backup'
+/** A scheduled backup runs at least once a day, and may take some hours. */
+const MAX_AGE_MS = hours(30)
+
+export function readBackupState(db: Database): BackupState {
+  const stored = getMeta(db, KEY)
+  return stored === undefined ? {} : (JSON.parse(stored) as BackupState)
+}
+
+export const recordSuccess = (db: Database, at: Millis, report: BackupReport): void =>
+  setMeta(
+    db,
+    KEY,
+    JSON.stringify({
+      succeeded_at: isoTime(at),
+      path: report.path,
+      total_bytes: report.totalBytes,
+      duration_ms: report.durationMs,
+      warnings: report.warnings,
+    } satisfies BackupState),
+  )
+
+export const recordFailure = (db: Database, at: Millis, failure: string): void =>
+  setMeta(db, KEY, JSON.stringify({ ...readBackupState(db), failed_at: isoTime(at), failure } satisfies BackupState))
+
+export const isBackupScheduled = (config: Pick<Config, 'backupDir' | 'backupS3Endpoint'>): boolean =>
+  config.backupDir !== '' || config.backupS3Endpoint !== ''
+
+/** Returns what an operator must do about scheduled backups; empty when they succeed, or none are scheduled. */
+export function findBackupProblems(
+  config: Pick<Config, 'backupDir' | 'backupS3Endpoint'>,
+  db: Database,
+  now: Millis,
+): string[] {
+  if (!isBackupScheduled(config)) return []
+  const { succeeded_at: succeededAt, failed_at: failedAt, failure, warnings = [] } = readBackupState(db)
+  const last = succeededAt === undefined ? 'No scheduled backup has succeeded yet' : `The last one is of ${succeededAt}`
+  if (failedAt !== undefined) return [`The scheduled backup of ${failedAt} failed: ${failure} ${last}.`]
+  if (succeededAt !== undefined && now - Date.parse(succeededAt) > MAX_AGE_MS)
+    return [`No scheduled backup was written for more than a day. ${last}; run \`tassis backup\`.`]
+  return warnings.map((warning) => `The scheduled backup of ${succeededAt} found: ${warning}.`)
+}

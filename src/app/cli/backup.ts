@@ -1,0 +1,191 @@
+/**
+ * @module `tassis backup`: writes or verifies a backup. Works with and without a running service: it reads the data
+ * itself, so the backup belongs to the user who runs it, and asks a running service only to delete no content meanwhile.
+ */
+import { join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { systemClock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import { isArchiveName } from '../backup/archive.ts'
+import type { BackupJob, BackupReport } from '../backup/job.ts'
+import { readKeyText } from '../backup/key.ts'
+import { findBackups } from '../backup/names.ts'
+import { compareFiles } from '../backup/reader.ts'
+import { type HoldHandle, runBackup } from '../backup/run.ts'
+import { S3Backups } from '../backup/s3.ts'
+import { createScheduledJob } from '../backup/scheduled.ts'
+import { recordSuccess } from '../backup/state.ts'
+import { loadConfig } from '../settings.ts'
+import { VERSION } from '../version.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { requireData } from './call.ts'
+import { formatSize } from './disk.ts'
+import { createWholeNumberParser, type JsonOption, withJson } from './options.ts'
+import { formatCount, formatUtc, printResult } from './output.ts'
+import { formatBackupPath, openNamedBackup } from './restore.ts'
+
+interface HoldInput {
+  readonly id: string
+}
+
+const hold = defineAdminCommand('backup.hold', ({ opened: { deletionHold } }, { id }: HoldInput) =>
+  deletionHold.renew(id),
+)
+
+const release = defineAdminCommand('backup.release', ({ opened: { deletionHold } }, { id }: HoldInput) =>
+  deletionHold.release(id),
+)
+
+/** Records a backup that a command wrote to the places of scheduled backups. */
+const record = defineAdminCommand('backup.record', ({ opened: { app } }, report: BackupReport) =>
+  app.commit.writeFromReserve((tx) => recordSuccess(tx.db, app.clock.now(), report)),
+)
+
+export const backupAdminCommands = [hold, release, record]
+
+interface BackupOptions extends JsonOption {
+  readonly withKey?: boolean
+  readonly keep?: number
+  readonly verify?: boolean
+  readonly list?: boolean
+}
+
+const MAX_KEPT = 10_000
+
+export function addBackupCommand(program: Command): void {
+  withJson(
+    program
+      .command('backup')
+      .description('write a backup of the data directory while the service runs, or verify one')
+      .argument(
+        '[path]',
+        'folder in which the backup gets a folder of its own, or a file ending in .tar or .tar.zst; default: the places of scheduled backups',
+      )
+      .option('--with-key', 'include the master key; whoever has the backup can then read everything in it')
+      .option(
+        '--keep <count>',
+        'remove older backups in the folder beyond this number',
+        createWholeNumberParser(1, MAX_KEPT),
+      )
+      .option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged')
+      .option('--list', 'list the backups in the folder, or in the places of scheduled backups'),
+  ).action(async (path: string | undefined, options: BackupOptions) => {
+    if (options.list) printResult(options, await list(path), formatList)
+    else if (options.verify) await verify(path, options)
+    else printResult(options, await write(path, options), formatReport)
+  })
+}
+
+async function write(path: string | undefined, { withKey = false, keep }: BackupOptions): Promise<BackupReport> {
+  const { config } = loadConfig()
+  requireData(config)
+  const masterKey = withKey ? readKeyText(config) : undefined
+  if (path === undefined) return runConfigured(config, { masterKey, ...(keep !== undefined && { keep }) })
+  const isArchive = isArchiveName(path)
+  if (isArchive && keep !== undefined) throw new CommandError('--keep is for a folder of backups, not for a file.')
+  const { dataDir, hostname } = config
+  return runBackup(
+    { dataDir, hostname, target: resolve(path), isArchive, keep, masterKey },
+    createHold(config),
+    systemClock,
+  )
+}
+
+/** Does what the schedule does, now, and has a running service record that it was done. */
+async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
+  const report = await runBackup({ ...createScheduledJob(config), ...options }, createHold(config), systemClock)
+  await callService(config, record.name, report)
+  return report
+}
+
+interface BackupList {
+  readonly place: string
+  readonly backups: readonly string[]
+}
+
+/** Lists the backups of each place, oldest first. */
+async function list(path: string | undefined): Promise<BackupList[]> {
+  if (path !== undefined) return [listFolder(resolve(path))]
+  const { config } = loadConfig()
+  const { target, isStaging, s3 } = createScheduledJob(config)
+  return [
+    ...(isStaging ? [] : [listFolder(target)]),
+    ...(s3 ? [{ place: 's3:', backups: (await new S3Backups(s3).names()).map((name) => `s3:${name}`) }] : []),
+  ]
+}
+
+const listFolder = (folder: string): BackupList => ({
+  place: folder,
+  backups: findBackups(folder).map((name) => join(folder, name)),
+})
+
+const formatList = (places: readonly BackupList[]): string =>
+  places.flatMap(({ place, backups }) => (backups.length === 0 ? [`No backup in ${place}`] : backups)).join('\n')
+
+const callService = ({ dataDir }: Config, operation: string, input: unknown) =>
+  callAdminSocket(dataDir, { version: VERSION, operation, input }, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
+
+/** The hold in the running service, if there is one. */
+function createHold(config: Config): HoldHandle {
+  const id = formatUuid(newUuid())
+  const call = (operation: string) => callService(config, operation, { id })
+  let isFirst = true
+  return {
+    async renew() {
+      const reply = await call(hold.name)
+      // Later failures matter less: a hold lasts for minutes, and a service that has just started deletes nothing yet.
+      if (isFirst && reply.kind === 'refused') throw new CommandError(reply.message)
+      isFirst = false
+    },
+    release: () => call(release.name),
+  }
+}
+
+function formatReport(report: BackupReport): string {
+  const { totalBytes, writtenBytes, removed } = report
+  const shared = writtenBytes < totalBytes ? `, of which ${formatSize(writtenBytes)} are new` : ''
+  return [
+    `Backup written and verified: ${report.path}`,
+    `  ${formatCount(report.files, 'file')}, ${formatSize(totalBytes)}${shared}, in ${(report.durationMs / 1000).toFixed(1)} s`,
+    `  state of ${formatUtc(report.takenAt)}`,
+    ...(report.sentBytes === undefined ? [] : [`  ${formatSize(report.sentBytes)} sent to the storage`]),
+    report.hasKey
+      ? '  with the master key: keep it where nobody else can read it'
+      : '  without the master key: keep a copy of that apart, or nothing in the backup can be used',
+    ...report.warnings.map((warning) => `  warning: ${warning}`),
+    ...removed.map((name) => `  removed the old backup ${name}`),
+  ].join('\n')
+}
+
+async function verify(path: string | undefined, options: BackupOptions): Promise<void> {
+  if (path === undefined)
+    throw new CommandError('Name the backup to verify; `tassis backup --list` shows those of the schedule.')
+  const reader = await openNamedBackup(path)
+  const differences = await compareFiles(reader)
+  const problems = differences.length === 0 ? (reader.check?.() ?? []) : differences
+  const { manifest } = reader
+  const result = {
+    ok: problems.length === 0,
+    path: formatBackupPath(path),
+    taken_at: manifest.taken_at,
+    tassis: manifest.tassis,
+    hostname: manifest.hostname,
+    has_key: manifest.has_key,
+    files: manifest.files.length,
+    total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
+    problems,
+    warnings: manifest.warnings,
+  }
+  printResult(options, result, () =>
+    [
+      result.ok
+        ? `${reader.name} is as it was written: ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, state of ${formatUtc(result.taken_at)}`
+        : `${reader.name} is damaged; use another backup:`,
+      ...problems.map((problem) => `  ${problem}`),
+      ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
+    ].join('\n'),
+  )
+  if (!result.ok) process.exitCode = 1
+}

@@ -1,0 +1,94 @@
+/** @module `tassis certificates`: shows which certificates clients see, and makes failed orders due again. */
+import type { Command } from 'commander'
+import { resetOrderDelays } from '#features/setup/certificates/store.ts'
+import type { Millis } from '#platform/clock.ts'
+import { type CertificateState, certificateStates } from '../certificates/states.ts'
+import { loadConfig } from '../settings.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { withData } from './call.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { formatRelativeTime, formatTable, formatUtc, printResult } from './output.ts'
+
+interface CertificateView {
+  readonly host: string
+  readonly use: CertificateState['use']
+  readonly source: CertificateState['source']
+  readonly not_after: string | null
+  readonly last_error: string | null
+  readonly next_attempt_at: string | null
+}
+
+const toIso = (at: Millis | undefined): string | null => (at === undefined ? null : new Date(at).toISOString())
+
+const list = defineAdminCommand('certificates.list', ({ opened: { app } }) => ({
+  now: app.clock.now(),
+  certificates: certificateStates(app).map(
+    ({ host, use, source, notAfter, lastError, nextAttemptAt }): CertificateView => ({
+      host,
+      use,
+      source,
+      not_after: toIso(notAfter),
+      last_error: lastError ?? null,
+      next_attempt_at: toIso(nextAttemptAt),
+    }),
+  ),
+}))
+
+const retry = defineAdminCommand('certificates.retry', ({ opened: { app } }) => {
+  const failed = certificateStates(app).filter(({ lastError }) => lastError !== undefined)
+  resetOrderDelays(app.config.dataDir)
+  app.certificatesDue.emit()
+  return { hosts: [...new Set(failed.map(({ host }) => host))] }
+})
+
+export const certificateAdminCommands = [list, retry]
+
+export function addCertificateCommands(program: Command): void {
+  const certificates = program
+    .command('certificates')
+    .description('show the certificates of this service, or order them again')
+
+  withJson(certificates.command('list').description('list the certificates that clients see')).action(
+    async (options: JsonOption) => {
+      const found = await withData(loadConfig().config, (call) => call(list, {}))
+      printResult(options, found.certificates, () => formatList(found.certificates, found.now))
+    },
+  )
+
+  withJson(
+    certificates.command('retry').description('order failed certificates now, after their cause was mended'),
+  ).action(async (options: JsonOption) => {
+    const { config } = loadConfig()
+    if (!config.acmeTermsAgreed)
+      throw new CommandError('No certificates are ordered; set TASSIS_ACME_TERMS_AGREED=true (docs/certificates.md).')
+    const result = await withData(config, (call) => call(retry, {}))
+    printResult(options, result, ({ hosts }) =>
+      hosts.length === 0
+        ? 'No order has failed.'
+        : `The service orders again: ${hosts.join(', ')}. See \`tassis certificates list\` in a minute.`,
+    )
+  })
+}
+
+const USES = { api: 'HTTPS', tracking: 'tracked links', smtp: 'SMTP' } as const
+const SOURCES = { acme: 'certificate authority', file: 'TASSIS_TLS_CERT_FILE', none: 'self-signed' } as const
+
+function formatList(certificates: readonly CertificateView[], now: Millis): string {
+  if (certificates.length === 0)
+    return 'No certificates: neither TASSIS_HTTPS_ADDR nor an SMTP listener is set. A proxy has its own.'
+  const rows = certificates.map(({ host, use, source, not_after: notAfter }) => [
+    host,
+    USES[use],
+    notAfter === null ? (source === 'acme' ? 'none yet' : 'self-signed') : SOURCES[source],
+    notAfter === null ? '' : `${formatUtc(notAfter)} (${describeTime(Date.parse(notAfter), now)})`,
+  ])
+  const failures = new Map(certificates.flatMap((one) => (one.last_error === null ? [] : [[one.host, one] as const])))
+  const lines = [...failures.values()].map(
+    ({ host, last_error: error, next_attempt_at: next }) =>
+      `${host}: ${error}\n  Next attempt ${next === null ? 'soon' : formatRelativeTime(Math.max(Date.parse(next), now), now)}; \`tassis certificates retry\` makes it now.`,
+  )
+  return [formatTable(['HOST', 'FOR', 'FROM', 'VALID UNTIL'], rows), ...lines].join('\n\n')
+}
+
+const describeTime = (notAfter: Millis, now: Millis): string =>
+  notAfter <= now ? `EXPIRED ${formatRelativeTime(notAfter, now)}` : formatRelativeTime(notAfter, now)

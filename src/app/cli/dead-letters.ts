@@ -1,0 +1,201 @@
+/** @module `tassis dead-letters`: lists the dead letters of all accounts, and sends them again. */
+import { type Command, Option } from 'commander'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/add.ts'
+import { type DeadLetterRecord, deadLetterWire } from '#features/sending/dead-letters/model.ts'
+import {
+  type DeadLetter,
+  findDeadLetterOwner,
+  listDeadLettersOfEmail,
+  selectDeadLetters,
+} from '#features/sending/dead-letters/read.ts'
+import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
+import { AppError } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { loadConfig } from '../settings.ts'
+import { resolveOperator } from './accounts.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { type Call, withData } from './call.ts'
+import { confirmAction } from './confirm.ts'
+import { requireEmail } from './find-email.ts'
+import {
+  type AccountOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+  withLimit,
+} from './options.ts'
+import { formatCount, formatTable, formatUtc, printResult, toList, toPrintable, truncate } from './output.ts'
+
+type LetterView = DeadLetterRecord & { readonly account: string }
+
+interface ListInput extends AccountOption {
+  readonly reasons: readonly DeadLetterReason[]
+  /** ID of an email, or its beginning. */
+  readonly email?: string
+  /** Only letters with a lower id. */
+  readonly before?: number
+  readonly limit: number
+}
+
+function toLetterView({ config, db }: App, letter: DeadLetter): LetterView {
+  const { uuid, name } = getAccount(config, db, letter.accountId)
+  return { ...deadLetterWire(letter, formatUuid(uuid)), account: name }
+}
+
+const list = defineAdminCommand('dead-letters.list', ({ opened: { app } }, input: ListInput) => {
+  const { account, reasons, email, before, limit } = input
+  const accountId = account === undefined ? undefined : resolveOperator(app, account).accountId
+  if (email === undefined) {
+    const { letters, total } = selectDeadLetters(app.db, { accountId, reasons }, { before, limit })
+    return toList(
+      letters.map((letter) => toLetterView(app, letter)),
+      total,
+    )
+  }
+  const found = listDeadLettersOfEmail(app.db, requireEmail(app, email).email.id).filter(({ reason }) =>
+    reasons.includes(reason),
+  )
+  return toList(
+    found.slice(0, limit).map((letter) => toLetterView(app, letter)),
+    found.length,
+  )
+})
+
+interface Retried {
+  readonly id: string
+  /** Why it was not put back into the queue; null: it was. */
+  readonly problem: string | null
+}
+
+const retry = defineAdminCommand(
+  'dead-letters.retry',
+  async ({ opened: { app } }, { ids }: { readonly ids: readonly string[] }): Promise<Retried[]> => {
+    const retried: Retried[] = []
+    for (const id of ids) retried.push({ id, problem: await retryOne(app, id) })
+    return retried
+  },
+)
+
+async function retryOne(app: App, id: string): Promise<string | null> {
+  try {
+    await retryDeadLetter(app, toOperatorActor(getAccount(app.config, app.db, findDeadLetterOwner(app.db, id))), id)
+    return null
+  } catch (error) {
+    if (error instanceof AppError && error.status < 500) return error.message
+    throw error
+  }
+}
+
+export const deadLetterAdminCommands = [list, retry]
+
+interface SelectOptions extends JsonOption, AccountOption {
+  readonly reason?: DeadLetterReason
+  readonly email?: string
+}
+
+const withSelection = (command: Command): Command =>
+  withJson(withAccount(command, ONLY_ACCOUNT_DESCRIPTION))
+    .addOption(new Option('--reason <reason>', 'only with this reason').choices(DEAD_LETTER_REASONS))
+    .option('--email <id>', 'only of this email: its ID, or the beginning as shown by `tassis emails list`')
+
+const toSelection = ({ account, email, reason }: SelectOptions, fallback: readonly DeadLetterReason[]) => ({
+  reasons: reason === undefined ? fallback : [reason],
+  ...(account !== undefined && { account }),
+  ...(email !== undefined && { email }),
+})
+
+export function addDeadLetterCommands(program: Command): void {
+  const letters = program
+    .command('dead-letters')
+    .description('list recipients whose delivery expired, failed or is uncertain, and try them again')
+
+  withLimit(
+    withSelection(letters.command('list').description('list the newest dead letters of all accounts')),
+    'maximum number of dead letters',
+    30,
+  ).action(async (options: SelectOptions & { readonly limit: number }) => {
+    const input = { ...toSelection(options, DEAD_LETTER_REASONS), limit: options.limit }
+    const found = await withData(loadConfig().config, (call) => call(list, input))
+    printResult(options, found, ({ data, total }) => formatList(data, total))
+  })
+
+  withSelection(
+    letters
+      .command('retry')
+      .description('put dead letters back into the queue, due now; exit code 1 if one cannot be sent again'),
+  )
+    .argument('[id]', 'ID of a dead letter, as shown by `tassis dead-letters list`')
+    .option('--all', 'all that the other options select; without --reason, none that are uncertain')
+    .option('--yes', 'do not ask')
+    .action(async (id: string | undefined, options: SelectOptions & { all?: boolean; yes?: boolean }) => {
+      const { all = false, email } = options
+      if (Number(id !== undefined) + Number(all || email !== undefined) !== 1)
+        throw new CommandError('Give the ID of a dead letter, --email with the ID of an email, or --all.')
+      const retried = await withData(loadConfig().config, (call) =>
+        id === undefined ? retrySelected(call, options) : call(retry, { ids: [id] }),
+      )
+      printResult(options, toList(retried), ({ data }) => formatRetried(data))
+      if (retried.some(({ problem }) => problem !== null)) process.exitCode = 1
+    })
+}
+
+/** What is safe to send again: no receiver has it. */
+const UNDELIVERED: readonly DeadLetterReason[] = ['expired', 'failed']
+const BATCH_SIZE = 100
+
+/** Counts and asks, then retries each letter once. */
+async function retrySelected(call: Call, options: SelectOptions & { readonly yes?: boolean }): Promise<Retried[]> {
+  const selection = toSelection(options, UNDELIVERED)
+  const { total } = await call(list, { ...selection, limit: 1 })
+  if (total === 0)
+    throw new CommandError(
+      `No dead letter matches${options.reason === undefined ? ' (uncertain ones only with --reason uncertain)' : ''}; \`tassis dead-letters list\` shows all.`,
+    )
+  confirmAction(options, `${formatCount(total, 'dead letter')} ${total === 1 ? 'matches' : 'match'}`, 'send them again')
+  const retried: Retried[] = []
+  for (let before: number | undefined; ; ) {
+    const page: Awaited<ReturnType<typeof list.run>> = await call(list, {
+      ...selection,
+      limit: BATCH_SIZE,
+      ...(before !== undefined && { before }),
+    })
+    retried.push(...(await call(retry, { ids: page.data.map(({ id }) => id) })))
+    before = Number(page.data.at(-1)?.id)
+    if (page.data.length < BATCH_SIZE) return retried
+  }
+}
+
+const MAX_CELL_LENGTH = 40
+const MAX_ERROR_LENGTH = 80
+
+const formatList = (letters: readonly LetterView[], total: number): string =>
+  letters.length === 0
+    ? 'There is no dead letter.'
+    : [
+        formatTable(
+          ['ID', 'SINCE', 'REASON', 'TO', 'SUBJECT', 'ACCOUNT', 'EMAIL', 'LAST ERROR'],
+          letters.map((row) => [
+            row.id,
+            formatUtc(row.failed_at),
+            row.failure_reason,
+            truncate(row.to_address, MAX_CELL_LENGTH),
+            truncate(row.subject, MAX_CELL_LENGTH),
+            truncate(row.account, MAX_CELL_LENGTH),
+            row.email_id,
+            truncate(row.last_error, MAX_ERROR_LENGTH),
+          ]),
+        ),
+        ...(total > letters.length ? [`… and ${total - letters.length} more (--limit)`] : []),
+      ].join('\n')
+
+function formatRetried(retried: readonly Retried[]): string {
+  const failed = retried.filter(({ problem }) => problem !== null)
+  return [
+    `${formatCount(retried.length - failed.length, 'dead letter')} put back into the queue, due now.`,
+    ...failed.map(({ id, problem }) => `${id} was not: ${toPrintable(problem ?? '')}`),
+  ].join('\n')
+}

@@ -1,0 +1,126 @@
+/**
+ * @module `tassis doctor`: checks the machine, its names and network, and the state of the service. A running service
+ * makes the checks itself, with its own settings and rights; without one the command makes them. Changes nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import { systemClock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { createLog } from '#platform/log.ts'
+import { seconds } from '#platform/units.ts'
+import { callAdminSocket } from '../admin-socket.ts'
+import { createDoctorResolver, listDnsServers } from '../doctor/context.ts'
+import type { DoctorReport } from '../doctor/doctor.ts'
+import { type Finding, type FindingStatus, failure } from '../doctor/finding.ts'
+import { runChecks } from '../doctor/run.ts'
+import { loadConfig } from '../settings.ts'
+import { VERSION } from '../version.ts'
+import { defineAdminCommand } from './admin-command.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { formatCount, printResult, toPrintable } from './output.ts'
+
+const doctor = defineAdminCommand(
+  'doctor',
+  ({ doctor: checks, delivery }, _: null): Promise<DoctorReport> | null => checks?.run(delivery) ?? null,
+)
+
+export const doctorAdminCommands = [doctor]
+
+/** A service that has not finished its checks by then hangs. */
+const SERVICE_TIMEOUT_MS = seconds(30)
+
+interface DoctorResult {
+  /** Whether no check failed; warnings are not failures. */
+  readonly ok: boolean
+  readonly at: string
+  readonly findings: readonly Finding[]
+}
+
+export function addDoctorCommand(program: Command): void {
+  withJson(
+    program
+      .command('doctor')
+      .description(
+        'check names, network, machine and service, and say how to mend what is wrong; exit code 1 if a check failed',
+      )
+      .option('-a, --all', 'also show what is well or was not checked'),
+  ).action(async (options: JsonOption & { readonly all?: boolean }) => {
+    const findings = await examine(loadConfig().config)
+    const isOk = findings.every(({ status }) => status !== 'failure')
+    const result: DoctorResult = { ok: isOk, at: isoTime(systemClock.now()), findings }
+    printResult(options, result, (shown) => formatDoctor(shown, options.all ?? false))
+    if (!isOk) process.exitCode = 1
+  })
+}
+
+/** Has the service make the checks, or makes them here when none answers. */
+async function examine(config: Config): Promise<readonly Finding[]> {
+  const reply = await callAdminSocket(
+    config.dataDir,
+    { version: VERSION, operation: doctor.name, input: null },
+    AbortSignal.timeout(SERVICE_TIMEOUT_MS),
+  )
+  if (reply.kind === 'ok') return (reply.value as DoctorReport).findings
+  const findings = await examineHere(config)
+  if (reply.kind === 'nobody') return findings
+  const service =
+    reply.kind === 'refused'
+      ? failure(reply.message, 'Use the program of the same version, or restart the service.')
+      : failure(
+          'The service does not answer: it is suspended, or its disk hangs.',
+          'Look at its log and at the disk, and restart it.',
+        )
+  return findings.map((finding) => (finding.check === 'service' ? { check: 'service', ...service } : finding))
+}
+
+async function examineHere(config: Config): Promise<readonly Finding[]> {
+  const clock = systemClock
+  const resolver = createDoctorResolver(listDnsServers(config), clock)
+  const db = openExisting(config)
+  try {
+    const sourceNames = new SourceNames({ config, log: createLog('silent'), resolver })
+    const { signal } = new AbortController()
+    return await runChecks({ config, clock, resolver, sourceNames, service: undefined, db, signal })
+  } finally {
+    resolver.close()
+    db?.close()
+  }
+}
+
+/** The database; undefined when there is none, or it cannot be read. `tassis check` says why. */
+function openExisting({ dataDir }: Config): Database | undefined {
+  try {
+    return openReadOnly(join(dataDir, 'tassis.db'))
+  } catch {
+    return undefined
+  }
+}
+
+const MARKS: Readonly<Record<FindingStatus, string>> = {
+  ok: 'ok      ',
+  warning: 'WARNING ',
+  failure: 'FAILED  ',
+  skipped: 'skipped ',
+}
+const ORDER: readonly FindingStatus[] = ['failure', 'warning', 'ok', 'skipped']
+const INDENT = ' '.repeat(MARKS.ok.length)
+
+/** The worst comes last, where a terminal shows it. */
+function formatDoctor({ findings }: DoctorResult, isAll: boolean): string {
+  const count = (status: FindingStatus): number => findings.filter((finding) => finding.status === status).length
+  const shown = findings
+    .filter(({ status }) => isAll || status === 'failure' || status === 'warning')
+    .toSorted((a, b) => ORDER.indexOf(b.status) - ORDER.indexOf(a.status))
+  const summary = `${formatCount(count('failure'), 'failure')}, ${formatCount(count('warning'), 'warning')}, ${count('ok')} ok, ${count('skipped')} not checked${isAll ? '' : ' (--all shows them)'}.`
+  return [...shown.map(formatFinding), summary].join('\n')
+}
+
+const formatFinding = ({ check, status, message, fix }: Finding): string =>
+  [
+    `${MARKS[status]}${check}: ${toPrintable(message)}`,
+    ...(fix === undefined || fix === '' ? [] : [`${INDENT}-> ${toPrintable(fix)}`]),
+  ].join('\n')

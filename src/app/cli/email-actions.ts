@@ -1,0 +1,192 @@
+/** @module `tassis emails retry`, `cancel` and `resend`: what the operator does with one email. */
+import type { Command } from 'commander'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
+import { cancelEmail } from '#features/sending/emails/cancel.ts'
+import { resendEmail } from '#features/sending/emails/resend.ts'
+import { isOpen } from '#features/sending/queue/status.ts'
+import { conflict } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { changeMail } from '../operator/queue-control.ts'
+import { loadConfig } from '../settings.ts'
+import { defineAdminCommand } from './admin-command.ts'
+import { withData } from './call.ts'
+import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from './find-email.ts'
+import { collectOption, type JsonOption, withJson } from './options.ts'
+import { formatCount, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { formatHeldAndInDelivery, formatSuspended } from './queue-words.ts'
+
+/** The operator in the audit log. */
+const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
+
+interface IdInput {
+  readonly id: string
+}
+
+interface EmailName {
+  readonly id: string
+  readonly account: string
+  readonly to: string
+  readonly subject: string
+}
+
+const toName = ({ email, account }: FoundEmail): EmailName => ({
+  id: formatUuid(email.uuid),
+  account,
+  to: email.recipients[0]?.address ?? '',
+  subject: email.subject,
+})
+
+const retry = defineAdminCommand('emails.retry', async ({ opened: { app }, delivery }, { id }: IdInput) => {
+  const found = requireEmail(app, id)
+  const { email, accountId } = found
+  if (email.status === 'scheduled')
+    throw conflict(
+      'email_scheduled',
+      `The email is scheduled for ${formatUtc(isoTime(email.scheduledAt ?? 0))}, so there is nothing to retry; \`tassis emails cancel ${formatUuid(email.uuid)}\` cancels it.`,
+    )
+  if (!email.recipients.some(({ status }) => isOpen(status))) throw createEndedError(app, found)
+  const { changed, inDelivery, held, suspended } = await changeMail(
+    app,
+    ACTOR,
+    'retry',
+    { emailId: email.id, accountId },
+    { reason: '', after: undefined },
+  )
+  return {
+    ...toName(found),
+    changed,
+    in_delivery: inDelivery,
+    held,
+    suspended,
+    delivering: delivery !== undefined,
+  }
+})
+
+/** Says what sends an email again that has ended. */
+function createEndedError(app: App, { email }: FoundEmail) {
+  const id = formatUuid(email.uuid)
+  const letters = listDeadLettersOfEmail(app.db, email.id)
+  const [first] = letters
+  const ways = [
+    ...(first
+      ? [
+          letters.length === 1
+            ? `\`tassis dead-letters retry ${first.id}\` tries ${toPrintable(first.to)} again`
+            : `\`tassis dead-letters retry --email ${id}\` tries the ${letters.length} recipients again that have a dead letter`,
+        ]
+      : []),
+    `\`tassis emails resend ${id}\` sends it as a new email`,
+  ]
+  return conflict('email_ended', `The email is ${email.status} and waits for nothing; ${ways.join(', ')}.`)
+}
+
+const cancel = defineAdminCommand('emails.cancel', async ({ opened: { app } }, { id }: IdInput) => {
+  const found = requireEmail(app, id)
+  const { email, accountId } = found
+  if (email.status === 'scheduled') {
+    await cancelEmail(app, toOperatorActor(getAccount(app.config, app.db, accountId)), formatUuid(email.uuid))
+    return { ...toName(found), cancelled: email.recipients.length, in_delivery: 0 }
+  }
+  if (!email.recipients.some(({ status }) => isOpen(status)))
+    throw conflict('email_ended', `The email is ${email.status}: nothing of it waits any more.`)
+  const { changed, inDelivery } = await changeMail(
+    app,
+    ACTOR,
+    'drop',
+    { emailId: email.id, accountId },
+    { reason: '', after: undefined },
+  )
+  return { ...toName(found), cancelled: changed, in_delivery: inDelivery }
+})
+
+const resend = defineAdminCommand(
+  'emails.resend',
+  async ({ opened: { app }, delivery }, { id, to }: IdInput & { readonly to?: readonly string[] }) => {
+    const found = requireEmail(app, id)
+    const actor = toOperatorActor(getAccount(app.config, app.db, found.accountId))
+    const request = to === undefined ? {} : { to: [...to] }
+    const { response } = await resendEmail(
+      app,
+      actor,
+      formatUuid(found.email.uuid),
+      request,
+      undefined,
+      () => undefined,
+    )
+    return { ...toName(found), new_id: response.id, delivering: delivery !== undefined }
+  },
+)
+
+export const emailActionAdminCommands = [retry, cancel, resend]
+
+/** @param emails the group `tassis emails` */
+export function addEmailActionCommands(emails: Command): void {
+  withJson(
+    emails
+      .command('retry')
+      .description('make an email due now that waits for another attempt; what is held stays held'),
+  )
+    .argument('<id>', EMAIL_ARGUMENT)
+    .action(async (id: string, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(retry, { id }))
+      printResult(options, done, formatRetried)
+    })
+
+  withJson(
+    emails
+      .command('cancel')
+      .description('cancel an email that is scheduled or waits; no bounce, and its quota is given back'),
+  )
+    .argument('<id>', EMAIL_ARGUMENT)
+    .action(async (id: string, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(cancel, { id }))
+      printResult(
+        options,
+        done,
+        (shown) =>
+          `Cancelled for ${formatCount(shown.cancelled, 'recipient')}: ${formatName(shown)}${shown.in_delivery === 0 ? '' : `; ${shown.in_delivery} in delivery left alone`}.`,
+      )
+    })
+
+  withJson(emails.command('resend').description('send a stored email that has ended again, as a new email'))
+    .argument('<id>', EMAIL_ARGUMENT)
+    .option('--to <address>', 'only to this recipient of the email; repeat for several', collectOption)
+    .action(async (id: string, { to, ...options }: JsonOption & { readonly to?: readonly string[] }) => {
+      const done = await withData(loadConfig().config, (call) => call(resend, { id, ...(to && { to }) }))
+      printResult(
+        options,
+        done,
+        (shown) =>
+          `Accepted as ${shown.new_id}: ${formatName(shown)}.${formatIfStopped(shown)} \`tassis emails explain ${shown.new_id}\` shows how it goes.`,
+      )
+    })
+}
+
+const formatRetried = (
+  shown: EmailName & {
+    readonly changed: number
+    readonly in_delivery: number
+    readonly held: number
+    readonly suspended: readonly string[]
+    readonly delivering: boolean
+  },
+): string =>
+  [
+    `${formatCount(shown.changed, 'recipient')} due now${formatHeldAndInDelivery(shown)}: ${formatName(shown)}.${formatIfStopped(shown)}`,
+    ...(shown.held > 0 ? ['`tassis queue` shows the hold, `tassis queue release` ends it.'] : []),
+    ...shown.suspended.map(formatSuspended),
+    `\`tassis emails explain ${shown.id}\` shows how it goes.`,
+  ].join('\n')
+
+const MAX_SUBJECT_LENGTH = 60
+
+const formatName = ({ to, subject }: EmailName): string =>
+  `"${truncate(toPrintable(subject), MAX_SUBJECT_LENGTH)}" to ${toPrintable(to)}`
+
+const formatIfStopped = ({ delivering }: { readonly delivering: boolean }): string =>
+  delivering ? '' : ' No service is running, so nothing is sent until one starts.'

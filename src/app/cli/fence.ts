@@ -1,0 +1,226 @@
+/**
+ * @module `tassis fence`: what waits since the data were restored from a backup or a copy, and `tassis fence release`,
+ * `drop` and `mark`.
+ */
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
+import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { markAsCopy } from '#features/core/fence/mark.ts'
+import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import { parseDateTime } from '#platform/date-time.ts'
+import { openDatabase } from '#platform/db/open.ts'
+import { invalid } from '#platform/errors.ts'
+import { lockDirectory } from '#platform/lock.ts'
+import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
+import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '../operator/fence.ts'
+import { parseSelector } from '../operator/queue-control.ts'
+import { loadConfig } from '../settings.ts'
+import { resolveOperator } from './accounts.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { type Call, requireData, withData } from './call.ts'
+import { type JsonOption, withJson, withLimit } from './options.ts'
+import { formatCount, formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
+
+/** The operator in the audit log. */
+const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
+
+interface Selected {
+  readonly domain?: string
+  /** ID or name. */
+  readonly account?: string
+  /** RFC 3339. */
+  readonly since?: string
+}
+
+function resolveSelection(app: App, { domain, account, since }: Selected): FenceSelection {
+  const account_id = account === undefined ? undefined : resolveOperator(app, account).accountUuid
+  const isMailNamed = domain !== undefined || account_id !== undefined
+  const { accountId, domain: lane } = isMailNamed ? parseSelector(app, { domain, account_id }) : {}
+  return { accountId, domain: lane, since: since === undefined ? undefined : parseSince(since) }
+}
+
+function parseSince(text: string): number {
+  const time = parseDateTime(text, 'any')
+  if (time === undefined) throw invalid('since', `"${toPrintable(text)}" is not a time such as 2026-01-31T09:30:00Z.`)
+  return time
+}
+
+const read = defineAdminCommand(
+  'fence.read',
+  async ({ opened: { app } }, selected: Selected): Promise<FenceView | null> =>
+    (await readFenceView(app, resolveSelection(app, selected))) ?? null,
+)
+
+const release = defineAdminCommand('fence.release', async ({ opened: { app } }, selected: Selected) => {
+  const { released, due, isEnded } = await releaseFence(app, ACTOR, resolveSelection(app, selected))
+  return { released, due, is_ended: isEnded }
+})
+
+interface DropInput extends Selected {
+  readonly after: QueuePosition | null
+}
+
+const drop = defineAdminCommand('fence.drop', async ({ opened: { app } }, { after, ...selected }: DropInput) => {
+  const { dropped, next, isEnded } = await dropFence(app, ACTOR, resolveSelection(app, selected), after ?? undefined)
+  return { dropped, next: next ?? null, is_ended: isEnded }
+})
+
+export const fenceAdminCommands = [read, release, drop]
+
+interface FenceOptions extends JsonOption, Selected {
+  readonly yes?: boolean
+  readonly limit: number
+}
+
+/** The parent command has `--json` too and parses it first. */
+const readOptions = (command: Command): FenceOptions => command.optsWithGlobals<FenceOptions>()
+
+const toSelected = ({ domain, account, since }: FenceOptions): Selected => ({
+  ...(domain !== undefined && { domain }),
+  ...(account !== undefined && { account }),
+  ...(since !== undefined && { since }),
+})
+
+const withSelection = (command: Command): Command =>
+  withJson(command)
+    .option('--account <id|name>', 'mail of this account')
+    .option('--domain <domain>', 'mail to this domain')
+    .option('--since <time>', 'mail accepted at this time (2026-01-31T09:30:00Z) or later')
+    .option('--yes', 'do not ask')
+
+const NOTHING_WAITS = 'Nothing waits: the data were not restored from a backup, or all of it was released or dropped.'
+
+export function addFenceCommands(program: Command): void {
+  const fence = withLimit(withJson(program.command('fence')), 'maximum number of lines', 20)
+    .description('what waits as restored since the data were restored from a backup or a copy')
+    .action(async (_, command: Command) => {
+      const options = readOptions(command)
+      const view = await withData(loadConfig().config, (call) => call(read, {}))
+      printResult(options, view, (found) => (found ? formatFence(found, options.limit) : NOTHING_WAITS))
+    })
+  withSelection(
+    fence.command('release').description('send what waits as restored: some of it may have been sent before'),
+  ).action(async (_, command: Command) => {
+    const options = readOptions(command)
+    const done = await withData(loadConfig().config, async (call) => {
+      await confirm(call, options, 'send them, although they may have been sent before')
+      return call(release, toSelected(options))
+    })
+    printResult(
+      options,
+      done,
+      ({ released, due, is_ended }) =>
+        `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
+    )
+  })
+  withSelection(
+    fence.command('drop').description('cancel what waits as restored; an event says so, and its quota is given back'),
+  ).action(async (_, command: Command) => {
+    const options = readOptions(command)
+    const done = await withData(loadConfig().config, async (call) => {
+      await confirm(call, options, 'cancel them')
+      return dropAll(call, options)
+    })
+    printResult(
+      options,
+      done,
+      ({ dropped, is_ended }) => `${formatCount(dropped, 'message')} dropped. ${formatRest(is_ended)}`,
+    )
+  })
+  withJson(fence.command('mark'))
+    .description('mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
+    .option('--taken-at <time>', 'when the copy was made (2026-01-31T09:30:00Z); `tassis fence` shows it')
+    .action((_, command: Command) => {
+      const options = command.optsWithGlobals<JsonOption & { takenAt?: string }>()
+      const takenAt = options.takenAt === undefined ? null : parseSince(options.takenAt)
+      const { config } = loadConfig()
+      markStopped(config, takenAt)
+      printResult(
+        options,
+        { marked: true },
+        () =>
+          `Marked as a copy: at its next start, mail that is open in ${config.dataDir} waits as restored, until \`tassis fence release\` or \`tassis fence drop\`.`,
+      )
+    })
+}
+
+function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: number | null): void {
+  requireData(config)
+  const lock = lockDirectory(config.dataDir)
+  if (!lock)
+    throw new DataDirInUseError(
+      `Another process is using ${config.dataDir}; stop it first: only data that no service uses can be marked as a copy.`,
+    )
+  const path = join(config.dataDir, 'tassis.db')
+  try {
+    explainCorruption(path, RESTORE_REMEDY, () => {
+      const db = openDatabase(path)
+      try {
+        db.run('PRAGMA synchronous = FULL')
+        markAsCopy(db, { kind: 'copy', takenAt })
+      } finally {
+        db.close()
+      }
+    })
+  } finally {
+    lock.release()
+  }
+}
+
+const formatRest = (isEnded: boolean): string =>
+  isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
+
+/** Shows what would be changed and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
+async function confirm(call: Call, options: FenceOptions, question: string): Promise<void> {
+  const found = await call(read, toSelected(options))
+  if (!found) throw new CommandError(NOTHING_WAITS)
+  if (options.yes) return
+  const matches = `Waiting as restored: ${formatTotals(found)}`
+  if (!process.stdin.isTTY) throw new CommandError(`${matches}; nothing was changed. Add --yes to ${question}.`)
+  if (!globalThis.confirm(`${matches}. Do you want to ${question}?`)) throw new CommandError('Nothing was changed.')
+}
+
+/** Calls the service until all selected mail was examined, because each call changes a limited number. */
+async function dropAll(call: Call, options: FenceOptions): Promise<{ dropped: number; is_ended: boolean }> {
+  let dropped = 0
+  for (let after: QueuePosition | null = null; ; ) {
+    const done: Awaited<ReturnType<typeof drop.run>> = await call(drop, { ...toSelected(options), after })
+    dropped += done.dropped
+    after = done.next
+    if (!after) return { dropped, is_ended: done.is_ended }
+    if (!options.json) print(`${dropped} dropped so far …`)
+  }
+}
+
+function formatTotals({ recipients, broadcasts, contact_mails, imports }: FenceView): string {
+  const others = [
+    ...(broadcasts > 0 ? [formatCount(broadcasts, 'broadcast')] : []),
+    ...(contact_mails > 0 ? [`${formatCount(contact_mails, 'email')} to contacts`] : []),
+    ...(imports > 0 ? [formatCount(imports, 'import')] : []),
+  ]
+  return [formatCount(recipients, 'message'), ...others].join(', ')
+}
+
+function formatFence(view: FenceView, limit: number): string {
+  const taken = view.taken_at === null ? 'at an unknown time' : formatUtc(view.taken_at)
+  const shown = view.groups.slice(0, limit)
+  const rows = shown.map(({ account, domain, recipients, accepted_from, accepted_to }) => [
+    account === null ? 'a deleted account' : toPrintable(account),
+    domain,
+    String(recipients),
+    accepted_from === null ? '' : formatUtc(accepted_from),
+    accepted_to === null ? '' : formatUtc(accepted_to),
+  ])
+  return [
+    `These data are a ${view.kind} taken ${taken}, restored ${formatUtc(view.restored_at)} (instance ${view.instance}).`,
+    `Waiting as restored: ${formatTotals(view)}. They may have been sent after the ${view.kind} was taken; new mail flows.`,
+    '',
+    ...(rows.length > 0 ? [formatTable(['ACCOUNT', 'DOMAIN', 'MESSAGES', 'ACCEPTED FROM', 'TO'], rows)] : []),
+    ...(view.groups.length > shown.length ? [`… and ${view.groups.length - shown.length} more; see --limit`] : []),
+    ...(rows.length > 0 ? [''] : []),
+    'tassis fence release   sends them; some receivers may get them twice',
+    'tassis fence drop      cancels them; what was not sent before is lost',
+    'Both take --account, --domain and --since.',
+  ].join('\n')
+}

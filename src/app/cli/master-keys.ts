@@ -1,0 +1,75 @@
+/** @module `tassis keys rotate-master` and `list-master`: the keys under which the secrets in the database are sealed. */
+import type { Command } from 'commander'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
+import { listMasterKeys, type MasterKeyView, type RotatedMasterKey, rotateMasterKey } from '../master-key.ts'
+import { loadConfig } from '../settings.ts'
+import { defineAdminCommand } from './admin-command.ts'
+import { withData } from './call.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { formatTable, formatUtc, printResult } from './output.ts'
+
+const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _: null) => rotateMasterKey(app))
+
+const list = defineAdminCommand('keys.list-master', async ({ opened: { app } }, _: null) => {
+  const { keys, newest_since: since } = await listMasterKeys(app)
+  return { keys, newest_since: isoTimeOrNull(since) }
+})
+
+export const masterKeyAdminCommands = [rotate, list]
+
+export function addMasterKeyCommands(keys: Command): void {
+  withJson(
+    keys
+      .command('rotate-master')
+      .description('create a new master key and seal every stored secret again under it; delivery goes on'),
+  ).action(async (options: JsonOption) => {
+    const rotated = await withData(loadConfig().config, (call) => call(rotate, null))
+    printResult(options, rotated, formatRotated)
+    if (rotated.unreadable > 0) process.exitCode = 1
+  })
+
+  withJson(
+    keys.command('list-master').description('list the master keys, and the number of secrets sealed under each'),
+  ).action(async (options: JsonOption) => {
+    const found = await withData(loadConfig().config, (call) => call(list, null))
+    printResult(options, found, ({ keys: shown, newest_since: since }) =>
+      [
+        formatTable(
+          ['KEY', 'SECRETS', 'STATE'],
+          shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
+        ),
+      ].join('\n'),
+    )
+  })
+}
+
+function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: MasterKeyView, since: string | null): string {
+  const from = since === null ? '' : ` ${formatUtc(since)}`
+  if (key === null)
+    return 'lost: no master key opens these; set them again (webhook secrets, DKIM keys, second factors)'
+  if (isNewest) return `newest${since === null ? '' : `, since${from}`}: seals and signs everything`
+  if (isNeeded) return 'former, still needed: a service seals these again within a minute of its start'
+  return `former: only verifies links and addresses in mail sent before${from === '' ? ' the rotation' : from}; may be removed when those may stop working`
+}
+
+function formatRotated({ key, former, path, resealed, unreadable, was_begun: wasBegun }: RotatedMasterKey): string {
+  const secrets = resealed === 1 ? '1 secret is' : `${resealed} secrets are`
+  return [
+    wasBegun
+      ? `Finished the rotation to the master key ${key}, which had begun before: ${secrets} sealed again under it.`
+      : `The new master key ${key} is the first line of ${path}; ${secrets} sealed again under it.`,
+    'Back up this file now, apart from the data: nothing opens the database without it.',
+    '',
+    `Former keys stay below it: ${former.join(', ')}. Links (unsubscribe, confirm, tracking, files), return paths and`,
+    'secrets of Supabase hooks that were made with them work until you remove their lines and restart Tassis.',
+    'A backup opens with the key that was the newest when it was made, so with this file, too.',
+    'Unchanged on purpose: ids of events (receivers compare them) and hashes of erased addresses. Not part of this:',
+    'DKIM keys (`tassis domains rotate-dkim`), webhook secrets, API keys, passwords.',
+    ...(unreadable > 0
+      ? [
+          '',
+          `${unreadable} secrets could not be opened by any key and stay as they are; see \`tassis keys list-master\`.`,
+        ]
+      : []),
+  ].join('\n')
+}

@@ -1,0 +1,126 @@
+/** @module Checks of the dates and names of our TLS certificates: of the SMTP listeners, and of the public URL. */
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { connect } from 'node:tls'
+import { isoTime } from '#platform/http/envelope.ts'
+import { days, seconds } from '#platform/units.ts'
+import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
+import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
+import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { checkOrderedCertificates } from './ordered-certificates.ts'
+
+/** Certificates are usually renewed 30 days before they end. */
+const MIN_LEFT_MS = days(14)
+const TLS_TIMEOUT_MS = seconds(5)
+
+export async function checkCertificates(context: DoctorContext): Promise<NewFinding[]> {
+  const { tlsCertFile, acmeTermsAgreed } = context.config
+  const isOrdered = tlsCertFile === '' && acmeTermsAgreed
+  return [
+    ...(isOrdered ? [] : [checkSmtpCertificate(context)]),
+    await checkPublicCertificate(context),
+    ...checkOrderedCertificates(context),
+  ]
+}
+
+function checkSmtpCertificate({ config, clock }: DoctorContext): NewFinding {
+  const subject = 'SMTP'
+  const { tlsCertFile, hostname } = config
+  if (tlsCertFile === '')
+    return config.submissionAddr === '' && config.submissionTlsAddr === ''
+      ? ok('SMTP uses a self-signed certificate, which senders of mail accept.', subject)
+      : warning(
+          'SMTP submission uses a self-signed certificate, which programs reject unless they trust it.',
+          'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md), or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
+          subject,
+        )
+  let certificate: X509Certificate
+  try {
+    certificate = new X509Certificate(readFileSync(tlsCertFile))
+  } catch {
+    return failure(
+      `TASSIS_TLS_CERT_FILE is "${tlsCertFile}", which holds no readable certificate.`,
+      'Give the path of a PEM file that the user of the service may read.',
+      subject,
+    )
+  }
+  const dated = describeEnd('The certificate of SMTP', Date.parse(certificate.validTo), clock.now(), subject)
+  if (dated.status !== 'ok' || certificate.checkHost(hostname) !== undefined) return dated
+  return warning(
+    `The certificate of SMTP is not for ${hostname}, so senders that verify it do not deliver.`,
+    `Use a certificate for ${hostname} in TASSIS_TLS_CERT_FILE, or set TASSIS_HOSTNAME to its name.`,
+    subject,
+  )
+}
+
+function describeEnd(what: string, endsAt: number, now: number, subject: string): NewFinding {
+  const end = isoTime(endsAt).slice(0, 10)
+  const fix =
+    'Renew it, and find out why that did not happen by itself: `tassis certificates list`, `certbot renew --dry-run`, or the log of the proxy.'
+  if (endsAt <= now) return failure(`${what} expired on ${end}.`, fix, subject)
+  return endsAt - now < MIN_LEFT_MS
+    ? warning(`${what} expires on ${end}.`, fix, subject)
+    : ok(`${what} is valid until ${end}.`, subject)
+}
+
+/** Asks whatever answers at the public URL, usually a reverse proxy. */
+async function checkPublicCertificate(context: DoctorContext): Promise<NewFinding> {
+  const { config, clock, resolver } = context
+  const url = new URL(config.publicUrl)
+  const subject = 'TASSIS_PUBLIC_URL'
+  const obstacle = url.protocol === 'https:' ? findNetworkObstacle(config) : 'Not checked: the public URL is not https.'
+  if (obstacle !== undefined) return skipped(obstacle, subject)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const found = isIP(host) === 0 ? await resolveHostAddresses(resolver, host, { ipv6: false }) : undefined
+  if (found?.kind === 'nxdomain' || found?.kind === 'nodata')
+    return failure(
+      `${host} of the public URL has no address in DNS, so no link in mail works.`,
+      `Publish an A record of ${host} with the address of this machine or its proxy.`,
+      subject,
+    )
+  const ip = found ? (found.kind === 'ok' ? found.addresses[0] : undefined) : host
+  if (ip === undefined) return skipped(`The address of ${host} could not be looked up.`, subject)
+  if (!mayConnect(config, ip)) return skipped('Not checked in a test.', subject)
+  const shown = await readServedCertificate(context, { ip, port: Number(url.port) || 443, host })
+  if (typeof shown === 'string')
+    // Some networks do not lead connections to their own public address back in.
+    return skipped(`${url.origin} cannot be reached from here (${shown}); try it from elsewhere.`, subject)
+  const dated = describeEnd(`The certificate of ${host}`, Date.parse(shown.validTo), clock.now(), subject)
+  if (dated.status !== 'ok' || isIP(host) !== 0 || shown.checkHost(host) !== undefined) return dated
+  return failure(
+    `The certificate at ${url.origin} is not for ${host}, so browsers and mail programs refuse the links in mail.`,
+    `Let the proxy use a certificate for ${host}.`,
+    subject,
+  )
+}
+
+/** The certificate that a server shows, or why there is none. Does not verify it: that is what is checked. */
+function readServedCertificate(
+  { clock, signal }: DoctorContext,
+  { ip, port, host }: { readonly ip: string; readonly port: number; readonly host: string },
+): Promise<X509Certificate | string> {
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: ip,
+      port,
+      rejectUnauthorized: false,
+      // RFC 6066 §3 forbids addresses as server names.
+      ...(isIP(host) === 0 && { servername: host }),
+    })
+    const finish = (result: X509Certificate | string): void => {
+      timer.cancel()
+      signal.removeEventListener('abort', abort)
+      socket.destroy()
+      resolve(result)
+    }
+    const abort = () => finish('no answer')
+    const timer = clock.after(TLS_TIMEOUT_MS, abort)
+    signal.addEventListener('abort', abort)
+    socket.on('error', ({ code }: NodeJS.ErrnoException) => finish(code ?? 'no TLS'))
+    socket.on('secureConnect', () => {
+      const { raw } = socket.getPeerCertificate()
+      finish(raw ? new X509Certificate(raw) : 'no certificate')
+    })
+  })
+}

@@ -1,0 +1,128 @@
+/** @module Checks of the machine: disk, memory, open files. */
+import { readdirSync, readFileSync, statfsSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import { dirname } from 'node:path'
+import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { formatSize } from '#platform/setting-kinds.ts'
+import { GiB, MiB } from '#platform/units.ts'
+import type { DoctorContext } from '../context.ts'
+import { failure, type NewFinding, ok, skipped, splitAdvice, warning } from '../finding.ts'
+
+/** Below this multiple of TASSIS_MIN_FREE_DISK, new mail will soon be refused. */
+const LOW_FACTOR = 4
+const MIN_FREE_FILES_FRACTION = 0.05
+
+/** Free space, and whether the sizes of retention fit the disk. */
+export function checkDisk({ config }: DoctorContext): NewFinding[] {
+  const folder = findExisting(config.dataDir)
+  const { bsize, blocks, bavail, files, ffree } = statfsSync(folder)
+  const freeBytes = bavail * bsize
+  const free = `${formatBytes(freeBytes)} of ${formatBytes(blocks * bsize)} are free on the disk of ${config.dataDir}`
+  const fix = 'Free space on it, use a larger disk, or lower the sizes of retention; `tassis disk` shows what uses it.'
+  const space =
+    freeBytes < config.minFreeDisk
+      ? failure(
+          `${free}: new mail is refused (TASSIS_MIN_FREE_DISK is ${formatSize(config.minFreeDisk)}).`,
+          fix,
+          'space',
+        )
+      : freeBytes < config.minFreeDisk * LOW_FACTOR
+        ? warning(`Only ${free}; below ${formatSize(config.minFreeDisk)} new mail is refused.`, fix, 'space')
+        : ok(`${free}.`, 'space')
+  // Some file systems have no fixed number of files, and say 0.
+  const areFilesScarce = files > 0 && ffree / files < MIN_FREE_FILES_FRACTION
+  const [tooLarge] = listDiskLimitWarnings({ ...config, dataDir: folder })
+  const advice = tooLarge === undefined ? undefined : splitAdvice(tooLarge)
+  return [
+    space,
+    ...(areFilesScarce
+      ? [
+          warning(
+            `The disk of ${config.dataDir} can hold only ${ffree} more files.`,
+            'Delete files on it, or make a file system with more inodes.',
+            'files',
+          ),
+        ]
+      : []),
+    advice
+      ? warning(advice.message, advice.fix, 'retention')
+      : ok('The sizes of retention together fit the disk.', 'retention'),
+  ]
+}
+
+/** The folder, or the nearest one above it before the first start. */
+function findExisting(folder: string): string {
+  for (let path = folder; ; path = dirname(path)) {
+    try {
+      statfsSync(path)
+      return path
+    } catch (error) {
+      if (dirname(path) === path) throw error
+    }
+  }
+}
+
+const MIN_MEMORY_BYTES = 512 * MiB
+/** Of the memory, for request bodies and messages; the rest is for everything else. */
+const MAX_BUDGET_FRACTION = 0.5
+const MAX_USED_FRACTION = 0.8
+
+/** Memory of the machine or container, against the budget and the use of the service. */
+export function checkMemory({ config, service }: DoctorContext): NewFinding[] {
+  const totalBytes = readMemoryLimit()
+  const total = formatBytes(totalBytes)
+  const usedBytes = process.memoryUsage.rss()
+  if (service && usedBytes > totalBytes * MAX_USED_FRACTION)
+    return [
+      failure(
+        `The service uses ${formatBytes(usedBytes)} of ${total} memory, so the system may end it.`,
+        'Give the machine or container more memory, or lower TASSIS_MEMORY_BUDGET.',
+      ),
+    ]
+  if (totalBytes < MIN_MEMORY_BYTES * 0.9)
+    return [warning(`There is ${total} of memory; the service wants ${formatBytes(MIN_MEMORY_BYTES)}.`, 'Add memory.')]
+  if (config.memoryBudget > totalBytes * MAX_BUDGET_FRACTION)
+    return [
+      warning(
+        `TASSIS_MEMORY_BUDGET is ${formatSize(config.memoryBudget)}, more than half of the ${total} of memory.`,
+        `Set TASSIS_MEMORY_BUDGET to ${formatSize(Math.max(16, Math.floor(totalBytes / 4 / MiB)) * MiB)}, or add memory.`,
+      ),
+    ]
+  return [ok(`${total} of memory${service ? `, of which the service uses ${formatBytes(usedBytes)}` : ''}.`)]
+}
+
+/** The limit of the container (cgroup v2), if it has one, else the memory of the machine. */
+function readMemoryLimit(): number {
+  const limit = Number(readText('/sys/fs/cgroup/memory.max'))
+  return Number.isFinite(limit) && limit > 0 ? Math.min(limit, totalmem()) : totalmem()
+}
+
+/** Each connection needs a file; the unit of docs/deployment.md allows 65,536. */
+const MIN_FILES = 4096
+const MAX_USED_FILES_FRACTION = 0.8
+
+/** The limit of open files and sockets of this process. */
+export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
+  const limit = /^Max open files\s+(\d+)/m.exec(readText('/proc/self/limits') ?? '')?.[1]
+  if (limit === undefined) return [skipped('This system does not say how many files may be open.')]
+  const max = Number(limit)
+  const fix = 'Set LimitNOFILE=65536 in the systemd unit (Docker: --ulimit nofile=65536:65536).'
+  const used = service ? readdirSync('/proc/self/fd').length : 0
+  if (used > max * MAX_USED_FILES_FRACTION)
+    return [failure(`${used} of ${max} files and sockets are open; beyond that, connections are refused.`, fix)]
+  return max < MIN_FILES
+    ? [warning(`Only ${max} files and sockets may be open at the same time.`, fix)]
+    : [ok(`${max} files and sockets may be open${service ? `, ${used} are` : ''}.`)]
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** `69.9GiB`, `512MiB` */
+const formatBytes = (bytes: number): string =>
+  bytes >= GiB ? `${Number((bytes / GiB).toFixed(1))}GiB` : `${Math.floor(bytes / MiB)}MiB`

@@ -1,0 +1,200 @@
+/** @module Checks of the network: outgoing port 25, the smarthost, our own ports, resolver, block lists, time servers. */
+import { accessSync, constants } from 'node:fs'
+import { createServer, isIP, isIPv6 } from 'node:net'
+import { dirname } from 'node:path'
+import { listOutboundIps } from '#platform/outbound-source.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
+import { seconds } from '#platform/units.ts'
+import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
+import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
+import { type Dialled, type DialTarget, dial } from '../dial.ts'
+import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { listTargets } from '../settings.ts'
+import { findDirectObstacle } from './names.ts'
+
+const DIAL_TIMEOUT_MS = seconds(5)
+/** Outgoing addresses from which a connection is tried. */
+const MAX_SOURCES = 8
+/** One host that cannot be reached may be down itself. */
+const MIN_DESTINATIONS = 2
+
+interface Destination {
+  readonly domain: string
+  readonly addresses: readonly string[]
+}
+
+/** Whether receivers can be reached: many providers block outgoing port 25 until they are asked. */
+export async function checkOutgoingPort(context: DoctorContext): Promise<NewFinding[]> {
+  const { config } = context
+  const obstacle = findDirectObstacle(context)
+  if (obstacle !== undefined) return [skipped(obstacle)]
+  const domains = listTargets(config.doctorSmtpDomains)
+  if (domains.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_SMTP_DOMAINS is none.')]
+  const destinations = await Promise.all(domains.map((domain) => findDestination(context, domain)))
+  const sources = listOutboundIps(config.outboundIps).slice(0, MAX_SOURCES)
+  if (sources.length === 0) return [await checkSource(context, destinations, undefined)]
+  return Promise.all(sources.map((source) => checkSource(context, destinations, source)))
+}
+
+async function findDestination({ config, resolver }: DoctorContext, domain: string): Promise<Destination> {
+  const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] })
+  const host = route.kind === 'ok' ? route.hosts[0]?.host : undefined
+  const found = host === undefined ? undefined : await resolveHostAddresses(resolver, host, { ipv6: true })
+  const addresses = found?.kind === 'ok' ? found.addresses : []
+  // A private address is no mail host of a large receiver, but that of a network that answers in its name.
+  const usable = (ip: string): boolean => mayConnect(config, ip) && canConnectTo(ip, config.allowPrivateNetworks)
+  return { domain, addresses: addresses.filter(usable) }
+}
+
+async function checkSource(
+  context: DoctorContext,
+  destinations: readonly Destination[],
+  from: string | undefined,
+): Promise<NewFinding> {
+  const { smtpPort: port } = context.config
+  const isVersion6 = from !== undefined && isIPv6(from)
+  const known = destinations.flatMap(({ domain, addresses }) => {
+    const ip = addresses.find((address) => isIPv6(address) === isVersion6)
+    return ip === undefined ? [] : [{ domain, ip }]
+  })
+  const source = from === undefined ? '' : ` from ${from}`
+  if (known.length < MIN_DESTINATIONS)
+    return skipped(
+      `Not enough mail hosts could be looked up to tell whether outgoing port ${port} is open${source}.`,
+      from,
+    )
+  const dialled = await Promise.all(
+    known.map(async (target) => ({
+      ...target,
+      result: await dial(context, { ...target, port, from }, DIAL_TIMEOUT_MS),
+    })),
+  )
+  const reached = dialled.filter(({ result }) => result.kind === 'connected')
+  if (reached.length > 0)
+    return ok(`Outgoing port ${port} is open${source}: ${reached.map(({ domain }) => domain).join(', ')}.`, from)
+  const reasons = dialled.map(({ domain, ip, result }) => `${domain} (${ip}): ${describe(result)}`)
+  return failure(
+    `Outgoing port ${port} is blocked${source}, so no mail can be delivered. ${reasons.join('; ')}.`,
+    'Ask the provider of this server to open outgoing TCP port 25, and look at its firewall and that of this machine. Until then, TASSIS_DELIVERY=relay sends through another mail server.',
+    from,
+  )
+}
+
+const describe = (result: Dialled): string => (result.kind === 'connected' ? 'reached' : result.reason)
+
+/** Whether the smarthost of delivery mode relay can be reached. */
+export async function checkRelay(context: DoctorContext): Promise<NewFinding[]> {
+  const { config, resolver } = context
+  if (config.delivery !== 'relay') return [skipped('Not checked: there is no relay in this delivery mode.')]
+  const obstacle = findNetworkObstacle(config)
+  if (obstacle !== undefined) return [skipped(obstacle)]
+  const { hostname, port, protocol } = new URL(config.relayUrl)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const found = isIP(host) === 0 ? await resolveHostAddresses(resolver, host, { ipv6: config.ipv6 }) : undefined
+  const fix = 'Correct TASSIS_RELAY_URL, or open the port in the firewalls between this machine and the relay.'
+  if (found && found.kind !== 'ok')
+    return found.kind === 'temporary'
+      ? [skipped(`The address of ${host} could not be looked up.`)]
+      : [failure(`The relay ${host} has no address in DNS, so no mail can be sent.`, fix)]
+  const ip = found?.addresses[0] ?? host
+  if (!mayConnect(config, ip)) return [skipped('Not checked in a test.')]
+  const target: DialTarget = { ip, port: Number(port) || (protocol === 'smtps:' ? 465 : 25) }
+  const result = await dial(context, target, DIAL_TIMEOUT_MS)
+  return result.kind === 'connected'
+    ? [ok(`The relay ${host} accepts connections.`)]
+    : [failure(`The relay ${host} (${ip}, port ${target.port}) cannot be reached: ${result.reason}.`, fix)]
+}
+
+/** Variables of the addresses on which the service listens. */
+const LISTENERS = [
+  ['TASSIS_HTTP_ADDR', 'httpAddr'],
+  ['TASSIS_HTTPS_ADDR', 'httpsAddr'],
+  ['TASSIS_INBOUND_ADDR', 'inboundAddr'],
+  ['TASSIS_SUBMISSION_ADDR', 'submissionAddr'],
+  ['TASSIS_SUBMISSION_TLS_ADDR', 'submissionTlsAddr'],
+] as const
+
+/** Whether the service can listen; a running one does. */
+export async function checkPorts({ config, service }: DoctorContext): Promise<NewFinding[]> {
+  const findings = await Promise.all(
+    LISTENERS.flatMap(([variable, name]) => {
+      const address = config[name] === '' ? undefined : parseHostPort(config[name])
+      return address ? [service ? listens(variable, config[name]) : tryListening(variable, address)] : []
+    }),
+  )
+  if (config.inboundAddr !== '' || config.delivery === 'capture') return findings
+  return [
+    ...findings,
+    warning(
+      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost.',
+      'Set TASSIS_INBOUND_ADDR to 0.0.0.0:25, and open port 25 in the firewall.',
+      'TASSIS_INBOUND_ADDR',
+    ),
+  ]
+}
+
+const listens = (variable: string, address: string): NewFinding => ok(`The service listens on ${address}.`, variable)
+
+function tryListening(variable: string, { host, port }: { host: string; port: number }): Promise<NewFinding> {
+  const server = createServer((socket) => socket.destroy())
+  return new Promise((resolve) => {
+    server.once('error', ({ code = '' }: NodeJS.ErrnoException) => {
+      const [reason, fix] = LISTEN_FAILURES[code] ?? [`fails with ${code}`, 'Use another address.']
+      resolve(failure(`Listening on ${host}, port ${port} (${variable}), ${reason}.`, fix, variable))
+    })
+    server.listen(port, host, () =>
+      server.close(() => resolve(ok(`Port ${port} (${variable}) can be used.`, variable))),
+    )
+  })
+}
+
+const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
+  EACCES: [
+    'is not allowed for this user',
+    'Give the service the right CAP_NET_BIND_SERVICE (in a systemd unit: AmbientCapabilities=CAP_NET_BIND_SERVICE), or use a port above 1023. If this is not the user of the service, run the command as that user.',
+  ],
+  EADDRINUSE: [
+    'is not possible, because another program uses the port',
+    'Stop that program (`ss -ltnp` names it), or use another port.',
+  ],
+  EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
+}
+
+/** The user and its rights. */
+export function checkPrivileges({ config, service }: DoctorContext): NewFinding[] {
+  if (process.getuid?.() === 0)
+    return [
+      service
+        ? warning(
+            'The service runs as root, so a mistake in it endangers the whole machine.',
+            'Run it as a user of its own with the right CAP_NET_BIND_SERVICE, as in the unit of docs/deployment.md.',
+          )
+        : warning(
+            'This command runs as root, so it cannot tell whether the user of the service may use the ports and the data.',
+            'Run it as that user, such as `runuser -u tassis -- tassis doctor` with the same settings.',
+          ),
+    ]
+  try {
+    accessSync(config.dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
+    return [ok('This user may write to the data directory.')]
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (isMissing && isWritable(dirname(config.dataDir))) return [ok('The first start creates the data directory.')]
+    return [
+      failure(
+        `This user may not write to the data directory ${config.dataDir}.`,
+        'Give it to the user of the service (`chown -R tassis: DIRECTORY`), or run the command as that user.',
+      ),
+    ]
+  }
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * @module The checks of `tassis doctor` in the running service: every hour, and on request. Keeps the latest findings,
+ * for the dashboard and for metrics, and has the operator notified of what turns bad and what is mended.
+ */
+
+import type { App } from '#features/core/app/app.ts'
+import type { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import type { Millis } from '#platform/clock.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { hours, minutes } from '#platform/units.ts'
+import type { DnsClient } from '#protocols/dns/resolver.ts'
+import type { RunningDelivery } from '../create.ts'
+import { createDoctorResolver, listDnsServers } from './context.ts'
+import type { Finding } from './finding.ts'
+import { notifyOfFindings } from './notices.ts'
+import { runChecks } from './run.ts'
+
+/** The result of one run of all checks. */
+export interface DoctorReport {
+  /** When the run ended. */
+  readonly at: Millis
+  readonly findings: readonly Finding[]
+}
+
+export interface DoctorOptions {
+  readonly app: App
+  readonly sourceNames: SourceNames
+  /** Replaces the resolver, in tests. */
+  readonly resolver?: DnsClient | undefined
+}
+
+const INTERVAL_MS = hours(1)
+/** The first run waits for the start to settle. */
+const FIRST_RUN_DELAY_MS = minutes(1)
+/** What is newly bad is checked again after this time, and only then the operator is notified. */
+const CONFIRMATION_DELAY_MS = minutes(5)
+
+export class Doctor {
+  readonly #options: DoctorOptions
+  readonly #ending = new AbortController()
+  #latest: DoctorReport | undefined
+  #running: Promise<DoctorReport> | undefined
+
+  constructor(options: DoctorOptions) {
+    this.#options = options
+  }
+
+  /** The report of the last run in this process; undefined before the first one has ended. */
+  latest(): DoctorReport | undefined {
+    return this.#latest
+  }
+
+  /** Runs all checks, or waits for the run that is in progress. Takes at most some 15 s. */
+  run(delivery: RunningDelivery | undefined): Promise<DoctorReport> {
+    this.#running ??= this.#run(delivery).finally(() => {
+      this.#running = undefined
+    })
+    return this.#running
+  }
+
+  async #run(delivery: RunningDelivery | undefined): Promise<DoctorReport> {
+    const { app, sourceNames, resolver: override } = this.#options
+    const { config, clock, db } = app
+    const resolver = override ?? createDoctorResolver(listDnsServers(config), clock)
+    try {
+      const findings = await runChecks({
+        config,
+        clock,
+        resolver,
+        sourceNames,
+        service: { app, delivery },
+        db,
+        // One for each run, so that listeners of earlier runs do not accumulate.
+        signal: AbortSignal.any([this.#ending.signal]),
+      })
+      const report = { at: clock.now(), findings }
+      if (!this.#ending.signal.aborted) this.#latest = report
+      return report
+    } finally {
+      if (!override) resolver.close()
+    }
+  }
+
+  /** Starts the hourly runs; the first begins after a minute. `stop` ends a run early. */
+  start(delivery: RunningDelivery | undefined): DueLoop {
+    const { app } = this.#options
+    const { clock, log } = app
+    // Monotonic: a clock that is set back by a day must not delay the next run by a day.
+    let nextAtMs = clock.monotonicMs() + FIRST_RUN_DELAY_MS
+    const step = async (ending: AbortSignal): Promise<Millis> => {
+      if (clock.monotonicMs() >= nextAtMs) {
+        // First, because a step that fails is repeated within seconds.
+        nextAtMs = clock.monotonicMs() + INTERVAL_MS
+        const { findings } = await this.run(delivery)
+        const isSettled = ending.aborted || (await notifyOfFindings(app, findings))
+        if (!isSettled) nextAtMs = clock.monotonicMs() + CONFIRMATION_DELAY_MS
+      }
+      return clock.now() + nextAtMs - clock.monotonicMs()
+    }
+    const loop = startDueLoop({ name: 'checks of the operator', clock, log, step })
+    return {
+      wake: () => loop.wake(),
+      stop: () => {
+        this.#ending.abort()
+        return loop.stop()
+      },
+    }
+  }
+}

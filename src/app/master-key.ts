@@ -1,0 +1,266 @@
+/**
+ * @module The master keys of a database: where they are, whether they are the right ones, and their rotation. The first
+ * key in the file or setting is the newest. A key that the database does not know there begins a rotation, so a crash
+ * at any moment leaves one of two states: the new key is not in the file, or the rotation goes on at the next start.
+ */
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { App } from '#features/core/app/app.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
+import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/repeated-requests.ts'
+import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sealed.ts'
+import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/sealed.ts'
+import type { Millis } from '#platform/clock.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import {
+  createMasterKeyFile,
+  generateMasterKey,
+  KeyRing,
+  MAX_MASTER_KEYS,
+  parseMasterKeys,
+  readMasterKeyFile,
+  replaceMasterKeyFile,
+} from '#platform/crypto.ts'
+import { conflict } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
+
+const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
+
+/** Names of values in the database. */
+const META = {
+  /** Fingerprint of the newest key. */
+  newest: 'master_key',
+  /** When that key became the newest; missing in a database whose key was never rotated. */
+  since: 'master_key_since',
+  /** Fingerprints of keys under which something may still be sealed, separated by blanks. */
+  outdated: 'master_keys_outdated',
+  /** The subkeys that never change, sealed; missing while they are those of the newest key. */
+  fixed: 'master_key_fixed',
+} as const
+
+/** Fingerprints are shown this short. */
+const SHOWN_LENGTH = 12
+const shown = (fingerprint: string): string => fingerprint.slice(0, SHOWN_LENGTH)
+
+const masterKeyPath = ({ masterKeyFile, dataDir }: Config): string =>
+  masterKeyFile === '' ? join(dataDir, 'master.key') : masterKeyFile
+
+/** Reads the keys from the setting, the named file or the data directory; creates a key only for a new database. */
+export function openKeyRing(config: Config, isNew: boolean): KeyRing {
+  if (config.masterKey !== '') {
+    const keys = parseMasterKeys(config.masterKey)
+    if (!keys)
+      throw new ConfigError(
+        `TASSIS_MASTER_KEY must be 32 bytes in base64 (\`openssl rand -base64 32\`), or up to ${MAX_MASTER_KEYS} such keys separated by commas, the newest first.`,
+      )
+    return new KeyRing(keys)
+  }
+  const path = masterKeyPath(config)
+  let keys: readonly Uint8Array[] | undefined
+  try {
+    keys = readMasterKeyFile(path)
+  } catch (error) {
+    throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
+  }
+  if (!keys && !isNew)
+    throw new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`)
+  return new KeyRing(keys ?? createMasterKeyFile(path))
+}
+
+/**
+ * Checks the keys against the database, and begins a rotation when the newest key is new to it. Throws ConfigError,
+ * with nothing changed, when a key is missing that the database needs.
+ */
+export function settleMasterKey(db: Database, keys: KeyRing, now: Millis): void {
+  const known = getMeta(db, META.newest)
+  if (known === undefined) {
+    keys.fixTo(keys.fingerprint())
+    setMeta(db, META.newest, keys.fingerprint())
+    return
+  }
+  requireKeys(keys, known, listOutdated(db))
+  const fixed = getMeta(db, META.fixed)
+  if (fixed === undefined) keys.fixTo(known)
+  else keys.openFixed(Uint8Array.fromBase64(fixed))
+  if (known !== keys.fingerprint()) db.transaction(() => beginRotation(db, keys, now))()
+}
+
+const listOutdated = (db: Database): string[] => (getMeta(db, META.outdated) ?? '').split(' ').filter(Boolean)
+
+function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]): void {
+  const present = keys.fingerprints()
+  if (!present.includes(known)) {
+    throw new ConfigError(
+      `The master key does not match the database, which needs the key ${shown(known)} (this is ${present.map(shown).join(', ')}); use the right key. Nothing was changed.`,
+    )
+  }
+  const missing = outdated.filter((fingerprint) => !present.includes(fingerprint))
+  if (missing.length > 0) {
+    throw new ConfigError(
+      `The former master key ${missing.map(shown).join(', ')} is missing, but secrets are still sealed under it; put it back below the newest key until \`tassis keys list-master\` shows that nothing is sealed under it. Nothing was changed.`,
+    )
+  }
+}
+
+/** Records in the caller's transaction that the newest key of the ring is now that of the database. */
+function beginRotation(db: Database, keys: KeyRing, now: Millis): void {
+  const known = getMeta(db, META.newest)
+  const newest = keys.fingerprint()
+  if (known === undefined || known === newest) return
+  const outdated = new Set([...listOutdated(db), known])
+  outdated.delete(newest)
+  setMeta(db, META.newest, newest)
+  setMeta(db, META.since, String(now))
+  setMeta(db, META.outdated, [...outdated].join(' '))
+  setMeta(db, META.fixed, keys.sealFixed().toBase64())
+}
+
+type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'log'>
+
+/** The re-sealing in progress of a database: the schedule and a command share it. */
+const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined; hasEnded?: boolean } => ({}))
+
+/**
+ * Continues a rotation: seals again everything that is sealed under former keys, in batches. Resolves at once when no
+ * rotation is in progress, except for the first call after a start with former keys: what was sealed while the last pass
+ * of a rotation ran may have been stored after it.
+ */
+export function continueRotation(app: Parts, signal?: AbortSignal): Promise<Resealing> {
+  const run = runOf(app.db)
+  const isDone = run.hasEnded || app.keys.masters().length === 1
+  if (isDone && listOutdated(app.db).length === 0) return Promise.resolve({ resealed: 0, unreadable: 0 })
+  run.current ??= reseal(app, signal).finally(() => {
+    run.current = undefined
+  })
+  return run.current
+}
+
+async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Resealing> {
+  const { db, commit, keys, log } = app
+  let resealed = 0
+  for (;;) {
+    const outdated = listOutdated(db)
+    const done = await resealAll({ db, commit, keys, signal }, SEALED)
+    resealed += done.resealed
+    // The service stops: the next start goes on.
+    if (signal?.aborted) return { resealed, unreadable: done.unreadable }
+    if (done.resealed > 0) continue
+    // A rotation that began during the pass has added a key.
+    const isComplete = await commit.write((tx) => {
+      if (listOutdated(tx.db).length !== outdated.length) return false
+      setMeta(tx.db, META.outdated, '')
+      return true
+    })
+    if (!isComplete) continue
+    runOf(db).hasEnded = true
+    if (resealed > 0 || outdated.length > 0)
+      log.info(
+        { key: shown(keys.fingerprint()), secrets: resealed },
+        'everything is sealed under the newest master key',
+      )
+    if (done.unreadable > 0)
+      log.warn(
+        { secrets: done.unreadable },
+        'sealed secrets that no master key opens: `tassis keys list-master` counts them',
+      )
+    return { resealed, unreadable: done.unreadable }
+  }
+}
+
+export interface RotatedMasterKey extends Resealing {
+  /** Shortened fingerprints. */
+  readonly key: string
+  readonly former: readonly string[]
+  /** The file that now holds the keys; null: they are in TASSIS_MASTER_KEY. */
+  readonly path: string | null
+  /** True when this finished a rotation that had begun before, and created no key. */
+  readonly was_begun: boolean
+}
+
+/**
+ * Creates a new master key, puts it on top of the key file and seals everything again under it. Finishes a rotation
+ * that was interrupted instead, if there is one. Throws 409 when the keys are where this process cannot write.
+ */
+export async function rotateMasterKey(app: Parts): Promise<RotatedMasterKey> {
+  const { config, keys } = app
+  const wasBegun = listOutdated(app.db).length > 0
+  if (!wasBegun) await addKey(app)
+  const done = await continueRotation(app)
+  const [, ...former] = keys.fingerprints()
+  return {
+    ...done,
+    key: shown(keys.fingerprint()),
+    former: former.map(shown),
+    path: config.masterKey === '' ? masterKeyPath(config) : null,
+    was_begun: wasBegun,
+  }
+}
+
+const BY_HAND =
+  'create a key with `openssl rand -base64 32`, put it before the present one (a line of its own in a file, a comma between them in a variable), and restart Tassis: it then seals everything again by itself'
+
+async function addKey({ config, keys, commit, clock }: Parts): Promise<void> {
+  if (config.masterKey !== '')
+    throw conflict(
+      'master_key_not_writable',
+      `The master key comes from TASSIS_MASTER_KEY, so rotate it there: ${BY_HAND}.`,
+    )
+  if (keys.masters().length >= MAX_MASTER_KEYS)
+    throw conflict(
+      'too_many_master_keys',
+      `The key file already holds ${MAX_MASTER_KEYS} keys; remove the last one that \`tassis keys list-master\` shows as removable, restart Tassis, and try again.`,
+    )
+  const path = masterKeyPath(config)
+  const key = generateMasterKey()
+  try {
+    replaceMasterKeyFile(path, [key, ...keys.masters()])
+  } catch (error) {
+    throw conflict(
+      'master_key_not_writable',
+      `The master key file ${path} cannot be replaced (${error instanceof Error ? error.message : String(error)}), so rotate it by hand: ${BY_HAND}.`,
+    )
+  }
+  // Only now that the key is on disk may anything be sealed under it.
+  keys.add(key)
+  await commit.write((tx) => beginRotation(tx.db, keys, clock.now()))
+}
+
+export interface MasterKeyView {
+  /** Shortened fingerprint; null: keys that are not there. */
+  readonly key: string | null
+  readonly is_newest: boolean
+  /** Number of secrets in the database that are sealed under it. */
+  readonly secrets: number
+  /** Whether the key may still seal something; null key: whether anything is lost. */
+  readonly is_needed: boolean
+}
+
+export interface MasterKeyList {
+  readonly keys: readonly MasterKeyView[]
+  /** When the newest key became the newest; null: it is the first. */
+  readonly newest_since: Millis | null
+}
+
+/** The master keys, newest first, and what is sealed under each. */
+export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>): Promise<MasterKeyList> {
+  const counts = await countSealed({ db, keys }, SEALED)
+  const outdated = new Set(listOutdated(db))
+  const views = keys.fingerprints().map((fingerprint, index) => {
+    const secrets = counts.get(fingerprint) ?? 0
+    const isNewest = index === 0
+    return {
+      key: shown(fingerprint),
+      is_newest: isNewest,
+      secrets,
+      is_needed: isNewest || secrets > 0 || outdated.has(fingerprint),
+    }
+  })
+  const lost = counts.get('') ?? 0
+  const since = getMeta(db, META.since)
+  return {
+    keys: lost > 0 ? [...views, { key: null, is_newest: false, secrets: lost, is_needed: true }] : views,
+    newest_since: since === undefined ? null : Number(since),
+  }
+}

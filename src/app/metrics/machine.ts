@@ -1,0 +1,183 @@
+/** @module Metrics of the process and its machine: memory, disk, descriptors, event loop, certificates. */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Counter, Gauge, Histogram } from 'prom-client'
+import { createReadiness } from '#features/setup/health/readiness.ts'
+import { type Millis, systemClock, type Timer } from '#platform/clock.ts'
+import { seconds } from '#platform/units.ts'
+import { certificateStates } from '../certificates/states.ts'
+import { readFileSystem } from '../operator/disk.ts'
+import { type Collector, setAll } from './sources.ts'
+
+const MICROSECONDS_PER_SECOND = 1_000_000
+
+/** The metrics that every Prometheus client has, with their usual names. */
+export const collectProcess: Collector = (registry, { version }) => {
+  const registers = [registry]
+  const cpu = new Counter({
+    name: 'process_cpu_seconds_total',
+    help: 'CPU time of the process, user and system.',
+    registers,
+  })
+  const memory = new Gauge({
+    name: 'process_resident_memory_bytes',
+    help: 'Resident memory of the process.',
+    registers,
+  })
+  new Gauge({
+    name: 'process_start_time_seconds',
+    help: 'When the process started, in seconds since the Unix epoch.',
+    registers,
+  }).set(systemClock.now() / seconds(1) - process.uptime())
+  const [, number = version, commit = 'unknown'] = /^(\S+) \((\S+)\)$/.exec(version) ?? []
+  new Gauge({
+    name: 'tassis_build_info',
+    help: 'Always 1; version and commit of the program are in the labels.',
+    labelNames: ['version', 'commit'],
+    registers,
+  }).set({ version: number, commit }, 1)
+  return () => {
+    const { user, system } = process.cpuUsage()
+    cpu.reset()
+    cpu.inc((user + system) / MICROSECONDS_PER_SECOND)
+    memory.set(process.memoryUsage.rss())
+  }
+}
+
+export const collectDescriptors: Collector = (registry) => {
+  const max = readMaxDescriptors()
+  if (max === undefined) return undefined
+  const registers = [registry]
+  new Gauge({ name: 'process_max_fds', help: 'Maximum number of open file descriptors.', registers }).set(max)
+  const open = new Gauge({ name: 'process_open_fds', help: 'Open file descriptors.', registers })
+  return () => open.set(readdirSync('/proc/self/fd').length)
+}
+
+/** Undefined on systems without /proc, and without a limit. */
+function readMaxDescriptors(): number | undefined {
+  try {
+    const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return soft === undefined ? undefined : Number(soft)
+  } catch {
+    return undefined
+  }
+}
+
+export const collectStorage: Collector = (registry, { opened: { app }, isStopping }) => {
+  const registers = [registry]
+  const { config, commit } = app
+  const readiness = createReadiness(app, isStopping)
+  const ready = new Gauge({
+    name: 'tassis_ready',
+    help: '1 when the service can take work, as /readyz reports it, else 0.',
+    registers,
+  })
+  const size = new Gauge({
+    name: 'tassis_disk_size_bytes',
+    help: 'Size of the file system of the data directory.',
+    registers,
+  })
+  const reserve = new Gauge({
+    name: 'tassis_disk_reserve_bytes',
+    help: 'Free space below which new mail is refused (TASSIS_MIN_FREE_DISK).',
+    registers,
+  })
+  const free = new Gauge({
+    name: 'tassis_disk_free_bytes',
+    help: 'Free space on the file system of the data directory, for an unprivileged process.',
+    registers,
+  })
+  const wal = new Gauge({
+    name: 'tassis_database_wal_bytes',
+    help: 'Size of the write-ahead log of the main database.',
+    registers,
+  })
+  const database = new Gauge({
+    name: 'tassis_database_bytes',
+    help: 'Size of the main database, without mail contents.',
+    registers,
+  })
+  return async () => {
+    const { size_bytes, free_bytes, wanted_free_bytes } = readFileSystem(config)
+    size.set(size_bytes)
+    free.set(free_bytes)
+    reserve.set(wanted_free_bytes)
+    wal.set(commit.walBytes)
+    database.set(statSync(join(config.dataDir, 'tassis.db')).size)
+    ready.set((await readiness()).length === 0 ? 1 : 0)
+  }
+}
+
+export const collectMemory: Collector = (registry, { opened: { app } }) => {
+  const registers = [registry]
+  new Gauge({
+    name: 'tassis_memory_budget_bytes',
+    help: 'Memory that request bodies and messages in flight may use (TASSIS_MEMORY_BUDGET).',
+    registers,
+  }).set(app.memory.limitBytes)
+  const used = new Gauge({
+    name: 'tassis_memory_budget_used_bytes',
+    help: 'Memory that request bodies and messages in flight use now.',
+    registers,
+  })
+  return () => used.set(app.memory.inUseBytes)
+}
+
+/** Every pause longer than this is seen, and 20 wake-ups a second cost nothing. */
+const SAMPLE_INTERVAL_MS = 50
+const DELAY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+
+/** Measures how much later than asked a timer runs. @param stopping ends the measurement */
+export const createEventLoopCollector =
+  (stopping: AbortSignal): Collector =>
+  (registry) => {
+    const delay = new Histogram({
+      name: 'tassis_event_loop_delay_seconds',
+      help: 'How late timers of the main thread run, sampled 20 times a second: how long a request waits for its turn.',
+      buckets: DELAY_BUCKETS,
+      registers: [registry],
+    })
+    let timer: Timer
+    const sample = (): void => {
+      const dueAtMs = systemClock.monotonicMs() + SAMPLE_INTERVAL_MS
+      timer = systemClock.after(SAMPLE_INTERVAL_MS, () => {
+        delay.observe(Math.max(0, systemClock.monotonicMs() - dueAtMs) / seconds(1))
+        sample()
+      })
+    }
+    sample()
+    stopping.addEventListener('abort', () => timer.cancel(), { once: true })
+    return undefined
+  }
+
+export const collectCertificates: Collector = (registry, { opened: { app } }) => {
+  const expiry = new Gauge({
+    name: 'tassis_certificate_expiry_timestamp_seconds',
+    help: 'When the first certificate of a use expires, in seconds since the Unix epoch.',
+    labelNames: ['use'],
+    registers: [registry],
+  })
+  return () => {
+    const first = new Map<string, Millis>()
+    // Hosts of tenants are not named, and there may be many.
+    for (const { use, notAfter } of certificateStates(app))
+      if (notAfter !== undefined) first.set(use, Math.min(notAfter, first.get(use) ?? notAfter))
+    setAll(
+      expiry,
+      [...first].map(([use, at]) => [{ use }, at / seconds(1)]),
+    )
+  }
+}
+
+export const collectFindings: Collector = (registry, { findings = () => [] }) => {
+  const found = new Gauge({
+    name: 'tassis_check_findings',
+    help: 'Findings of the latest run of the hourly checks, by check and status: ok, warning, failure or skipped.',
+    labelNames: ['check', 'status'],
+    registers: [registry],
+  })
+  return () => {
+    found.reset()
+    for (const { check, status } of findings()) found.inc({ check, status })
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * @module What operators do with what waits as `restored` since the data were restored from a backup or a copy: see it,
+ * release it, drop it. Knows neither commands nor routes.
+ */
+import { dropRestoredImports } from '#features/audience/contact-lists/importer.ts'
+import { listRestoredImports } from '#features/audience/contact-lists/imports.ts'
+import { countRestoredMails, dropRestoredMails } from '#features/audience/contact-lists/subscription-mail-loop.ts'
+import { findAccount } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { endFence, type ReleasedScope, readFence, readInstanceId } from '#features/core/fence/restored.ts'
+import { dropRestoredBroadcasts } from '#features/sending/broadcasts/control.ts'
+import { listRestoredBroadcasts } from '#features/sending/broadcasts/states.ts'
+import {
+  countRestored,
+  dropRestored,
+  findAcceptedAt,
+  findFirstSince,
+  isEverything,
+  releaseRestored,
+} from '#features/sending/delivery/restored-mail.ts'
+import { followBroadcast } from '#features/sending/newsletters/states.ts'
+import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import type { MailSelector } from '#features/sending/queue/selection.ts'
+import type { Millis } from '#platform/clock.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+
+/** Restored mail of one account to one domain. */
+export interface RestoredGroupView {
+  readonly account_id: string | null
+  readonly account: string | null
+  readonly domain: string
+  readonly recipients: number
+  /** When its first and last email were accepted. */
+  readonly accepted_from: string | null
+  readonly accepted_to: string | null
+}
+
+export interface FenceView {
+  readonly kind: 'backup' | 'copy'
+  /** Id of the instance: a test email of a domain names the one that sent it. */
+  readonly instance: string
+  /** When the copy was made; null if unknown. */
+  readonly taken_at: string | null
+  /** When the service first started with it. */
+  readonly restored_at: string
+  readonly recipients: number
+  readonly groups: readonly RestoredGroupView[]
+  /** Broadcasts that stopped; their emails that were enqueued are among the recipients. */
+  readonly broadcasts: number
+  /** Requests for confirmation and welcomes. */
+  readonly contact_mails: number
+  readonly imports: number
+}
+
+/** Part of what waits: of an account, to a domain, accepted at a time or later. */
+export interface FenceSelection extends Pick<MailSelector, 'accountId' | 'domain'> {
+  readonly since?: Millis | undefined
+}
+
+const EVERYTHING: ReleasedScope = { accountId: null, domain: null, fromEmailId: 0 }
+
+/** Undefined if no email is that new. */
+function toScope(app: App, { accountId = undefined, domain, since }: FenceSelection): ReleasedScope | undefined {
+  const fromEmailId = since === undefined ? 0 : findFirstSince(app, since)
+  if (fromEmailId === undefined) return undefined
+  return { accountId: accountId ?? null, domain: domain ?? null, fromEmailId }
+}
+
+/** What waits since the data were restored; undefined if nothing does. */
+export async function readFenceView(app: App, selection: FenceSelection = {}): Promise<FenceView | undefined> {
+  const fence = readFence(app.db)
+  if (!fence) return undefined
+  const scope = toScope(app, selection)
+  const groups = scope ? await countRestored(app, scope) : []
+  // What has no domain and no email is released and dropped as a whole.
+  const isAll = scope !== undefined && isEverything(scope)
+  const hasBroadcasts = scope !== undefined && scope.domain === null && scope.fromEmailId === 0
+  return {
+    kind: fence.kind,
+    instance: readInstanceId(app.db),
+    taken_at: isoTimeOrNull(fence.takenAt),
+    restored_at: isoTime(fence.fencedAt),
+    recipients: groups.reduce((sum, { recipients }) => sum + recipients, 0),
+    groups: groups.map(({ accountId, domain, recipients, firstEmailId, lastEmailId }) => {
+      const account = findAccount(app.config, app.db, accountId)
+      return {
+        account_id: account ? formatUuid(account.uuid) : null,
+        account: account?.name ?? null,
+        domain,
+        recipients,
+        accepted_from: isoTimeOrNull(findAcceptedAt(app, firstEmailId) ?? null),
+        accepted_to: isoTimeOrNull(findAcceptedAt(app, lastEmailId) ?? null),
+      }
+    }),
+    broadcasts: hasBroadcasts ? listRestoredBroadcasts(app.db, scope.accountId).length : 0,
+    contact_mails: isAll ? countRestoredMails(app.db) : 0,
+    imports: isAll ? listRestoredImports(app.db).length : 0,
+  }
+}
+
+function writeAudit(app: App, actor: AuditActor, action: string, { accountId, domain, since }: FenceSelection) {
+  const account = accountId === undefined ? undefined : findAccount(app.config, app.db, accountId)
+  const named = {
+    ...(account && { account_id: formatUuid(account.uuid) }),
+    ...(domain !== undefined && { domain }),
+    ...(since !== undefined && { since: isoTime(since) }),
+  }
+  return (tx: Parameters<typeof audit>[1]) => audit(app, tx, actor, { action, resourceType: 'queue', metadata: named })
+}
+
+/** Releases what is selected; `due` of the released recipients had been held, and are sent now. */
+export async function releaseFence(
+  app: App,
+  actor: AuditActor,
+  selection: FenceSelection,
+): Promise<{ readonly released: number; readonly due: number; readonly isEnded: boolean }> {
+  const scope = toScope(app, selection)
+  if (!scope || !readFence(app.db)) return { released: 0, due: 0, isEnded: readFence(app.db) === undefined }
+  const released = (await countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
+  const due = await releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selection))
+  return { released, due, isEnded: await endFenceIfEmpty(app) }
+}
+
+/**
+ * Drops a limited number of what is selected after a place: mail is cancelled with an event and gives its quota back,
+ * broadcasts are cancelled, emails to contacts are removed, imports end. Call it again with `next` until that is
+ * undefined. A process that dies in between leaves what was not dropped waiting.
+ */
+export async function dropFence(
+  app: App,
+  actor: AuditActor,
+  selection: FenceSelection,
+  after: QueuePosition | undefined,
+): Promise<{ readonly dropped: number; readonly next: QueuePosition | undefined; readonly isEnded: boolean }> {
+  const scope = toScope(app, selection)
+  if (!scope || !readFence(app.db)) return { dropped: 0, next: undefined, isEnded: readFence(app.db) === undefined }
+  // Before the first change, so that a crash leaves no change without its entry.
+  if (!after) await app.commit.writeFromReserve(writeAudit(app, actor, 'restored.dropped', selection))
+  if (!after && scope.domain === null && scope.fromEmailId === 0)
+    await dropRestoredBroadcasts(app, scope.accountId, followBroadcast)
+  const { changed, next } = await dropRestored(app, scope, after)
+  if (!next && isEverything(scope)) {
+    await app.commit.writeFromReserve(dropRestoredMails)
+    await dropRestoredImports(app)
+  }
+  return { dropped: changed, next, isEnded: next === undefined && (await endFenceIfEmpty(app)) }
+}
+
+/** What an operator must know about the fence, and what to do; undefined if nothing waits behind one. For checks. */
+export function findFenceProblem({
+  db,
+}: Pick<App, 'db'>): { readonly message: string; readonly fix: string } | undefined {
+  const fence = readFence(db)
+  if (!fence) return undefined
+  const taken = fence.takenAt === null ? '' : ` of ${isoTime(fence.takenAt)}`
+  return {
+    message: `The data were restored from a ${fence.kind}${taken}; mail that was open then has waited as restored since ${isoTime(fence.fencedAt)}.`,
+    fix: 'See `tassis fence`, then `tassis fence release` or `tassis fence drop`.',
+  }
+}
+
+/** Ends the fence once nothing waits behind it; true if there is none any more. */
+async function endFenceIfEmpty(app: App): Promise<boolean> {
+  const fence = readFence(app.db)
+  if (!fence) return true
+  if ((await countRestored(app, EVERYTHING)).length > 0) return false
+  if (
+    listRestoredBroadcasts(app.db, null).length > 0 ||
+    countRestoredMails(app.db) > 0 ||
+    listRestoredImports(app.db).length > 0
+  )
+    return false
+  await app.commit.writeFromReserve((tx) => endFence(tx.db))
+  return true
+}

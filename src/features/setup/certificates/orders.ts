@@ -1,0 +1,364 @@
+/**
+ * @module Gets certificates for the hosts that need one, and renews them: one order at a time, with increasing delays
+ * after failures, which survive restarts. A certificate stays in use until a better one has been checked and stored.
+ * What a client asks for (SNI) never causes an order: hosts come from settings and from verified tracking domains.
+ */
+import { X509Certificate } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import type { App } from '#features/core/app/app.ts'
+import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
+import type { Millis } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
+import { createCertificateRequest, type KeyedCertificate, readAuthorityKeyId } from '#platform/self-signed.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { type ChallengeType, orderCertificate } from '#protocols/acme/order.ts'
+import { type RenewalWindow, readRenewalWindow, toCertificateId } from '#protocols/acme/renewal-info.ts'
+import { AcmeError, AcmeSession } from '#protocols/acme/session.ts'
+import type { Challenges } from './challenges.ts'
+import {
+  expiryWarningMs,
+  findCertificateProblem,
+  type HostState,
+  NO_FAILURES,
+  type OrderState,
+  openAccountKey,
+  readCertificate,
+  readOrdersState,
+  removeCertificate,
+  type StoredCertificate,
+  writeCertificate,
+  writeOrdersState,
+} from './store.ts'
+import { createAcmeTransport } from './transport.ts'
+
+export interface CertificateOrdersOptions {
+  readonly app: Pick<App, 'config' | 'clock' | 'log' | 'certificatesDue'>
+  /** Trusted certificate authorities in PEM; undefined: those of the system. */
+  readonly authorities: readonly string[] | undefined
+  readonly challenges: Challenges
+  /** The hosts that need a certificate now, in A-labels and lower case. */
+  readonly listHosts: () => readonly string[]
+}
+
+/** How often new tracking hosts are looked for. */
+const SCAN_INTERVAL_MS = seconds(15)
+const ORDER_TIMEOUT_MS = minutes(5)
+/** After failures for one host. An authority allows five failed validations of a host per hour. */
+const HOST_RETRY_MS = [minutes(1), minutes(15), hours(1), hours(4), hours(12)]
+/** After failures of the authority itself. */
+const SERVER_RETRY_MS = [minutes(1), minutes(5), minutes(30), hours(2), hours(6)]
+/** A limit of an authority lasts up to a week. */
+const MAX_RETRY_AFTER_MS = days(7)
+/** After a rate limit without Retry-After. */
+const RATE_LIMITED_MS = hours(1)
+/** Before the next host after a rate limit. */
+const LIMITED_PAUSE_MS = minutes(1)
+const ASK_AGAIN_MS = { min: minutes(15), max: days(1), usual: hours(6) }
+const MAX_CONTEXTS = 1000
+/** More than a process can have. */
+const MAX_TURNS = 1e9
+/** What every TLS listener of HTTP allows. */
+export const TLS_OPTIONS = { minVersion: 'TLSv1.2', honorCipherOrder: true } as const
+
+/** Certificates of an authority, and the loop that keeps them valid. */
+export class CertificateOrders {
+  readonly #options: CertificateOrdersOptions
+  readonly #certificates = new Map<string, StoredCertificate>()
+  readonly #contexts = new Map<string, SecureContext>()
+  #state: ReturnType<typeof readOrdersState>
+  #stopListening: (() => void) | undefined
+  /** When each host had its last turn. */
+  readonly #turns = new Map<string, number>()
+  #lastTurn = 0
+  #loop: DueLoop | undefined
+
+  /** Reads the stored certificates; orders nothing before `start`. */
+  constructor(options: CertificateOrdersOptions) {
+    this.#options = options
+    const { dataDir } = options.app.config
+    this.#state = readOrdersState(dataDir)
+    for (const host of listStoredHosts(dataDir)) {
+      const stored = readCertificate(dataDir, host)
+      if (stored) this.#certificates.set(host, stored)
+    }
+  }
+
+  start(): void {
+    const { clock, log, certificatesDue, config } = this.#options.app
+    this.#stopListening ??= certificatesDue.listen(() => {
+      this.#state = readOrdersState(config.dataDir)
+      this.#loop?.wake()
+    })
+    this.#loop ??= startDueLoop({ name: 'certificates', clock, log, step: (ending) => this.#step(ending) })
+  }
+
+  async stop(): Promise<void> {
+    this.#stopListening?.()
+    await this.#loop?.stop()
+  }
+
+  /** The certificate for a server name; undefined when there is none. */
+  contextFor(serverName: string): SecureContext | undefined {
+    const host = normaliseHost(serverName)
+    const stored = this.#certificates.get(host)
+    if (!stored) return undefined
+    const context =
+      this.#contexts.get(host) ?? createSecureContext({ ...TLS_OPTIONS, cert: stored.cert, key: stored.key })
+    // The least recently used one is evicted.
+    this.#contexts.delete(host)
+    this.#contexts.set(host, context)
+    const [oldest] = this.#contexts.keys()
+    if (this.#contexts.size > MAX_CONTEXTS && oldest !== undefined) this.#contexts.delete(oldest)
+    return context
+  }
+
+  /** Makes the order that is most due. Returns when to look again. */
+  async #step(ending: AbortSignal): Promise<Millis> {
+    const { app } = this.#options
+    const now = app.clock.now()
+    const hosts = this.#options.listHosts()
+    this.#removeUnused(new Set(hosts), now)
+    const { server } = this.#state
+    const soon = now + SCAN_INTERVAL_MS
+    if (server.failures > 0 && !isDue(server.nextAttemptAt, now, MAX_RETRY_AFTER_MS)) return soon
+    // Hosts that failed come last, then those whose turn was last, so that no host delays others.
+    const [due] = hosts.filter((host) => this.#isDue(host, now)).sort((a, b) => this.#rank(a) - this.#rank(b))
+    if (due === undefined) return soon
+    this.#turns.set(due, ++this.#lastTurn)
+    if (this.#isOrderDue(due, now)) await this.#attempt(due, ending)
+    else await this.#askWhenToRenew(due, ending)
+    return ending.aborted ? soon : app.clock.now()
+  }
+
+  #hostState(host: string): HostState {
+    return this.#state.hosts[host] ?? NO_FAILURES
+  }
+
+  #rank(host: string): number {
+    return this.#hostState(host).failures * MAX_TURNS + (this.#turns.get(host) ?? 0)
+  }
+
+  #isOrderDue(host: string, now: Millis): boolean {
+    const stored = this.#certificates.get(host)
+    return !stored || isRenewalDue(stored, this.#hostState(host), now)
+  }
+
+  /** Whether to order a certificate for `host`, or to ask when to renew it. */
+  #isDue(host: string, now: Millis): boolean {
+    const { failures, nextAttemptAt, askAgainAt } = this.#hostState(host)
+    if (failures > 0 && !isDue(nextAttemptAt, now, MAX_RETRY_AFTER_MS)) return false
+    return this.#isOrderDue(host, now) || isDue(askAgainAt ?? 0, now, ASK_AGAIN_MS.max)
+  }
+
+  async #attempt(host: string, ending: AbortSignal): Promise<void> {
+    const { config, clock, log } = this.#options.app
+    const before = this.#hostState(host)
+    // Stored before the order: one that ends with the process counts as a failure, so that a service that is restarted
+    // again and again does not use up the limits of the authority, and nothing is ordered that cannot be stored.
+    this.#store(host, toFailed(before, HOST_RETRY_MS, clock.now()))
+    const limit = createTimeLimit(clock, ORDER_TIMEOUT_MS, ending)
+    try {
+      const session = await this.#openSession(limit)
+      await session.logIn()
+      writeCertificate(config.dataDir, host, await this.#order(session, host, before, limit))
+      const certificate = readCertificate(config.dataDir, host)
+      if (!certificate) throw new Error(`the certificate of ${host} cannot be read again`)
+      this.#certificates.set(host, certificate)
+      this.#contexts.delete(host)
+      this.#state.server = NO_FAILURES
+      this.#store(host, NO_FAILURES)
+      log.info({ host, notAfter: toIso(certificate.notAfter) }, 'certificate issued')
+    } catch (error) {
+      if (ending.aborted) this.#store(host, before)
+      else this.#recordFailure(host, before, limit.signal.aborted ? TIMED_OUT : error)
+    } finally {
+      limit.end()
+    }
+  }
+
+  #openSession({ signal }: TimeLimit): Promise<AcmeSession> {
+    const { config, clock } = this.#options.app
+    return AcmeSession.open({
+      directoryUrl: config.acmeUrl,
+      key: openAccountKey(config.dataDir),
+      ...(config.acmeEmail !== '' && { email: config.acmeEmail }),
+      transport: createAcmeTransport({ clock, ca: this.#options.authorities, signal }),
+      now: () => clock.now(),
+    })
+  }
+
+  async #order(
+    session: AcmeSession,
+    host: string,
+    { failures }: HostState,
+    limit: TimeLimit,
+  ): Promise<KeyedCertificate> {
+    const { clock } = this.#options.app
+    const { csr, key } = await createCertificateRequest(host)
+    const stored = this.#certificates.get(host)
+    // Not after a failure: the certificate may be of another authority, which this one does not know.
+    const replaces = stored && failures === 0 && hasRenewalInfo(session) ? await findCertificateId(stored) : undefined
+    const cert = await orderCertificate(session, {
+      host,
+      csr,
+      challengeTypes: this.#challengeTypes(failures),
+      answer: (challenge) => this.#options.challenges.answer(challenge, clock),
+      sleep: (ms) => limit.sleep(ms),
+      replaces,
+    })
+    const problem = findCertificateProblem({ cert, key }, host, clock.now())
+    if (problem !== undefined)
+      throw new AcmeError('order', `The certificate that was issued for ${host} cannot be used: ${problem}.`)
+    return { cert, key }
+  }
+
+  /** Alternates after each failure, because only one of the two ports may be reachable. */
+  #challengeTypes(failures: number): readonly ChallengeType[] {
+    const { httpAddr, httpsAddr } = this.#options.app.config
+    if (httpsAddr === '') return ['http-01']
+    const types: ChallengeType[] = ['tls-alpn-01', 'http-01']
+    const isHttpFirst = (parseHostPort(httpAddr)?.port === 80) !== (failures % 2 === 1)
+    return isHttpFirst ? types.reverse() : types
+  }
+
+  /** Stores when the authority wants the certificate renewed. No answer is no failure: it is asked again later. */
+  async #askWhenToRenew(host: string, ending: AbortSignal): Promise<void> {
+    const { clock } = this.#options.app
+    const stored = this.#certificates.get(host)
+    const id = stored && (await findCertificateId(stored))
+    const limit = createTimeLimit(clock, ORDER_TIMEOUT_MS, ending)
+    const window = await (id === undefined ? undefined : this.#openSession(limit).then((s) => readRenewalWindow(s, id)))
+      ?.catch(() => undefined)
+      .finally(() => limit.end())
+    const { renewAt, ...state } = this.#hostState(host)
+    const askAgainMs = Math.min(Math.max(window?.askAgainMs ?? ASK_AGAIN_MS.usual, ASK_AGAIN_MS.min), ASK_AGAIN_MS.max)
+    const chosen = window ? chooseTime(window, renewAt) : renewAt
+    this.#store(host, {
+      ...state,
+      askAgainAt: clock.now() + askAgainMs,
+      ...(chosen !== undefined && { renewAt: chosen }),
+    })
+  }
+
+  #recordFailure(host: string, before: HostState, thrown: unknown): void {
+    const { clock, log } = this.#options.app
+    const now = clock.now()
+    const error = thrown instanceof AcmeError ? thrown : new AcmeError('order', describeError(thrown))
+    const isLimited = error.type === 'rateLimited'
+    const askedMs = Math.min(error.retryAfterMs ?? (isLimited ? RATE_LIMITED_MS : 0), MAX_RETRY_AFTER_MS)
+    const failed = (previous: OrderState, delays: readonly number[]): OrderState => {
+      const next = toFailed(previous, delays, now)
+      const nextAttemptAt = Math.max(next.nextAttemptAt, now + askedMs)
+      return { ...next, nextAttemptAt, lastError: error.message, lastErrorAt: now }
+    }
+    const isServer = error.scope === 'server'
+    this.#state.server = isServer
+      ? failed(this.#state.server, SERVER_RETRY_MS)
+      : // The limit may be that of the account: the others are tried slowly.
+        { failures: isLimited ? 1 : 0, nextAttemptAt: isLimited ? now + LIMITED_PAUSE_MS : 0 }
+    const state = isServer ? before : { ...before, ...failed(before, HOST_RETRY_MS) }
+    const stored = this.#certificates.get(host)
+    const details = {
+      host,
+      reason: error.message,
+      nextAttempt: toIso((isServer ? this.#state.server : state).nextAttemptAt),
+      ...(stored && { notAfter: toIso(stored.notAfter) }),
+    }
+    if (stored && stored.notAfter - now <= expiryWarningMs(stored))
+      log.error(details, 'certificate expires soon and could not be renewed')
+    else log.warn(details, stored ? 'certificate not renewed; it stays in use' : 'certificate not issued')
+    this.#store(host, state)
+  }
+
+  #store(host: string, state: HostState): void {
+    this.#state.hosts[host] = state
+    writeOrdersState(this.#options.app.config.dataDir, this.#state)
+  }
+
+  /** Deletes what nothing needs: certificates of hosts that have none any more serve until they expire. */
+  #removeUnused(wanted: ReadonlySet<string>, now: Millis): void {
+    const { dataDir } = this.#options.app.config
+    for (const [host, { notAfter }] of this.#certificates) {
+      if (wanted.has(host) || notAfter > now) continue
+      this.#certificates.delete(host)
+      this.#contexts.delete(host)
+      removeCertificate(dataDir, host)
+    }
+    const left = Object.keys(this.#state.hosts).filter((host) => !wanted.has(host) && !this.#certificates.has(host))
+    for (const host of left) delete this.#state.hosts[host]
+    if (left.length > 0) writeOrdersState(dataDir, this.#state)
+  }
+}
+
+/** One more failure; the next attempt is later each time. */
+const toFailed = <T extends OrderState>(state: T, delays: readonly number[], now: Millis): T => ({
+  ...state,
+  failures: state.failures + 1,
+  nextAttemptAt: now + (delays[Math.min(state.failures, delays.length - 1)] ?? 0),
+})
+
+/** A random time in the window; the time chosen before is kept while the window has it (RFC 9773 §4.2). */
+const chooseTime = ({ start, end }: RenewalWindow, before: Millis | undefined): Millis =>
+  before !== undefined && before >= start && before <= end
+    ? before
+    : start + randomBelow(Math.max(Math.min(end - start, 2 ** 31), 1))
+
+const hasRenewalInfo = (session: AcmeSession): boolean => session.optionalEndpoint('renewalInfo') !== undefined
+
+const TIMED_OUT = new AcmeError('server', 'The order took too long.')
+
+/** With a third of its lifetime left, or earlier if the authority says so. */
+function isRenewalDue({ notBefore, notAfter }: StoredCertificate, { renewAt }: HostState, now: Millis): boolean {
+  const ownTime = notAfter - (notAfter - notBefore) / 3
+  return now >= Math.min(ownTime, renewAt ?? ownTime)
+}
+
+async function findCertificateId({ cert }: StoredCertificate): Promise<string | undefined> {
+  const authorityKeyId = await readAuthorityKeyId(cert)
+  return authorityKeyId === undefined
+    ? undefined
+    : toCertificateId(authorityKeyId, new X509Certificate(cert).serialNumber)
+}
+
+interface TimeLimit {
+  readonly signal: AbortSignal
+  /** Rejects when the time is over. */
+  sleep(ms: number): Promise<void>
+  end(): void
+}
+
+function createTimeLimit(clock: App['clock'], limitMs: number, ending: AbortSignal): TimeLimit {
+  const timeout = new AbortController()
+  const timer = clock.after(limitMs, () => timeout.abort())
+  const signal = AbortSignal.any([timeout.signal, ending])
+  return {
+    signal,
+    sleep: (ms) =>
+      new Promise((resolve, reject) => {
+        const waiting = clock.after(ms, resolve)
+        const abort = () => {
+          waiting.cancel()
+          reject(TIMED_OUT)
+        }
+        if (signal.aborted) abort()
+        else signal.addEventListener('abort', abort, { once: true })
+      }),
+    end: () => timer.cancel(),
+  }
+}
+
+function listStoredHosts(dataDir: string): string[] {
+  try {
+    return readdirSync(join(dataDir, 'certificates')).flatMap((name) => /^(.+)\.pem$/.exec(name)?.[1] ?? [])
+  } catch {
+    // The folder is created with the first file.
+    return []
+  }
+}
+
+const toIso = (at: Millis): string => new Date(at).toISOString()
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error))

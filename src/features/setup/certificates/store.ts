@@ -1,0 +1,179 @@
+/**
+ * @module Files of certificates in the data directory: `certificates/HOST.pem` with key and chain, the key of the
+ * account, and how orders went. They are readable by the owner only, replaced as a whole, and can be made again: none
+ * of them is needed in a backup.
+ */
+import { X509Certificate } from 'node:crypto'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import type { Millis } from '#platform/clock.ts'
+import type { KeyedCertificate } from '#platform/self-signed.ts'
+import { days, hours } from '#platform/units.ts'
+import { type AccountKey, generateAccountKey, parseAccountKey } from '#protocols/acme/account-key.ts'
+
+export interface StoredCertificate extends KeyedCertificate {
+  readonly notBefore: Millis
+  readonly notAfter: Millis
+}
+
+/** How the orders for a host, or all orders, went. */
+export interface OrderState {
+  /** In a row. */
+  readonly failures: number
+  /** No order is made before this time. */
+  readonly nextAttemptAt: Millis
+  readonly lastError?: string
+  readonly lastErrorAt?: Millis
+}
+
+export interface HostState extends OrderState {
+  /** A time in the window that the certificate authority suggests for renewal (RFC 9773). */
+  readonly renewAt?: Millis
+  /** When to ask for that window again. */
+  readonly askAgainAt?: Millis
+}
+
+export interface OrdersState {
+  /** Failures that are not due to one host: the certificate authority could not be used. */
+  server: OrderState
+  hosts: Record<string, HostState>
+}
+
+export const NO_FAILURES: OrderState = { failures: 0, nextAttemptAt: 0 }
+
+/** The clock of a certificate authority may be ahead of ours; most date a certificate back by an hour. */
+const MAX_CLOCK_DIFFERENCE_MS = hours(1)
+
+const folderOf = (dataDir: string): string => join(dataDir, 'certificates')
+
+/** File with the certificate of a host. @param host in A-labels and lower case */
+export const certificateFile = (dataDir: string, host: string): string => join(folderOf(dataDir), `${host}.pem`)
+
+/** Undefined when there is no certificate, or it cannot be used. */
+export function readCertificate(dataDir: string, host: string): StoredCertificate | undefined {
+  const pem = readText(certificateFile(dataDir, host))
+  // Our own writing: the key comes first.
+  const split = pem?.indexOf('-----BEGIN CERTIFICATE-----') ?? -1
+  if (pem === undefined || split === -1) return undefined
+  try {
+    return toStored({ key: pem.slice(0, split), cert: pem.slice(split) })
+  } catch {
+    return undefined
+  }
+}
+
+export function writeCertificate(dataDir: string, host: string, { key, cert }: KeyedCertificate): void {
+  replaceFile(folderOf(dataDir), `${host}.pem`, `${key.trim()}\n${cert.trim()}\n`)
+}
+
+export const removeCertificate = (dataDir: string, host: string): void =>
+  rmSync(certificateFile(dataDir, host), { force: true })
+
+/** Reads the key of the account, or creates one; the account then is another one. */
+export function openAccountKey(dataDir: string): AccountKey {
+  const stored = readText(join(folderOf(dataDir), 'account.key'))
+  if (stored !== undefined) {
+    try {
+      return parseAccountKey(stored)
+    } catch {
+      // A damaged key: a new account costs nothing.
+    }
+  }
+  const key = generateAccountKey()
+  replaceFile(folderOf(dataDir), 'account.key', key.pem)
+  return key
+}
+
+/** What is missing or damaged counts as no failures: an order is then made too early at worst. */
+export function readOrdersState(dataDir: string): OrdersState {
+  try {
+    const { server, hosts } = JSON.parse(
+      readText(join(folderOf(dataDir), 'orders.json')) ?? '{}',
+    ) as Partial<OrdersState>
+    const isState = (state: OrderState | undefined): state is OrderState =>
+      Number.isFinite(state?.failures) && Number.isFinite(state?.nextAttemptAt)
+    return {
+      server: isState(server) ? server : NO_FAILURES,
+      hosts: Object.fromEntries(Object.entries(hosts ?? {}).filter(([, state]) => isState(state))),
+    }
+  } catch {
+    return { server: NO_FAILURES, hosts: {} }
+  }
+}
+
+export const writeOrdersState = (dataDir: string, state: OrdersState): void =>
+  replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`)
+
+/** Makes failed orders due now. A service that runs has to be told. */
+export function resetOrderDelays(dataDir: string): void {
+  const { server, hosts } = readOrdersState(dataDir)
+  const resetHosts = Object.entries(hosts).map(([host, state]) => [host, { ...state, nextAttemptAt: 0 }] as const)
+  writeOrdersState(dataDir, { server: { ...server, nextAttemptAt: 0 }, hosts: Object.fromEntries(resetHosts) })
+}
+
+/** A certificate that is not renewed by then is worth a warning. */
+const EXPIRY_WARNING_MS = days(14)
+
+/** How long before its end a certificate that cannot be renewed is a problem; shorter for those of a few days. */
+export const expiryWarningMs = ({ notBefore, notAfter }: { notBefore: Millis; notAfter: Millis }): number =>
+  Math.min(EXPIRY_WARNING_MS, (notAfter - notBefore) / 4)
+
+/** Why a certificate for `host` cannot be used, as a phrase; undefined when it can. */
+export function findCertificateProblem(issued: KeyedCertificate, host: string, now: Millis): string | undefined {
+  let leaf: X509Certificate
+  try {
+    leaf = new X509Certificate(issued.cert)
+    // Fails for a broken chain, and for the key of another certificate.
+    createSecureContext(issued)
+    toStored(issued)
+  } catch {
+    return 'it is not a certificate for our key'
+  }
+  if (leaf.subjectAltName?.toLowerCase() !== `dns:${host}`) return `it is for ${leaf.subjectAltName ?? 'no name'}`
+  if (Date.parse(leaf.validFrom) > now + MAX_CLOCK_DIFFERENCE_MS) return `it is valid only from ${leaf.validFrom}`
+  if (Date.parse(leaf.validTo) <= now) return `it expired at ${leaf.validTo}`
+  return undefined
+}
+
+function toStored({ key, cert }: KeyedCertificate): StoredCertificate {
+  const leaf = new X509Certificate(cert)
+  const [notBefore, notAfter] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)]
+  if (!(notBefore < notAfter)) throw new TypeError('the certificate has no time in which it is valid')
+  return { key, cert, notBefore, notAfter }
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** Replaces a file so that a crash leaves the previous one or the new one. */
+function replaceFile(folder: string, name: string, content: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const path = join(folder, name)
+  const temporary = `${path}.tmp`
+  const file = openSync(temporary, 'w', 0o600)
+  try {
+    // The mode above has no effect on an existing file.
+    chmodSync(temporary, 0o600)
+    writeSync(file, content)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(temporary, path)
+}

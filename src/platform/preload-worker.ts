@@ -1,0 +1,19 @@
+/**
+ * @module Runs first in every Worker: turns what its libraries print, even while they are loaded, into lines like those
+ * of the log. It does without the log itself, which would take a tenth of a second to load.
+ */
+import { systemClock } from './clock.ts'
+import { addPriority, isJournal } from './journal.ts'
+import { redactAddresses } from './redact.ts'
+import { captureStrayOutput } from './stray-output.ts'
+
+const isPrioritised = isJournal()
+// `startWorker` passes the name.
+const [worker = ''] = process.argv.slice(2)
+
+captureStrayOutput((text) => {
+  const time = new Date(systemClock.now()).toISOString()
+  const fields = { level: 'warn', time, worker, text: redactAddresses(text), msg: 'unexpected output' }
+  const line = `${JSON.stringify(fields)}\n`
+  process.stderr.write(isPrioritised ? addPriority('warn', line) : line)
+})

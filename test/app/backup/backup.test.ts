@@ -1,0 +1,396 @@
+/** @module Backups of a running service, by the commands that operators use. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { BackupError } from '#app/backup/errors.ts'
+import { formatManifest, type Manifest, parseManifest } from '#app/backup/manifest.ts'
+import { startService } from '#app/service.ts'
+import { loadConfig } from '#app/settings.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from '../process.ts'
+
+// Commands run as processes would, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+let data: DataFolder
+let service: Awaited<ReturnType<typeof startServing>>
+let key: string
+/** Folders for the targets of one test each. */
+const root = mkdtempSync(join(tmpdir(), 'tassis-backup-'))
+let folders = 0
+const newFolder = (): string => join(root, String(++folders))
+
+const send = async (text: string, attachment?: Uint8Array): Promise<string> => {
+  const response = await fetch(`${service.url}/v1/emails`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      from: 'ada@sender.test',
+      to: 'bob@receiver.test',
+      subject: 'Hi',
+      text_body: text,
+      ...(attachment && {
+        attachments: [
+          {
+            filename: 'a.bin',
+            content: Buffer.from(attachment).toString('base64'),
+            content_type: 'application/octet-stream',
+          },
+        ],
+      }),
+    }),
+  })
+  const body = (await response.json()) as { data?: { id: string } }
+  if (!body.data) throw new Error(JSON.stringify(body))
+  return body.data.id
+}
+
+interface Report {
+  readonly path: string
+  readonly totalBytes: number
+  readonly writtenBytes: number
+  readonly warnings: readonly string[]
+  readonly removed: readonly string[]
+}
+
+const backUp = (target: string, ...options: string[]): Promise<Report> =>
+  runTassisJson<Report>(['backup', target, ...options], data.settings)
+
+const restore = (backup: string, into: string, ...options: string[]) =>
+  runTassis(['restore', backup, '--into', into, ...options], data.settings)
+
+beforeAll(async () => {
+  data = createDataFolder()
+  ;({ key } = await setUpAccount(data.settings, { verified: true }))
+  // Mail stays in the queue: there is no DNS.
+  service = await startServing(data.settings)
+  // Above the size of blobs that are files.
+  await send('with a large attachment', randomBytes(400_000))
+})
+
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  data[Symbol.dispose]()
+  rmSync(root, { recursive: true, force: true })
+})
+
+function randomBytes(size: number): Uint8Array {
+  const bytes = new Uint8Array(size)
+  for (let from = 0; from < size; from += 65_536) crypto.getRandomValues(bytes.subarray(from, from + 65_536))
+  return bytes
+}
+
+const listFiles = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => statSync(join(folder, name)).isFile())
+    .sort()
+
+/** Changes one byte in the middle of a file. */
+function flipByte(path: string, at = Math.floor(statSync(path).size / 2)): void {
+  const bytes = readFileSync(path)
+  bytes[at] = (bytes[at] ?? 0) ^ 1
+  // A new file: the old one may be a link.
+  rmSync(path)
+  writeFileSync(path, bytes)
+}
+
+describe('a backup of a running service', () => {
+  // Proves: storage-13
+  test('can be restored elsewhere, with everything that was accepted before, and is sound there', async () => {
+    const id = await send('before the backup')
+    const { path } = await backUp(newFolder())
+    const later = await send('after the backup')
+    const into = newFolder()
+    const restored = await restore(path, into, '--key', join(data.path, 'master.key'))
+    expect(restored).toMatchObject({ exitCode: 0, stderr: '' })
+    const written = listFiles(into).filter((name) => name !== 'lock')
+    for (const name of written) expect([name, statSync(join(into, name)).mode & 0o777]).toEqual([name, 0o600])
+    expect(statSync(into).mode & 0o777).toBe(0o700)
+    const settings = { ...data.settings, TASSIS_DATA_DIR: into }
+    const check = await runTassis(['check'], settings)
+    expect(check.stdout).toContain('No inconsistencies found.')
+    expect((await runTassis(['emails', 'show', id], settings)).exitCode).toBe(0)
+    expect((await runTassis(['emails', 'show', later], settings)).exitCode).toBe(1)
+  })
+
+  test('is one folder with the mode 0700, whose databases need no write-ahead log, and holds the key only on request', async () => {
+    const folder = newFolder()
+    const { path } = await backUp(folder)
+    expect(readdirSync(folder)).toEqual([path.slice(folder.length + 1)])
+    expect(statSync(path).mode & 0o777).toBe(0o700)
+    const files = listFiles(path)
+    expect(files).toContain('tassis.db')
+    expect(files).toContain('capture.db')
+    expect(files).toContain('manifest.json')
+    expect(files.filter((name) => name.endsWith('.zst'))).toHaveLength(1)
+    expect(files.filter((name) => /wal|shm|journal|master\.key|lock|sock/.test(name))).toEqual([])
+    for (const name of files) expect(statSync(join(path, name)).mode & 0o777).toBe(0o600)
+
+    const secret = readFileSync(join(data.path, 'master.key'), 'utf8').trim()
+    for (const name of files) expect(readFileSync(join(path, name)).includes(secret)).toBe(false)
+    const withKey = await backUp(newFolder(), '--with-key')
+    expect(readFileSync(join(withKey.path, 'master.key'), 'utf8').trim()).toBe(secret)
+    expect((await restore(withKey.path, newFolder())).exitCode).toBe(0)
+  })
+
+  test('shares unchanged content with the one before, unless that is damaged there', async () => {
+    const folder = newFolder()
+    const first = await backUp(folder)
+    const second = await backUp(folder, '--keep', '2')
+    const [blob = ''] = listFiles(first.path).filter((name) => name.endsWith('.zst'))
+    expect(statSync(join(second.path, blob)).ino).toBe(statSync(join(first.path, blob)).ino)
+    expect(second.totalBytes - second.writtenBytes).toBeGreaterThanOrEqual(400_000)
+    // The live file is never shared: who changes it must not change the backup.
+    expect(statSync(join(second.path, blob)).ino).not.toBe(statSync(join(data.path, blob)).ino)
+
+    flipByte(join(second.path, blob))
+    const third = await backUp(folder, '--keep', '2')
+    expect(third.warnings).toEqual([`${blob} is damaged in ${second.path}; it was copied again`])
+    expect(third.removed).toEqual([first.path.slice(folder.length + 1)])
+    expect(readdirSync(folder).sort()).toEqual([second.path, third.path].map((path) => path.slice(folder.length + 1)))
+    expect((await runTassis(['backup', '--verify', third.path], data.settings)).exitCode).toBe(0)
+    expect(readFileSync(join(third.path, blob))).toEqual(readFileSync(join(data.path, blob)))
+  })
+
+  test.each(['a.tar', 'a.tar.zst'])('in one file, %s, is the same, also for tar', async (name) => {
+    const folder = newFolder()
+    const { path } = await backUp(join(folder, name))
+    expect(readdirSync(folder)).toEqual([name])
+    expect((await runTassis(['backup', '--verify', path], data.settings)).exitCode).toBe(0)
+    const into = newFolder()
+    expect((await restore(path, into, '--key', join(data.path, 'master.key'))).exitCode).toBe(0)
+    expect((await runTassis(['check'], { ...data.settings, TASSIS_DATA_DIR: into })).exitCode).toBe(0)
+    expect((await runTassis(['backup', path], data.settings)).stderr).toBe(
+      `tassis: ${path} exists; use another name.\n`,
+    )
+
+    const unpacked = newFolder()
+    mkdirSync(unpacked)
+    const tar = Bun.spawnSync(['tar', '--extract', '--auto-compress', '--file', path, '--directory', unpacked])
+    if (name.endsWith('.tar')) expect(tar.exitCode).toBe(0)
+    // Without the program zstd, tar cannot unpack the other form.
+    if (tar.exitCode === 0) expect((await runTassis(['backup', '--verify', unpacked], data.settings)).exitCode).toBe(0)
+  })
+
+  test('removes what a killed backup left, and nothing else', async () => {
+    const folder = newFolder()
+    const left = `.tassis-20200101T000000Z-${process.pid}-${hostname()}.partial`
+    const foreign = `.tassis-20200101T000000Z-1-elsewhere.partial`
+    // This one may still be written: its machine is not this one, and it is new.
+    const stamp = new Date().toISOString().replace(/[-:]|\.\d+/g, '')
+    const fresh = `.tassis-${stamp}-1-elsewhere.partial`
+    for (const name of [left, foreign, fresh, 'notes']) mkdirSync(join(folder, name), { recursive: true })
+    const { path } = await backUp(folder)
+    expect(readdirSync(folder).sort()).toEqual([fresh, 'notes', path.slice(folder.length + 1)].sort())
+  })
+
+  test('names every entry of a data directory as held or not held', async () => {
+    const { DATABASES, FOLDERS, NOT_HELD, STORES } = await import('#app/backup/contents.ts')
+    const known = [...DATABASES, ...STORES, ...STORES.map((store) => `${store}.ids`), ...FOLDERS, ...NOT_HELD]
+    const found = readdirSync(data.path).filter((name) => !/-(wal|shm)$/.test(name))
+    expect(found.filter((name) => !known.includes(name))).toEqual([])
+  })
+})
+
+describe('a damaged backup', () => {
+  const verify = async (path: string) => {
+    const { exitCode, stdout, stderr } = await runTassis(['backup', '--verify', path], data.settings)
+    return { exitCode, text: stdout + stderr }
+  }
+  /** Restores a damaged backup, which must leave nothing; returns the error. */
+  const refusal = async (path: string): Promise<string> => {
+    const into = newFolder()
+    const { exitCode, stderr } = await restore(path, into, '--key', join(data.path, 'master.key'))
+    expect(exitCode).toBe(1)
+    expect(existsSync(into)).toBe(false)
+    return stderr
+  }
+
+  // Proves: storage-13
+  test('with one changed byte is named with the file, by verification and restore', async () => {
+    const { path } = await backUp(newFolder())
+    for (const file of listFiles(path)) {
+      const copy = newFolder()
+      cpSync(path, copy, { recursive: true })
+      flipByte(join(copy, file))
+      expect(await verify(copy)).toEqual({ exitCode: 1, text: expect.stringContaining(file) })
+      expect(await refusal(copy)).toContain(file)
+    }
+  })
+
+  test('without one of its files is named with the file', async () => {
+    const { path } = await backUp(newFolder())
+    for (const file of listFiles(path)) {
+      const copy = newFolder()
+      cpSync(path, copy, { recursive: true })
+      rmSync(join(copy, file))
+      expect(await verify(copy)).toEqual({ exitCode: 1, text: expect.stringContaining(file) })
+      expect(await refusal(copy)).toContain(file)
+    }
+  })
+
+  test.each(['a.tar', 'a.tar.zst'])('%s that was cut short or changed is refused, wherever that is', async (name) => {
+    const { path } = await backUp(join(newFolder(), name))
+    const size = statSync(path).size
+    for (const part of [0, 0.01, 0.3, 0.6, 0.95]) {
+      const copy = join(newFolder(), name)
+      mkdirSync(join(copy, '..'))
+      cpSync(path, copy)
+      truncateSync(copy, Math.floor(size * part))
+      expect((await verify(copy)).exitCode).toBe(1)
+      await refusal(copy)
+    }
+    for (const part of [0.001, 0.3, 0.6, 0.95]) {
+      const copy = join(newFolder(), name)
+      mkdirSync(join(copy, '..'))
+      cpSync(path, copy)
+      flipByte(copy, Math.floor(size * part))
+      expect((await verify(copy)).text).toMatch(/damaged|not a backup/)
+      await refusal(copy)
+    }
+  })
+
+  test('with another manifest, of a newer version or with paths elsewhere, is refused', async () => {
+    const { path } = await backUp(newFolder())
+    const manifest = parseManifest(readFileSync(join(path, 'manifest.json'), 'utf8'), 'x')
+    const rewrite = (changes: Partial<Manifest>): string => {
+      const copy = newFolder()
+      cpSync(path, copy, { recursive: true })
+      writeFileSync(join(copy, 'manifest.json'), formatManifest({ ...manifest, ...changes }))
+      return copy
+    }
+    const newer = rewrite({ schema: [...manifest.schema, '9999_later'], tassis: '9.0.0 (abc)' })
+    expect(await refusal(newer)).toContain('was written by the newer Tassis 9.0.0 (abc)')
+    const nextFormat = rewrite({ format: 2, tassis: '9.0.0 (abc)' })
+    expect(await refusal(nextFormat)).toContain('was written by Tassis 9.0.0 (abc), in a newer format')
+    const escaping = rewrite({ files: [{ path: '../evil', size: 0, sha256: '' }] })
+    expect(await refusal(escaping)).toContain('is damaged: manifest.json')
+    expect(() => parseManifest('null', 'x')).toThrow(BackupError)
+  })
+})
+
+describe('a restore is refused', () => {
+  let path: string
+  beforeAll(async () => {
+    ;({ path } = await backUp(newFolder()))
+  })
+  const masterKey = () => join(data.path, 'master.key')
+
+  test('without the key and with another key, and takes the key from where it is', async () => {
+    expect((await restore(path, newFolder())).stderr).toContain('holds no master key')
+    const other = join(root, 'other.key')
+    writeFileSync(other, Buffer.alloc(32, 1).toString('base64'))
+    expect((await restore(path, newFolder(), '--key', other)).stderr).toContain('is not the master key of tassis-')
+    writeFileSync(join(root, 'bad.key'), 'short')
+    expect((await restore(path, newFolder(), '--key', join(root, 'bad.key'))).stderr).toContain('32 bytes in base64')
+    expect((await restore(path, newFolder(), '--key', '/nowhere')).stderr).toContain('cannot be read (ENOENT)')
+
+    const into = newFolder()
+    mkdirSync(into)
+    cpSync(masterKey(), join(into, 'master.key'))
+    expect((await restore(path, into)).exitCode).toBe(0)
+    const configured = await runTassis(['restore', path, '--into', newFolder()], {
+      ...data.settings,
+      TASSIS_MASTER_KEY_FILE: masterKey(),
+    })
+    expect(configured.exitCode).toBe(0)
+  })
+
+  // Proves: storage-14
+  test('over a running service, over other data, and while another restore runs', async () => {
+    const running = await runTassis(['restore', path, '--key', masterKey()], data.settings)
+    expect(running).toMatchObject({ exitCode: 1 })
+    expect(running.stderr).toContain('is the data directory of a service, which may run')
+    expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+
+    const taken = newFolder()
+    mkdirSync(taken)
+    writeFileSync(join(taken, 'something'), '')
+    expect((await restore(path, taken, '--key', masterKey())).stderr).toContain('is not empty (it has something)')
+    expect(readdirSync(taken)).toEqual(['something'])
+
+    const both = newFolder()
+    const arguments_ = [
+      process.execPath,
+      join(import.meta.dir, '../../../src/main.ts'),
+      'restore',
+      path,
+      '--into',
+      both,
+    ]
+    const results = await Promise.all(
+      [1, 2].map(async () => {
+        const child = Bun.spawn([...arguments_, '--key', masterKey()], {
+          env: { ...data.settings, PATH: process.env['PATH'] ?? '' },
+          stdout: 'ignore',
+          stderr: 'pipe',
+        })
+        return { stderr: await child.stderr.text(), exitCode: await child.exited }
+      }),
+    )
+    expect(results.map(({ exitCode }) => exitCode).sort()).toEqual([0, 1])
+    expect(results.map(({ stderr }) => stderr).join('')).toMatch(/another restore uses|is not empty/)
+    expect((await runTassis(['check'], { ...data.settings, TASSIS_DATA_DIR: both })).exitCode).toBe(0)
+  })
+
+  test('for a folder of backups, which it lists, and for what is no backup', async () => {
+    expect((await restore(join(path, '..'), newFolder())).stderr).toContain(`The newest is ${path}`)
+    expect((await restore(data.path, newFolder())).stderr).toContain('is not a backup: it has no manifest.json')
+    expect((await restore(masterKey(), newFolder())).stderr).toContain('is not a backup')
+    expect((await restore('/nowhere', newFolder())).stderr).toBe('tassis: There is no backup at /nowhere.\n')
+  })
+
+  // Proves: storage-14
+  test('of one that was interrupted, no service starts, and the next restore completes it', async () => {
+    const into = newFolder()
+    mkdirSync(join(into, 'content'), { recursive: true })
+    writeFileSync(join(into, 'restore-in-progress'), '')
+    writeFileSync(join(into, 'tassis.db.restoring'), 'half')
+    const { config } = loadConfig({ ...data.settings, TASSIS_DATA_DIR: into })
+    expect(startService(config)).rejects.toThrow('run `tassis restore` again')
+    expect((await runTassis(['queue'], { ...data.settings, TASSIS_DATA_DIR: into })).stderr).toContain(
+      'was interrupted',
+    )
+    expect((await restore(path, into, '--key', masterKey())).exitCode).toBe(0)
+    expect((await runTassis(['check'], { ...data.settings, TASSIS_DATA_DIR: into })).exitCode).toBe(0)
+  })
+})
+
+test('a disk that is full in the middle keeps nothing of the backup, and the service goes on', async () => {
+  const disk = newFolder()
+  mkdirSync(disk)
+  // Room for the databases, which is checked before, but not for all files.
+  const isMounted =
+    Bun.which('mount') !== null && Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).success
+  if (!isMounted) return
+  try {
+    mkdirSync(join(data.path, 'imports'), { recursive: true })
+    writeFileSync(join(data.path, 'imports', 'large.csv'), Buffer.alloc(23 * 1024 * 1024, 1))
+    const full = await runTassis(['backup', join(disk, 'backups')], data.settings)
+    expect([full.exitCode, full.stderr]).toEqual([
+      1,
+      `tassis: The disk of ${disk}/backups is full; nothing of the backup was kept. Free space or use another disk.\n`,
+    ])
+    expect(readdirSync(join(disk, 'backups'))).toEqual([])
+    const archive = await runTassis(['backup', join(disk, 'all.tar')], data.settings)
+    expect(archive.exitCode).toBe(1)
+    expect(readdirSync(disk)).toEqual(['backups'])
+    writeFileSync(join(disk, 'filler'), Buffer.alloc(12 * 1024 * 1024))
+    expect((await runTassis(['backup', disk], data.settings)).stderr).toContain('the databases alone need')
+    rmSync(join(data.path, 'imports'), { recursive: true })
+    expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+  } finally {
+    Bun.spawnSync(['umount', '-l', disk])
+  }
+})

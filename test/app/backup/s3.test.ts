@@ -1,0 +1,123 @@
+/** @module Backups in S3-compatible storage, and scheduled backups. */
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { MiB } from '#platform/units.ts'
+import { type S3Stub, startS3Stub } from '#test/support/s3-stub.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, type Settings, setUpAccount } from '../process.ts'
+
+setDefaultTimeout(60_000)
+
+let data: DataFolder
+let storage: S3Stub
+let settings: Settings
+const root = mkdtempSync(join(tmpdir(), 'tassis-s3-'))
+
+beforeAll(async () => {
+  data = createDataFolder()
+  await setUpAccount(data.settings)
+  // Large enough to be sent in parts.
+  mkdirSync(join(data.path, 'imports'))
+  writeFileSync(join(data.path, 'imports', 'large.csv'), Buffer.alloc(20 * MiB, 'a,b\n'))
+})
+beforeEach(() => {
+  storage = startS3Stub()
+  settings = {
+    ...data.settings,
+    TASSIS_BACKUP_S3_ENDPOINT: storage.url,
+    TASSIS_BACKUP_S3_BUCKET: storage.bucket,
+    TASSIS_BACKUP_S3_PREFIX: 'mail/one',
+    TASSIS_BACKUP_S3_ACCESS_KEY_ID: storage.accessKeyId,
+    TASSIS_BACKUP_S3_SECRET_ACCESS_KEY: storage.secretAccessKey,
+    TASSIS_BACKUP_KEEP: '2',
+  }
+  return () => storage[Symbol.asyncDispose]()
+})
+afterAll(() => {
+  data[Symbol.dispose]()
+  rmSync(root, { recursive: true, force: true })
+})
+
+interface Report {
+  readonly path: string
+  readonly sentBytes: number
+  readonly totalBytes: number
+  readonly removed: readonly string[]
+}
+
+const backUp = (): Promise<Report> => runTassisJson<Report>(['backup'], settings)
+
+const keysBelow = (start: string): string[] => [...storage.objects.keys()].filter((key) => key.startsWith(start)).sort()
+
+test('a backup in the storage can be verified and restored, and no copy of it stays here', async () => {
+  const { path, sentBytes, totalBytes } = await backUp()
+  expect(path).toMatch(/^s3:tassis-\d{8}T\d{6}Z$/)
+  expect(sentBytes).toBeGreaterThan(1_000_000)
+  expect(sentBytes).toBeLessThanOrEqual(totalBytes)
+  expect(readdirSync(join(data.path, 'backup-staging'))).toEqual([])
+  expect((await runTassis(['backup', '--list'], settings)).stdout).toBe(`${path}\n`)
+  expect((await runTassis(['backup', '--verify', path], settings)).exitCode).toBe(0)
+  const into = join(root, 'restored')
+  const key = join(data.path, 'master.key')
+  expect(await runTassis(['restore', path, '--into', into, '--key', key], settings)).toMatchObject({ exitCode: 0 })
+  expect((await runTassis(['check'], { ...settings, TASSIS_DATA_DIR: into })).exitCode).toBe(0)
+})
+
+test('files that are there are not sent again, and go with the last backup that holds them', async () => {
+  await backUp()
+  const second = await backUp()
+  expect(second.sentBytes).toBeLessThan(second.totalBytes)
+  const third = await backUp()
+  expect(third.removed).toHaveLength(1)
+  expect(keysBelow('mail/one/tassis-')).toHaveLength(2)
+  const held = new Set<string>()
+  for (const key of keysBelow('mail/one/tassis-')) {
+    const manifest = JSON.parse(Buffer.from(storage.objects.get(key) ?? []).toString()) as {
+      files: { sha256: string }[]
+    }
+    for (const { sha256 } of manifest.files) held.add(`mail/one/files/${sha256}`)
+  }
+  expect(keysBelow('mail/one/files/')).toEqual([...held].sort())
+  expect((await runTassis(['backup', '--verify', third.path], settings)).exitCode).toBe(0)
+})
+
+test('a changed and a missing object are named', async () => {
+  const { path } = await backUp()
+  const [, manifest] = [...storage.objects].find(([key]) => key.endsWith('manifest.json')) ?? []
+  const { files } = JSON.parse(Buffer.from(manifest ?? []).toString()) as { files: { path: string; sha256: string }[] }
+  const main = files.find((file) => file.path === 'tassis.db')
+  const bytes = storage.objects.get(`mail/one/files/${main?.sha256}`)
+  if (bytes) bytes[5000] = (bytes[5000] ?? 0) ^ 1
+  const changed = await runTassis(['backup', '--verify', path], settings)
+  expect([changed.exitCode, changed.stdout]).toEqual([1, expect.stringContaining('tassis.db is not as it was written')])
+  const into = join(root, 'damaged')
+  const restored = await runTassis(['restore', path, '--into', into, '--key', join(data.path, 'master.key')], settings)
+  expect([restored.exitCode, restored.stderr]).toEqual([1, expect.stringContaining('is damaged: tassis.db')])
+  storage.objects.delete(`mail/one/files/${main?.sha256}`)
+  expect((await runTassis(['backup', '--verify', path], settings)).stdout).toContain('tassis.db is missing')
+})
+
+test('failures say what to do, and never show the secret', async () => {
+  const failure = async (more: Settings): Promise<string> => {
+    const { exitCode, stdout, stderr } = await runTassis(['backup'], { ...settings, ...more })
+    expect(exitCode).toBe(1)
+    expect(stdout + stderr).not.toContain(more['TASSIS_BACKUP_S3_SECRET_ACCESS_KEY'] ?? storage.secretAccessKey)
+    expect(readdirSync(join(data.path, 'backup-staging'))).toEqual([])
+    return stderr
+  }
+  expect(await failure({ TASSIS_BACKUP_S3_SECRET_ACCESS_KEY: 'wrong' })).toContain('correct the access key')
+  expect(await failure({ TASSIS_BACKUP_S3_ACCESS_KEY_ID: 'wrong' })).toContain('correct the access key')
+  expect(await failure({ TASSIS_BACKUP_S3_BUCKET: 'nowhere' })).toContain('create the bucket')
+  expect(await failure({ TASSIS_BACKUP_S3_ENDPOINT: 'http://127.0.0.1:9' })).toContain(
+    'check TASSIS_BACKUP_S3_ENDPOINT',
+  )
+  storage.failure = 500
+  expect(await failure({})).toContain('failed (InternalError')
+  storage.failure = undefined
+  const incomplete = await runTassis(['backup'], { ...settings, TASSIS_BACKUP_S3_BUCKET: '' })
+  expect(incomplete.stderr).toContain('set TASSIS_BACKUP_S3_BUCKET')
+  expect((await runTassis(['restore', 's3:tassis-1'], settings)).stderr).toContain('holds no backup')
+  expect((await runTassis(['config'], settings)).stdout).not.toContain(storage.secretAccessKey)
+  expect((await runTassis(['backup'], data.settings)).stderr).toContain('No place for backups is set')
+})

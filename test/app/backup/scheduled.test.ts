@@ -1,0 +1,123 @@
+/** @module Scheduled backups, and what they hold off in the service. */
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Cron } from 'croner'
+import { createDeletionHold } from '#app/backup/deletion-hold.ts'
+import { runScheduledBackup, toPatterns } from '#app/backup/scheduled.ts'
+import { findBackupProblems, readBackupState } from '#app/backup/state.ts'
+import { startService } from '#app/service.ts'
+import { loadConfig } from '#app/settings.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { sweep } from '#features/core/content-gc/sweep.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { createTestApp } from '#test/support/app.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { createDataFolder, runTassisJson } from '../process.ts'
+
+setDefaultTimeout(60_000)
+
+const newFolder = () => {
+  const path = mkdtempSync(join(tmpdir(), 'tassis-scheduled-'))
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
+}
+
+test('a scheduled backup is recorded, and so is its failure, which the health of the service shows', async () => {
+  using folder = newFolder()
+  const clock = new ManualClock()
+  await using service = await createTestApp({
+    settings: { TASSIS_BACKUP_DIR: join(folder.path, 'backups'), TASSIS_BACKUP_KEEP: '2' },
+    clock,
+  })
+  const { app, opened } = service
+  const { signal } = new AbortController()
+  const problems = () => findBackupProblems(app.config, app.db, clock.now())
+  for (let count = 0; count < 3; count++) await runScheduledBackup(opened, signal)
+  const { path, succeeded_at: succeededAt } = readBackupState(app.db)
+  expect(readdirSync(join(folder.path, 'backups'))).toHaveLength(2)
+  expect(existsSync(join(path ?? '', 'manifest.json'))).toBe(true)
+  expect(opened.deletionHold.isActive).toBe(false)
+  expect(problems()).toEqual([])
+
+  // A file in the place of the folder: the backup fails.
+  rmSync(join(folder.path, 'backups'), { recursive: true })
+  writeFileSync(join(folder.path, 'backups'), '')
+  await runScheduledBackup(opened, signal)
+  expect(opened.deletionHold.isActive).toBe(false)
+  expect(problems()).toEqual([
+    expect.stringMatching(/^The scheduled backup of \S+ failed: .*backups.* The last one is of \S+\.$/),
+  ])
+  expect(readBackupState(app.db).succeeded_at).toBe(succeededAt)
+
+  rmSync(join(folder.path, 'backups'))
+  await runScheduledBackup(opened, signal)
+  expect(problems()).toEqual([])
+  clock.advance(days(2))
+  expect(problems()).toEqual([expect.stringContaining('No scheduled backup was written for more than a day.')])
+})
+
+test('a running service backs up at the times of day that are set, in UTC', () => {
+  const { config } = loadConfig({ TASSIS_BACKUP_AT: '03:15, 23:00' })
+  const runs = toPatterns(config).map((pattern) =>
+    new Cron(pattern, { timezone: 'UTC', paused: true }).nextRun(new Date('2026-03-01T12:00:00Z'))?.toISOString(),
+  )
+  expect(runs).toEqual(['2026-03-02T03:15:00.000Z', '2026-03-01T23:00:00.000Z'])
+  expect(() => loadConfig({ TASSIS_BACKUP_AT: '24:00' })).toThrow('allowed is times such as 03:15')
+})
+
+test('`tassis backup` without a path writes where the schedule does, and a running service records it', async () => {
+  using data = createDataFolder()
+  const settings = {
+    ...data.settings,
+    TASSIS_BACKUP_DIR: join(data.path, 'backups-elsewhere'),
+    TASSIS_DELIVERY: 'capture',
+  }
+  const service = await startService(loadConfig({ ...settings, TASSIS_LOG_LEVEL: 'silent' }).config)
+  try {
+    const { path } = await runTassisJson<{ path: string }>(['backup'], settings)
+    const { app, deletionHold } = service.opened
+    expect(readBackupState(app.db).path).toBe(path)
+    expect(deletionHold.isActive).toBe(false)
+  } finally {
+    await service.stop()
+  }
+})
+
+// Proves: storage-16
+test('content stays while a backup holds it, and goes afterwards', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const { app, opened } = service
+  const [ref = 0] = await app.content.put([Buffer.from('nobody refers to this')], clock.now())
+  await app.commit.write((tx) => dropContent(app, tx, { content: [ref] }))
+  clock.advance(minutes(10))
+  opened.deletionHold.renew('backup')
+  expect(await sweep(app)).toBe(1)
+  expect(await app.content.dropMonthsBefore(clock.now() + days(62))).toBe(0)
+  expect(app.content.has(ref)).toBe(true)
+  opened.deletionHold.release('backup')
+  expect(await sweep(app)).toBe(0)
+  expect(app.content.has(ref)).toBe(false)
+})
+
+// Proves: storage-16
+test('a hold ends when it is not renewed, and after some hours in any case', () => {
+  const clock = new ManualClock()
+  const hold = createDeletionHold(clock)
+  hold.renew('killed')
+  clock.advance(seconds(119))
+  expect(hold.isActive).toBe(true)
+  clock.advance(seconds(2))
+  expect(hold.isActive).toBe(false)
+
+  let heldMs = 0
+  while (hold.renew('stuck') && heldMs < days(1)) {
+    clock.advance(minutes(1))
+    heldMs += minutes(1)
+  }
+  expect(heldMs).toBe(hours(6))
+  expect(hold.isActive).toBe(false)
+  // The next backup may hold again.
+  expect(hold.renew('next')).toBe(true)
+})

@@ -1,0 +1,46 @@
+/** @module What the checks of `tassis doctor` get, for tests: settings, and a resolver that asks a fixture. */
+import { createDoctorResolver, type DoctorContext, listDnsServers } from '#app/doctor/context.ts'
+import type { Finding, NewFinding } from '#app/doctor/finding.ts'
+import { loadConfig } from '#app/settings.ts'
+import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import { systemClock } from '#platform/clock.ts'
+import { createLog } from '#platform/log.ts'
+
+/** A context without a service and its data; the settings are those of tests, so nothing leaves the machine. */
+export function createContext(
+  settings: Readonly<Record<string, string>> = {},
+  parts: Partial<DoctorContext> = {},
+): DoctorContext & Disposable {
+  const { config } = loadConfig({
+    TASSIS_HOSTNAME: 'mail.tassis.test',
+    TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
+    TASSIS_DNS_SERVERS: '127.0.0.1:9',
+    ...settings,
+  })
+  const clock = parts.clock ?? systemClock
+  const resolver = createDoctorResolver(listDnsServers(config), clock)
+  return {
+    config,
+    clock,
+    resolver,
+    sourceNames: new SourceNames({ config, log: createLog('silent'), resolver }),
+    service: undefined,
+    db: undefined,
+    signal: new AbortController().signal,
+    ...parts,
+    [Symbol.dispose]: () => resolver.close(),
+  }
+}
+
+/** Runs a check and returns status and subject of what it found. */
+export const statuses = (found: readonly NewFinding[]): string[] =>
+  found.map(({ status, subject }) => (subject === undefined ? status : `${status} ${subject}`))
+
+/** A finding as a check makes it. */
+export const createFinding = (check: string, status: Finding['status'], subject?: string): Finding => ({
+  check,
+  status,
+  ...(subject !== undefined && { subject }),
+  message: `${check} is ${status}.`,
+  ...(status === 'failure' && { fix: 'Mend it.' }),
+})

@@ -1,0 +1,175 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { Doctor } from '#app/doctor/doctor.ts'
+import { startService } from '#app/service.ts'
+import { loadConfig } from '#app/settings.ts'
+import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { at, type TestApi } from '#test/support/api.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { signInAsOperator } from '#test/support/operator.ts'
+import { startSink } from '#test/support/sink.ts'
+import { createDataFolder, runTassis, runTassisJson, setUpAccount } from '../process.ts'
+
+setDefaultTimeout(120_000)
+
+const SUBJECT = /^Subject: (.*)\r$/m
+
+// Proves: operator-16
+test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and by operators; and that it is mended', async () => {
+  await using sink = await startSink()
+  const mx = { MX: [{ preference: 1, exchange: 'mx.ops.test' }] }
+  await using dns = await startDnsServer({
+    'ops.test': mx,
+    'other.test': mx,
+    'mx.ops.test': { A: ['127.0.0.1'] },
+    'mail.tassis.test': { A: ['127.0.0.1'] },
+    '1.0.0.127.in-addr.arpa': { PTR: ['mail.tassis.test'] },
+  })
+  using data = createDataFolder()
+  const settings = {
+    ...data.settings,
+    TASSIS_DNS_SERVERS: dns.address,
+    TASSIS_SMTP_PORT: String(sink.port),
+    TASSIS_DOCTOR_SMTP_DOMAINS: 'ops.test, other.test',
+    TASSIS_DOCTOR_BLOCK_LISTS: 'none',
+    TASSIS_DOCTOR_TIME_SERVERS: 'none',
+    TASSIS_OPERATOR_EMAIL: 'olga@ops.test',
+    TASSIS_PUBLIC_URL: 'https://mail.tassis.test:9',
+    TASSIS_LOG_LEVEL: 'silent',
+  }
+  const { accountId } = await setUpAccount(settings, { verified: true })
+  const { config } = loadConfig(settings)
+  const clock = new ManualClock(Date.now())
+  const service = await startService(config, { clock })
+  try {
+    const { app } = service.opened
+    const account = findAccountByUuid(config, app.db, parseUuid(accountId) as Uint8Array)
+    if (!account) throw new Error('no account')
+    const uuid = newUuid()
+    app.db.run(
+      `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, off_by_failures, last_failure_at)
+       VALUES (?1, ?2, 'https://hooks.test/path?token=secret', '["sent"]', x'', 0, ?3, ?3, 0, 1, ?3)`,
+      [uuid, account.id, clock.now()],
+    )
+    const operator = await signInAsOperator({ app, actor: toOperatorActor(account), url: service.url } as TestApi)
+    const read = async () => at((await operator.ask('GET', '/v1/operator/doctor')).body, 'data')
+    expect(await read()).toEqual({ checked_at: null, findings: [] })
+
+    // The loop sets its next timer some time after its work is seen to be done, so the time passes while waiting.
+    const passTimeUntil = <T>(condition: () => T | undefined | Promise<T | undefined>) =>
+      eventually(async () => {
+        const value = await condition()
+        if (value === undefined) {
+          clock.advance(minutes(1))
+          await Bun.sleep(50)
+        }
+        return value
+      }, 100_000)
+    const findMail = (subject: RegExp) => sink.messages.find(({ raw }) => subject.test(SUBJECT.exec(raw)?.[1] ?? ''))
+
+    await passTimeUntil(async () => at(await read(), 'checked_at') ?? undefined)
+    expect(sink.messages).toEqual([])
+    const mail = await passTimeUntil(() => findMail(/problems|webhooks/))
+    expect(mail.rcptTo).toEqual(['olga@ops.test'])
+    const body = mail.raw.replaceAll('=\r\n', '')
+    expect(body).toContain('A webhook of Acme to hooks.test was deactivated by failures')
+    expect(body).not.toContain('token=secret')
+
+    const { findings } = (await read()) as { findings: Record<string, unknown>[] }
+    expect(findings).toContainEqual({
+      check: 'webhooks',
+      status: 'warning',
+      subject: formatUuid(uuid),
+      message: expect.stringContaining('hooks.test was deactivated'),
+      fix: expect.stringContaining(`tassis webhooks show ${formatUuid(uuid)}`),
+    })
+    // The service makes the checks of the command itself.
+    const printed = await runTassisJson<{ ok: boolean; findings: unknown[] }>(['doctor'], settings)
+    expect(printed.ok).toBe(true)
+    expect(printed.findings).toContainEqual(
+      expect.objectContaining({ check: 'service', status: 'ok', message: 'The service takes and delivers mail.' }),
+    )
+    expect(printed.findings).toContainEqual(expect.objectContaining({ check: 'outgoing_port', status: 'ok' }))
+    expect((await runTassis(['doctor'], settings)).stdout).toContain(
+      'WARNING webhooks: A webhook of Acme to hooks.test',
+    )
+
+    app.db.run('UPDATE webhooks SET off_by_failures = 0, is_active = 1 WHERE uuid = ?', [uuid])
+    const mended = await passTimeUntil(() => findMail(/mended/))
+    expect(SUBJECT.exec(mended.raw)?.[1]).toBe('mail.tassis.test: mended (1)')
+  } finally {
+    await service.stop()
+  }
+})
+
+test('a clock that is set back by a day delays no check', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 10, 24, 9))
+  await using service = await createTestApp({ clock, settings: { TASSIS_DELIVERY: 'capture' } })
+  const { app, sourceNames } = service.opened
+  const doctor = new Doctor({ app, sourceNames })
+  const loop = doctor.start(undefined)
+  const passTimeUntil = (condition: () => boolean) =>
+    eventually(async () => {
+      if (condition()) return true
+      clock.advance(minutes(5))
+      await Bun.sleep(50)
+      return false
+    }, 60_000)
+  expect(doctor.latest()).toBeUndefined()
+  await passTimeUntil(() => doctor.latest() !== undefined)
+  const first = doctor.latest()
+  const at = clock.monotonicMs()
+  clock.jumpTo(clock.now() - days(1))
+  await passTimeUntil(() => doctor.latest() !== first)
+  // By the wall clock it would be 25 hours.
+  expect(clock.monotonicMs() - at).toBeLessThan(hours(24))
+  await loop.stop()
+})
+
+test('without a service the command checks by itself; blocked mail hosts are exit code 1, each finding with its fix', async () => {
+  const mx = (host: string) => ({ MX: [{ preference: 1, exchange: host }] })
+  await using dns = await startDnsServer({
+    'one.test': mx('mx.one.test'),
+    'two.test': mx('mx.two.test'),
+    'mx.one.test': { A: ['127.0.0.41'] },
+    'mx.two.test': { A: ['127.0.0.42'] },
+    'mail.tassis.test': { A: ['127.0.0.1'] },
+  })
+  using data = createDataFolder()
+  const settings = {
+    ...data.settings,
+    TASSIS_DNS_SERVERS: dns.address,
+    // Discard: nothing listens there.
+    TASSIS_SMTP_PORT: '9',
+    TASSIS_DOCTOR_SMTP_DOMAINS: 'one.test, two.test',
+    TASSIS_PUBLIC_URL: 'https://mail.tassis.test:9',
+  }
+  const { exitCode, stdout, stderr } = await runTassis(['doctor'], settings)
+  expect([exitCode, stderr]).toEqual([1, ''])
+  expect(stdout).toMatch(/FAILED {2}outgoing_port: Outgoing port 9 is blocked.*one\.test \(127\.0\.0\.41\): refused/)
+  expect(stdout).toContain('-> Ask the provider of this server to open outgoing TCP port 25')
+  expect(stdout).toContain('WARNING service: The service is not running.')
+  // It created nothing.
+  expect((await runTassis(['queue'], settings)).stderr).toContain('There is no Tassis data')
+
+  // With data it reads them, and captured mail needs no network.
+  await setUpAccount(settings, { verified: true })
+  const captured = { ...settings, TASSIS_DELIVERY: 'capture' }
+  const result = await runTassis(['doctor', '--all', '--json'], captured)
+  const { ok, findings } = JSON.parse(result.stdout) as { ok: boolean; findings: { check: string; status: string }[] }
+  expect([result.exitCode, ok]).toEqual([0, true])
+  const statusOf = (check: string) => findings.find((finding) => finding.check === check)?.status
+  expect(['domains', 'queue', 'received', 'outgoing_port', 'resolver'].map(statusOf)).toEqual([
+    'ok',
+    'ok',
+    'ok',
+    'skipped',
+    'skipped',
+  ])
+  for (const { status, fix } of findings as { status: string; fix?: string }[])
+    expect(status === 'warning' || status === 'failure').toBe(fix !== undefined)
+})

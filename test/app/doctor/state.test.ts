@@ -1,0 +1,253 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createServer, type Server } from 'node:tls'
+import { checkCertificates } from '#app/doctor/checks/certificates.ts'
+import { checkDisk, checkFileLimit, checkMemory } from '#app/doctor/checks/machine.ts'
+import { checkPrivileges } from '#app/doctor/checks/network.ts'
+import { checkClock } from '#app/doctor/checks/resolver.ts'
+import {
+  checkDomains,
+  checkOperatorMail,
+  checkQueue,
+  checkReceived,
+  checkService,
+  checkWebhooks,
+} from '#app/doctor/checks/state.ts'
+import { runChecks } from '#app/doctor/run.ts'
+import {
+  NO_FAILURES,
+  removeCertificate,
+  writeCertificate,
+  writeOrdersState,
+} from '#features/setup/certificates/store.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { newUuid } from '#platform/ids.ts'
+import { days, hours } from '#platform/units.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { createCertificateAuthority } from '#test/support/certificates.ts'
+import { EMAIL } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { createContext, statuses } from './fixture.ts'
+
+setDefaultTimeout(60_000)
+
+const START = Date.UTC(2026, 10, 23, 9)
+let service: TestApi
+const clock = new ManualClock(START)
+const folder = mkdtempSync(join(tmpdir(), 'tassis-doctor-'))
+beforeAll(async () => {
+  service = await createTestApi({ clock })
+})
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const create = (settings: Readonly<Record<string, string>> = {}) =>
+  createContext(
+    { TASSIS_DATA_DIR: service.dataDir, ...settings },
+    { clock: service.app.clock, db: service.app.db, service: { app: service.app, delivery: undefined } },
+  )
+
+test('a service that delivers nothing is a failure, and none at all a warning', async () => {
+  using running = create()
+  expect(statuses(await checkService(running))).toEqual(['failure'])
+  using none = createContext()
+  expect(statuses(await checkService(none))).toEqual(['warning'])
+})
+
+test('domains that lack records are named, and further ones are counted', async () => {
+  using context = create()
+  const { app } = service
+  for (let i = 0; i < 25; i++) await createDomain(app, service.actor, `d${i}.lost.test`)
+  app.db.run("UPDATE domains SET records_lost_at = ?, verified_at = 1 WHERE domain LIKE '%.lost.test'", [clock.now()])
+  app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'd0.lost.test'")
+  const found = checkDomains(context)
+  expect(found).toHaveLength(21)
+  expect(statuses(found).slice(0, 2)).toEqual(['failure d0.lost.test', 'warning d1.lost.test'])
+  expect(found.at(-1)).toMatchObject({ subject: 'others', fix: '`tassis domains list` shows all.' })
+  app.db.run("UPDATE domains SET records_lost_at = NULL WHERE domain LIKE '%.lost.test'")
+  expect(statuses(checkDomains(context))).toEqual(['ok'])
+})
+
+test('mail that has been due for long is a warning with its reason; mail that is not due yet is none', async () => {
+  using context = create()
+  await createDomain(service.app, service.actor, EMAIL.from.split('@')[1] ?? '').catch(() => undefined)
+  const { status } = await service.api('POST', '/v1/emails', EMAIL)
+  expect(status).toBe(202)
+  expect(statuses(await checkQueue(context))).toEqual(['ok'])
+  clock.advance(hours(2))
+  expect(await checkQueue(context)).toMatchObject([
+    { status: 'warning', subject: 'overdue', message: expect.stringContaining('no service is running') },
+  ])
+  service.app.db.run('UPDATE recipients SET next_at = NULL')
+  expect(statuses(await checkQueue(context))).toEqual(['ok'])
+})
+
+test('received mail that waits for long is a warning', () => {
+  using context = create()
+  expect(statuses(checkReceived(context))).toEqual(['ok'])
+  service.app.db.run(
+    `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, raw_ref, size_bytes, attempts, received_at)
+     VALUES ('', '[]', '127.0.0.1', 'x', 1, 1, 0, ?)`,
+    [clock.now() - hours(3)],
+  )
+  expect(statuses(checkReceived(context))).toEqual(['warning'])
+  service.app.db.run('DELETE FROM inbound_receipts')
+})
+
+test('a webhook that failures deactivated is named without the secrets in its URL', () => {
+  using context = create()
+  const uuid = newUuid()
+  service.app.db.run(
+    `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, off_by_failures, last_failure_at)
+     VALUES (?1, ?2, 'https://hooks.test/token', '[]', x'', 0, 1, 1, 0, 1, ?3)`,
+    [uuid, service.actor.accountId, START],
+  )
+  const [finding] = checkWebhooks(context)
+  expect(finding?.message).toBe(
+    'A webhook of Test to hooks.test was deactivated by failures on 2026-11-23 at 09:00 UTC.',
+  )
+  service.app.db.run('DELETE FROM webhooks WHERE uuid = ?', [uuid])
+  expect(statuses(checkWebhooks(context))).toEqual(['ok'])
+})
+
+test('somebody must be told, from a verified domain', () => {
+  using nobody = create()
+  expect(statuses(checkOperatorMail(nobody))).toEqual(['warning'])
+  using unread = create({ TASSIS_OPERATOR_EMAIL: 'olga@ops.test' })
+  service.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = NULL')
+  expect(checkOperatorMail(unread)).toMatchObject([
+    { status: 'warning', fix: expect.stringContaining('Verify a domain') },
+  ])
+})
+
+test('a full disk, and sizes that do not fit it, are found', () => {
+  using good = create({ TASSIS_MIN_FREE_DISK: '0' })
+  expect(statuses(checkDisk(good))).toEqual(['ok space', 'ok retention'])
+  using full = create({ TASSIS_MIN_FREE_DISK: '1024GiB', TASSIS_CONTENT_MAX_BYTES: '1000GiB' })
+  expect(statuses(checkDisk(full))).toEqual(['failure space', 'warning retention'])
+  // Before the first start.
+  using missing = create({ TASSIS_DATA_DIR: join(folder, 'not', 'yet'), TASSIS_MIN_FREE_DISK: '0' })
+  expect(statuses(checkDisk(missing))).toEqual(['ok space', 'ok retention'])
+})
+
+test('a budget larger than the memory is found; open files are counted', () => {
+  using large = create({ TASSIS_MEMORY_BUDGET: '1024GiB' })
+  expect(checkMemory(large)).toMatchObject([
+    { status: 'warning', fix: expect.stringMatching(/TASSIS_MEMORY_BUDGET to \d+MiB/) },
+  ])
+  using small = create()
+  expect(checkFileLimit(small)[0]?.message).toMatch(/files and sockets may be open/)
+})
+
+test('the user must be able to write to the data directory', () => {
+  using context = createContext({ TASSIS_DATA_DIR: join(folder, 'a', 'b', 'c') })
+  const [finding] = checkPrivileges(context)
+  // As root nothing can be said; other users may not create the folder, whose parent is missing.
+  expect(finding?.status).toBe(process.getuid?.() === 0 ? 'warning' : 'failure')
+})
+
+test('a clock that the service does not believe is a failure, until it is set back', async () => {
+  using context = create()
+  clock.jumpTo(clock.now() + days(30))
+  expect(await checkClock(context)).toMatchObject([
+    { status: 'failure', message: expect.stringContaining('jumped 30 days ahead') },
+  ])
+  clock.jumpTo(clock.now() - days(30))
+  expect(statuses(await checkClock(context))).not.toContain('failure')
+})
+
+const authority = createCertificateAuthority()
+const NOW = Date.now()
+const issue = (name: string, daysLeft: number) => authority.issue([name], { notAfter: new Date(NOW + days(daysLeft)) })
+
+test.each([
+  ['mail.tassis.test', 40, 'ok SMTP'],
+  ['mail.tassis.test', 5, 'warning SMTP'],
+  ['mail.tassis.test', -1, 'failure SMTP'],
+  ['other.test', 40, 'warning SMTP'],
+])('an SMTP certificate for %s with %d days left is: %s', async (name, daysLeft, expected) => {
+  const file = join(folder, `${name}${daysLeft}.pem`)
+  writeFileSync(file, issue(name, daysLeft).cert)
+  using context = createContext({ TASSIS_TLS_CERT_FILE: file, TASSIS_TLS_KEY_FILE: file })
+  expect(statuses(await checkCertificates(context))[0]).toBe(expected)
+})
+
+test.each([
+  ['127.0.0.1', 40, 'ok TASSIS_PUBLIC_URL'],
+  ['127.0.0.1', 5, 'warning TASSIS_PUBLIC_URL'],
+  ['127.0.0.1', -1, 'failure TASSIS_PUBLIC_URL'],
+])('a certificate at the public URL %s with %d days left is: %s', async (name, daysLeft, expected) => {
+  await using server = await startTls(issue(name, daysLeft))
+  using context = createContext({ TASSIS_PUBLIC_URL: `https://127.0.0.1:${server.port}` })
+  expect(statuses(await checkCertificates(context))[1]).toBe(expected)
+})
+
+test.each([
+  ['none yet', undefined, undefined, 'skipped'],
+  ['none because of an error', undefined, 'connection: refused', 'failure'],
+  ['one of 90 days with 40 left', 40, undefined, 'ok'],
+  ['one of 90 days with 40 left whose renewal failed', 40, 'connection: refused', 'ok'],
+  ['one of 90 days with 13 left', 13, 'connection: refused', 'warning'],
+  ['an expired one', -1, 'connection: refused', 'failure'],
+] as const)(
+  'a certificate that we order ourselves, %s: %d days left, error %p: %s',
+  async (_, daysLeft, lastError, expected) => {
+    using context = createContext({
+      TASSIS_DATA_DIR: folder,
+      TASSIS_ACME_TERMS_AGREED: 'true',
+      TASSIS_HOSTNAME: 'mail.tassis.test',
+      TASSIS_INBOUND_ADDR: '127.0.0.1:0',
+    })
+    const { dataDir } = context.config
+    const host = 'mail.tassis.test'
+    removeCertificate(dataDir, host)
+    const times = {
+      notBefore: new Date(NOW + days((daysLeft ?? 0) - 90)),
+      notAfter: new Date(NOW + days(daysLeft ?? 0)),
+    }
+    if (daysLeft !== undefined) writeCertificate(dataDir, host, authority.issue([host], times))
+    const failed = lastError === undefined ? {} : { failures: 1, lastError }
+    writeOrdersState(dataDir, { server: NO_FAILURES, hosts: { [host]: { ...NO_FAILURES, ...failed } } })
+    const findings = (await checkCertificates(context)).filter(({ subject }) => subject === host)
+    expect(findings).toMatchObject([
+      {
+        status: expected,
+        ...(expected !== 'ok' && lastError !== undefined && { message: expect.stringContaining(lastError) }),
+        ...(expected === 'failure' && { fix: expect.stringContaining('tassis certificates retry') }),
+      },
+    ])
+  },
+)
+
+test('a public URL that cannot be reached from here is no failure', async () => {
+  using context = createContext({ TASSIS_PUBLIC_URL: 'https://127.0.0.1:9' })
+  expect(statuses(await checkCertificates(context))[1]).toBe('skipped TASSIS_PUBLIC_URL')
+})
+
+async function startTls(certificate: { cert: string; key: string }): Promise<AsyncDisposable & { port: number }> {
+  const server: Server = createServer({ ...certificate }, (socket) => socket.on('error', () => undefined))
+  server.on('tlsClientError', () => undefined)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  return {
+    port: typeof address === 'object' && address ? address.port : 0,
+    [Symbol.asyncDispose]: async () => void server.close(),
+  }
+}
+
+test('a check that throws is skipped with its reason, and the others are made', async () => {
+  using empty = new Database(':memory:')
+  using context = createContext({}, { db: empty })
+  const findings = await runChecks(context)
+  expect(findings).toContainEqual({
+    check: 'domains',
+    status: 'skipped',
+    message: expect.stringMatching(/^The check failed: no such table/),
+  })
+  expect(findings.find(({ check }) => check === 'hostname')?.status).toBe('ok')
+})

@@ -1,0 +1,11 @@
+/** Fences the copies named by its arguments, one after another, and says so: the test kills it. */
+import { fenceIfCopied } from '#app/fence/fence-copy.ts'
+import { openDatabase } from '#platform/db/open.ts'
+import { createLog } from '#platform/log.ts'
+
+for (const path of process.argv.slice(2)) {
+  const db = openDatabase(path)
+  fenceIfCopied(db, Date.now(), createLog('silent'))
+  db.close()
+  process.stdout.write('.')
+}
