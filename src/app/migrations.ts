@@ -18,6 +18,7 @@ import streamPools from '../../migrations/0014_stream_pools.sql' with { type: 't
 import waysIn from '../../migrations/0015_ways_in.sql' with { type: 'text' }
 import keys from '../../migrations/0016_keys.sql' with { type: 'text' }
 import fence from '../../migrations/0017_fence.sql' with { type: 'text' }
+import words from '../../migrations/0018_words.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -41,4 +42,5 @@ export const migrations: readonly Migration[] = [
   { name: '0015_ways_in', sql: waysIn },
   { name: '0016_keys', sql: keys },
   { name: '0017_fence', sql: fence },
+  { name: '0018_words', sql: words },
 ]

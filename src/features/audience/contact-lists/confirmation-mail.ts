@@ -3,6 +3,8 @@
  * and its sender, and says that ignoring it is enough to stay off the list: someone else may have entered the address.
  */
 import { html } from '#platform/http/html.ts'
+import { fillPlain, fillText } from '#platform/http/language.ts'
+import type { ConfirmationTexts } from './texts.ts'
 
 export interface ConfirmationMail {
   /** Name of the list, as its owner wrote it. */
@@ -17,15 +19,18 @@ export interface ConfirmationMail {
   readonly days: number
 }
 
-/** Returns the subject and bodies of the email. */
-export function renderConfirmationMail(mail: ConfirmationMail): {
+/** Returns the subject and bodies of the email in the language of the texts. */
+export function renderConfirmationMail(
+  texts: ConfirmationTexts,
+  mail: ConfirmationMail,
+): {
   readonly subject: string
   readonly text: string
   readonly html: string
 } {
-  const listName = toOneLine(mail.listName)
-  const subject = `Please confirm your subscription to ${listName}`
-  return { subject, text: renderText({ ...mail, listName }), html: renderHtml({ ...mail, listName }) }
+  const oneLineMail = { ...mail, listName: toOneLine(mail.listName) }
+  const subject = fillPlain(texts.subject, { list: oneLineMail.listName })
+  return { subject, text: renderText(texts, oneLineMail), html: renderHtml(texts, subject, oneLineMail) }
 }
 
 // C0, DEL, C1, the two Unicode line ends, and characters that change the direction of the text after them.
@@ -33,40 +38,54 @@ const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+/g
 
 const toOneLine = (text: string): string => text.toWellFormed().replace(CONTROLS, ' ').trim()
 
-const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
+/** The number of days with its unit, in the plural form of the language: 1 day, 7 Tage, 5 dni. */
+const formatDays = ({ language }: ConfirmationTexts, days: number): string =>
+  new Intl.NumberFormat(language, { style: 'unit', unit: 'day', unitDisplay: 'long' }).format(days)
 
-const renderText = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string => `Hello,
+function renderText(
+  texts: ConfirmationTexts,
+  { listName, address, senderDomain, url, days }: ConfirmationMail,
+): string {
+  return `${texts.hello}
 
-Someone entered ${address} to subscribe to "${listName}" of ${senderDomain}.
+${fillPlain(texts.someoneEntered, { address, list: listName, sender: senderDomain })}
 
-If that was you, confirm it here:
+${texts.confirmHere}
 
 ${url}
 
-The link works for ${formatDays(days)}.
+${fillPlain(texts.linkWorks, { days: formatDays(texts, days) })}
 
-If it was not you, ignore this message: you will get no more mail from this list.
+${texts.ifNotYou}
 `
+}
 
 /** Uses only tables and inline styles, because every mail program shows them. */
-const renderHtml = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string =>
-  html`<!doctype html>
-<html lang="en">
+function renderHtml(texts: ConfirmationTexts, title: string, mail: ConfirmationMail): string {
+  const { listName, address, senderDomain, url, days } = mail
+  const names = {
+    address: html`<strong><bdi>${address}</bdi></strong>`,
+    list: html`<bdi>${listName}</bdi>`,
+    sender: html`<strong>${senderDomain}</strong>`,
+  }
+  return html`<!doctype html>
+<html lang="${texts.language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Please confirm your subscription</title>
+<title>${title}</title>
 </head>
 <body style="margin:0;padding:24px 12px;background:#eef0f3;color:#1b1f24;font-family:Arial,Helvetica,sans-serif;font-size:16px;line-height:24px">
 <table role="presentation" align="center" width="100%" cellpadding="0" cellspacing="0" style="max-width:544px;margin:0 auto;background:#ffffff">
 <tr><td style="padding:32px 24px">
-<p style="margin:0 0 16px">Hello,</p>
-<p style="margin:0 0 24px">Someone entered <strong>${address}</strong> to subscribe to “${listName}” of <strong>${senderDomain}</strong>.</p>
-<p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">Confirm the subscription</a></p>
-<p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">Or open this address, which works for ${formatDays(days)}:<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
-<p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">If it was not you, ignore this message: you will get no more mail from this list.</p>
+<p style="margin:0 0 16px">${texts.hello}</p>
+<p style="margin:0 0 24px">${fillText(texts.someoneEntered, names)}</p>
+<p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">${texts.confirmButton}</a></p>
+<p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">${fillPlain(texts.orOpen, { days: formatDays(texts, days) })}<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
+<p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">${texts.ifNotYou}</p>
 </td></tr>
 </table>
 </body>
 </html>
 `.toString()
+}

@@ -3,6 +3,8 @@
  * confirmation, and its button confirms; opening the page changes nothing. The pages load nothing from other hosts.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
+import { fillText } from '#platform/http/language.ts'
+import type { ConfirmationTexts } from './texts.ts'
 
 /** The subscription that the pages are about. */
 export interface PageSubject {
@@ -13,104 +15,119 @@ export interface PageSubject {
 }
 
 /** Asks whether the owner of the address wants the list's mail. */
-export const confirmationPage = (subject: PageSubject): Html =>
+export const confirmationPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
   renderPage(
-    'Confirm your subscription',
-    html`<h1>Confirm your subscription?</h1>
-<p>${addressHtml(subject)} will then get ${mailHtml(subject)}.</p>
-${buttonHtml('Confirm')}
-<p class="note">If you did not ask for this, just close the page: you will get no mail.</p>`,
+    texts,
+    texts.title,
+    html`<h1>${texts.question}</h1>
+<p>${fillSentence(texts, texts.willGet, subject)}</p>
+${buttonHtml(texts)}
+<p class="note">${texts.notAsked}</p>`,
   )
 
 /** The visitor has just confirmed with the button. */
-export const confirmedPage = (subject: PageSubject): Html =>
+export const confirmedPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
   renderPage(
-    'Your subscription is confirmed',
-    html`<h1>Your subscription is confirmed</h1>
-<p>${addressHtml(subject)} gets ${mailHtml(subject)}.</p>
-<p>Every one of its messages lets you unsubscribe. You can close this page.</p>`,
+    texts,
+    texts.isConfirmed,
+    html`<h1>${texts.isConfirmed}</h1>
+<p>${fillSentence(texts, texts.gets, subject)}</p>
+<p>${texts.everyMessage}</p>`,
   )
 
 /** The subscription had been confirmed before. */
-export const alreadyConfirmedPage = (subject: PageSubject): Html =>
+export const alreadyConfirmedPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
   renderPage(
-    'Your subscription was already confirmed',
-    html`<h1>Your subscription was already confirmed</h1>
-<p>${addressHtml(subject)} gets ${mailHtml(subject)}. You need not do anything.</p>`,
+    texts,
+    texts.wasConfirmed,
+    html`<h1>${texts.wasConfirmed}</h1>
+<p>${fillSentence(texts, texts.gets, subject)} ${texts.nothingToDo}</p>`,
   )
 
 /** @param formUrl where to subscribe again; undefined: the list has no form */
-export const linkExpiredPage = (subject: PageSubject, formUrl: string | undefined): Html =>
+export const linkExpiredPage = (texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
-    'This link has expired',
-    html`<h1>This link has expired</h1>
-<p>It was not used in time, so ${addressHtml(subject)} is not on the list “${listNameHtml(subject)}”.</p>
-${resubscribeHtml(formUrl, subject)}`,
+    texts,
+    texts.hasExpired,
+    html`<h1>${texts.hasExpired}</h1>
+<p>${fillSentence(texts, texts.notInTime, subject)}</p>
+${resubscribeHtml(texts, subject, formUrl)}`,
   )
 
 /** A later email contains the valid link. */
-export const linkReplacedPage = (subject: PageSubject): Html =>
+export const linkReplacedPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
   renderPage(
-    'There is a newer link',
-    html`<h1>There is a newer link</h1>
-<p>We sent another message to ${addressHtml(subject)} after the one with this link. Please use the link in the newest one.</p>
-<p>Cannot find it? Check your spam folder.</p>`,
+    texts,
+    texts.isReplaced,
+    html`<h1>${texts.isReplaced}</h1>
+<p>${fillSentence(texts, texts.sentAnother, subject)}</p>
+<p>${texts.cannotFind}</p>`,
   )
 
 /**
  * After the link was sent, the contact left, its mail bounced, or its address was suppressed: the link is no longer
  * valid.
  */
-export const linkWithdrawnPage = (subject: PageSubject, formUrl: string | undefined): Html =>
+export const linkWithdrawnPage = (texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
-    'This link is no longer valid',
-    html`<h1>This link is no longer valid</h1>
-<p>${addressHtml(subject)} no longer gets the mail of “${listNameHtml(subject)}”, and an old link does not change that.</p>
-${resubscribeHtml(formUrl, subject)}`,
+    texts,
+    texts.isWithdrawn,
+    html`<h1>${texts.isWithdrawn}</h1>
+<p>${fillSentence(texts, texts.noLongerGets, subject)}</p>
+${resubscribeHtml(texts, subject, formUrl)}`,
   )
 
 /** The list, or the address on it, has been deleted. */
-export const nothingToConfirmPage = (): Html =>
+export const nothingToConfirmPage = (texts: ConfirmationTexts): Html =>
   renderPage(
-    'There is nothing left to confirm',
-    html`<h1>There is nothing left to confirm</h1>
-<p>The list was closed, or your address was removed from it. This link causes no mail to you.</p>`,
+    texts,
+    texts.nothingLeft,
+    html`<h1>${texts.nothingLeft}</h1>
+<p>${texts.listClosed}</p>`,
   )
 
 /** The token is not one of ours, or was changed since. */
-export const incompleteLinkPage = (): Html =>
+export const incompleteLinkPage = (texts: ConfirmationTexts): Html =>
   renderPage(
-    'This link is incomplete',
-    html`<h1>This link is incomplete</h1>
-<p>Part of it is missing or wrong, so we cannot tell what to confirm. Nothing was changed.</p>
-<p>Open the link in the message again, or copy all of it.</p>`,
+    texts,
+    texts.isIncomplete,
+    html`<h1>${texts.isIncomplete}</h1>
+<p>${texts.whatUnknown}</p>
+<p>${texts.openAgain}</p>`,
   )
 
 /** The service cannot store anything at the moment. */
-export const notStoredPage = (): Html =>
+export const notStoredPage = (texts: ConfirmationTexts): Html =>
   renderPage(
-    'Something went wrong',
-    html`<h1>Something went wrong</h1>
-<p>Your confirmation could not be stored, so nothing was changed. Try again in a few minutes.</p>
-${buttonHtml('Confirm')}`,
+    texts,
+    texts.didNotWork,
+    html`<h1>${texts.didNotWork}</h1>
+<p>${texts.notStored}</p>
+${buttonHtml(texts)}`,
   )
 
-const addressHtml = (subject: PageSubject): Html => html`<strong><bdi>${subject.address}</bdi></strong>`
+/** Fills in the names that most texts have. */
+function fillSentence(texts: ConfirmationTexts, text: string, { address, listName, senderDomain }: PageSubject): Html {
+  const names = { list: html`<bdi>${listName}</bdi>`, sender: html`<strong><bdi>${senderDomain}</bdi></strong>` }
+  return fillText(text, {
+    ...names,
+    address: html`<strong><bdi>${address}</bdi></strong>`,
+    mail: fillText(senderDomain === '' ? texts.mail : texts.mailFrom, names),
+  })
+}
 
-const listNameHtml = (subject: PageSubject): Html => html`<bdi>${subject.listName}</bdi>`
-
-const mailHtml = (subject: PageSubject): Html =>
-  subject.senderDomain === ''
-    ? html`the mail of “${listNameHtml(subject)}”`
-    : html`the mail of “${listNameHtml(subject)}” from <strong><bdi>${subject.senderDomain}</bdi></strong>`
-
-const resubscribeHtml = (formUrl: string | undefined, subject: PageSubject): Html =>
-  formUrl === undefined
-    ? html`<p>Still want it? Ask its sender${subject.senderDomain === '' ? '' : html`, <strong><bdi>${subject.senderDomain}</bdi></strong>,`} to add you to the list.</p>`
-    : html`<p>Still want it? <a href="${formUrl}">Subscribe again</a>.</p>`
+function resubscribeHtml(texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html {
+  const askSender = subject.senderDomain === '' ? texts.askUnknownSender : texts.askSender
+  return html`<p>${texts.stillWanted} ${
+    formUrl === undefined
+      ? fillSentence(texts, askSender, subject)
+      : html`<a href="${formUrl}">${texts.subscribeAgain}</a>`
+  }</p>`
+}
 
 /** Posts to the page's own URL, so that any path prefix is kept. */
-const buttonHtml = (label: string): Html => html`<form method="post"><button>${label}</button></form>`
+const buttonHtml = ({ confirm }: ConfirmationTexts): Html =>
+  html`<form method="post"><button>${confirm}</button></form>`
 
 /** These pages' browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and the button's size (§2.5.5). */
 const STYLE = `
@@ -124,4 +141,5 @@ button:focus-visible, a:focus-visible { outline: 3px solid var(--strong); outlin
 }
 `
 
-const renderPage = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })
+const renderPage = ({ language }: ConfirmationTexts, title: string, main: Html): Html =>
+  htmlPage({ title, language, style: STYLE, main })

@@ -8,9 +8,11 @@ import type { App } from '#features/core/app/app.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, unlistedResponse } from '#platform/http/html.ts'
+import type { Html } from '#platform/http/html.ts'
+import { localisedResponse } from '#platform/http/language.ts'
 import { confirmSubscription, type LinkState, readLinkState } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
+import { chooseConfirmationTexts } from './languages.ts'
 import {
   alreadyConfirmedPage,
   confirmationPage,
@@ -23,6 +25,7 @@ import {
   notStoredPage,
   type PageSubject,
 } from './page.ts'
+import type { ConfirmationTexts } from './texts.ts'
 
 const hiddenDetail = { hide: true }
 
@@ -40,52 +43,61 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
   return new Elysia()
     .get(
       `${CONFIRM_PATH}/:token`,
-      ({ params }) => {
+      ({ params, request }) => {
+        const texts = chooseTextsFor(request)
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return unlistedResponse(incompleteLinkPage(), 404)
-        return toResponse(facts, readLinkState(app, facts, app.eventTime()), formUrl, confirmationPage)
+        if (!facts) return localisedResponse(texts.language, incompleteLinkPage(texts), 404)
+        return toResponse(texts, readLinkState(app, facts, app.eventTime()), {
+          facts,
+          formUrl,
+          renderOpen: confirmationPage,
+        })
       },
       { detail: hiddenDetail },
     )
     .post(
       `${CONFIRM_PATH}/:token`,
-      async ({ params }) => {
+      async ({ params, request }) => {
+        const texts = chooseTextsFor(request)
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return unlistedResponse(incompleteLinkPage(), 404)
+        if (!facts) return localisedResponse(texts.language, incompleteLinkPage(texts), 404)
         try {
-          return toResponse(facts, await confirmSubscription(app, facts), formUrl, confirmedPage)
+          return toResponse(texts, await confirmSubscription(app, facts), { facts, formUrl, renderOpen: confirmedPage })
         } catch (error) {
           if (!(error instanceof AppError)) throw error
-          return unlistedResponse(notStoredPage(), error.status)
+          return localisedResponse(texts.language, notStoredPage(texts), error.status)
         }
       },
       { detail: { ...hiddenDetail, ...acceptsBody('anything') } },
     )
 }
 
-/**
- * The page for the state of a link.
- * @param ifOpen the page for an open link: the question in a GET, the confirmation in a POST
- */
-function toResponse(
-  facts: ConfirmFacts,
-  state: LinkState,
-  formUrl: (listId: number) => string | undefined,
-  ifOpen: (question: PageSubject) => Html,
-): Response {
-  if (state.kind === 'gone') return unlistedResponse(nothingToConfirmPage(), 410)
+const chooseTextsFor = (request: Request): ConfirmationTexts =>
+  chooseConfirmationTexts(request.headers.get('accept-language'))
+
+interface LinkView {
+  readonly facts: ConfirmFacts
+  readonly formUrl: (listId: number) => string | undefined
+  /** The page for an open link: the question in a GET, the confirmation in a POST. */
+  readonly renderOpen: (texts: ConfirmationTexts, question: PageSubject) => Html
+}
+
+/** The page for the state of a link. */
+function toResponse(texts: ConfirmationTexts, state: LinkState, { facts, formUrl, renderOpen }: LinkView): Response {
+  const { language } = texts
+  if (state.kind === 'gone') return localisedResponse(language, nothingToConfirmPage(texts), 410)
   const { list, contact } = state
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
   switch (state.kind) {
     case 'open':
-      return unlistedResponse(ifOpen(question))
+      return localisedResponse(language, renderOpen(texts, question))
     case 'active':
-      return unlistedResponse(alreadyConfirmedPage(question))
+      return localisedResponse(language, alreadyConfirmedPage(texts, question))
     case 'replaced':
-      return unlistedResponse(linkReplacedPage(question), 410)
+      return localisedResponse(language, linkReplacedPage(texts, question), 410)
     case 'expired':
-      return unlistedResponse(linkExpiredPage(question, formUrl(list.id)), 410)
+      return localisedResponse(language, linkExpiredPage(texts, question, formUrl(list.id)), 410)
     case 'refused':
-      return unlistedResponse(linkWithdrawnPage(question, formUrl(list.id)), 410)
+      return localisedResponse(language, linkWithdrawnPage(texts, question, formUrl(list.id)), 410)
   }
 }

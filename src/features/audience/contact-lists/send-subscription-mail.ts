@@ -19,10 +19,12 @@ import { startRenderSession } from '#features/setup/templates/render.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { type Language, parseLanguage } from '#platform/http/language.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { CONFIRM_PATH, sealConfirmToken } from './confirm-token.ts'
 import { renderConfirmationMail } from './confirmation-mail.ts'
+import { CONFIRMATION_TEXTS } from './languages.ts'
 import { findConfirmationSender, findNoReplySender, type SubscriptionMailKind } from './subscription-mails.ts'
 import { createWelcomeDraft } from './welcome.ts'
 
@@ -35,6 +37,8 @@ export interface OutboxMail {
   readonly kind: SubscriptionMailKind
   /** Sender of a confirmation in header form; null: none was provided. */
   readonly from: string | null
+  /** Language of the visitor who submitted a form; null: nobody did. */
+  readonly language: string | null
   /** Failed attempts. */
   readonly attempts: number
 }
@@ -133,7 +137,7 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
   const from = findConfirmationSender(app.db, mail.accountId, mail.from)
   if (from === undefined) throw new NoVerifiedSenderError('The account has no verified domain to send from.')
   const senderDomain = domainOfMailbox(from)
-  const { subject, text, html } = renderConfirmationMail({
+  const { subject, text, html } = renderConfirmationMail(CONFIRMATION_TEXTS[chooseMailLanguage(mail, contact)], {
     listName: list.name,
     address: contact.email,
     senderDomain,
@@ -147,6 +151,12 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
     undefined,
   )
   return { ...draft, extra: { ...draft.extra, headers: AUTOMATIC_HEADERS } }
+}
+
+/** The contact's `language` in its metadata, if translated; else the visitor's, else English. */
+function chooseMailLanguage({ language }: OutboxMail, { metadata }: Contact): Language {
+  const fields: Record<string, unknown> = metadata === null ? {} : JSON.parse(metadata)
+  return parseLanguage(fields['language']) ?? parseLanguage(language) ?? 'en'
 }
 
 function formatConfirmUrl(

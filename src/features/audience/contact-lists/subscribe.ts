@@ -13,6 +13,7 @@ import { insertContact, setContactMetadata } from '#features/setup/contact-store
 import { suppressionOf, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Language } from '#platform/http/language.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
@@ -45,6 +46,8 @@ export interface SubscribeInput {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
   /** Sender of the confirmation, in header form. */
   readonly from?: string | undefined
+  /** Language of the visitor, for the confirmation. */
+  readonly language?: Language | undefined
   /**
    * Throws when forms may cause no more mail for now. Called for every submission that may cause mail, also for
    * suppressed addresses: the response must not show that an address is suppressed.
@@ -60,7 +63,7 @@ export interface SubscribeInput {
  */
 export async function subscribe(
   app: App,
-  { list: requested, email, metadata, from, admit }: SubscribeInput,
+  { list: requested, email, metadata, from, language, admit }: SubscribeInput,
 ): Promise<SubscribeStatus> {
   const checked = checkContact(app, { email, metadata })
   return app.commit.write((tx) => {
@@ -90,6 +93,7 @@ export async function subscribe(
       ...checked,
       metadata: metadata === undefined ? undefined : checked.metadata,
       from,
+      language,
       entered: submission,
       isAgain,
     }
@@ -105,6 +109,7 @@ interface FormPost extends Omit<CheckedContact, 'metadata'> {
   /** JSON object; undefined: none was provided. */
   readonly metadata: string | undefined
   readonly from: string | undefined
+  readonly language: Language | undefined
   readonly entered: Submission
   /** The address was submitted before, or a confirmation request was already sent to it. */
   readonly isAgain: boolean
@@ -117,7 +122,7 @@ function findStopReason(tx: Tx, list: ContactList, contact: Contact | undefined,
 }
 
 function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): SubscribeStatus {
-  const { email, metadata, from, entered: submission, isAgain } = post
+  const { email, metadata, from, language, entered: submission, isAgain } = post
   const { id: listId, accountId } = list
   // Limited, because someone may be entering other people's addresses in many forms.
   const isTooOften = isMailLimitReached(app, tx.db, submission, app.eventTime())
@@ -135,7 +140,7 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
   const inserted = storeWithinPlan(app, tx, accountId, insert, MAX_FORM_FRACTION)
   if (!inserted) throw new Error('the contact is on the list already')
   const contactId = inserted.id
-  if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, from, isBulk: false })
+  if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, from, language, isBulk: false })
   else if (!isTooOften) scheduleWelcome(app, tx, { contactId, accountId, list })
   if (mustConfirm || (list.welcomeEnabled && !isTooOften)) recordSubmission(app, tx, submission, { isSent: true })
   const accountUuid = sql(tx.db).account.get(accountId)?.uuid
@@ -161,14 +166,14 @@ function requestConfirmationAgain(
   contact: Contact,
   post: FormPost,
 ): SubscribeStatus {
-  const { metadata, from, entered: submission, isAgain } = post
+  const { metadata, from, language, entered: submission, isAgain } = post
   if (contact.status === 'pending' && metadata !== undefined) mergeMetadata(app, tx, contact, metadata)
   requireConfirmable(app, list.accountId, from)
   const now = app.eventTime()
   const isTooOften = getFormWaitMs(tx.db, contact, now) > 0 || isMailLimitReached(app, tx.db, submission, now)
   const isSent =
     !isTooOften &&
-    scheduleConfirmation(app, tx, { contactId: contact.id, accountId: list.accountId, from, isBulk: false })
+    scheduleConfirmation(app, tx, { contactId: contact.id, accountId: list.accountId, from, language, isBulk: false })
   recordSubmission(app, tx, submission, { isSent })
   return toConfirmationStatus(isAgain)
 }

@@ -39,7 +39,7 @@ const sql = prepareStatements((db) => ({
      ORDER BY account_id, kind, due_at LIMIT 1`,
   ),
   due: db.prepare<Omit<OutboxMail, 'kind' | 'accountUuid'>, [number, number, number, number, number]>(
-    `SELECT id, account_id AS accountId, contact_id AS contactId, from_address AS "from", attempts FROM contact_mails
+    `SELECT id, account_id AS accountId, contact_id AS contactId, from_address AS "from", language, attempts FROM contact_mails
      WHERE account_id = ? AND kind = ? AND due_at <= ? AND +id > ? ORDER BY due_at LIMIT ?`,
   ),
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),

@@ -13,6 +13,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
+import type { Language } from '#platform/http/language.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 
@@ -56,11 +57,11 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM contact_mails WHERE contact_id = ? AND kind IN (?, ?) LIMIT 1',
   ),
   insert: db.prepare(
-    `INSERT INTO contact_mails (account_id, contact_id, kind, from_address, due_at, attempts, created_at) VALUES (?, ?, ?, ?, ?, 0, ?)
+    `INSERT INTO contact_mails (account_id, contact_id, kind, from_address, language, due_at, attempts, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?)
      ON CONFLICT DO NOTHING`,
   ),
   hurry: db.prepare(
-    'UPDATE contact_mails SET kind = ?, from_address = coalesce(?, from_address), due_at = ? WHERE id = ?',
+    'UPDATE contact_mails SET kind = ?, from_address = coalesce(?, from_address), language = coalesce(?, language), due_at = ? WHERE id = ?',
   ),
   welcomedAt: db.prepare<{ at: Millis | null }, [number]>('SELECT welcome_sent_at AS at FROM contacts WHERE id = ?'),
   noteAsk: db.prepare('INSERT INTO confirmation_asks (contact_id, asked_at) VALUES (?, ?)'),
@@ -113,6 +114,8 @@ export interface NewConfirmation {
   readonly accountId: number
   /** Sender in header form; default: no-reply at the first verified domain. */
   readonly from?: string | undefined
+  /** Language of the visitor who submitted a form. */
+  readonly language?: Language | undefined
   /**
    * The contact was added in bulk: its request waits, so that bulk confirmations are sent at `confirmationsPerMinute`.
    */
@@ -127,7 +130,7 @@ export interface NewConfirmation {
 export function scheduleConfirmation(
   app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
   tx: Tx,
-  { contactId, accountId, from, isBulk }: NewConfirmation,
+  { contactId, accountId, from, language, isBulk }: NewConfirmation,
 ): boolean {
   const statements = sql(tx.db)
   const before = statements.confirmingSince.get(contactId)?.since ?? null
@@ -139,8 +142,8 @@ export function scheduleConfirmation(
   }
   const now = app.clock.now()
   const kind = toMailKindCode(isBulk ? 'bulk_confirmation' : 'confirmation')
-  if (!waiting) statements.insert.run(accountId, contactId, kind, from ?? null, now, now)
-  else if (!isBulk) statements.hurry.run(kind, from ?? null, now, waiting.id)
+  if (!waiting) statements.insert.run(accountId, contactId, kind, from ?? null, language ?? null, now, now)
+  else if (!isBulk) statements.hurry.run(kind, from ?? null, language ?? null, now, waiting.id)
   tx.afterCommit(() => app.contactMailDue.emit())
   return !waiting
 }
@@ -208,6 +211,7 @@ export function scheduleWelcome(
     accountId,
     contactId,
     toMailKindCode('welcome'),
+    null,
     null,
     now + seconds(list.welcomeDelaySeconds),
     now,

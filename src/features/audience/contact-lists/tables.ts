@@ -16,6 +16,8 @@ export const contactMails = sqliteTable(
     kind: integer('kind').notNull(),
     /** Sender mailbox of a form, if set; null: that of the list, else no-reply at the first verified domain. */
     fromAddress: text('from_address'),
+    /** Language of the visitor who submitted a form; null: nobody did. */
+    language: text('language'),
     dueAt: time('due_at').notNull(),
     attempts: integer('attempts').notNull(),
     createdAt: time('created_at').notNull(),

@@ -11,6 +11,7 @@ import { findTrackingHostAccount, getPublicHost } from '#features/setup/domains/
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
 import { type Html, UNLISTED_HEADERS, unlistedResponse } from '#platform/http/html.ts'
+import { chooseLanguage, type Language } from '#platform/http/language.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
 import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
@@ -63,6 +64,12 @@ type PostOutcome =
   | { readonly kind: 'done'; readonly status: SubscribeStatus }
   | { readonly kind: 'faults'; readonly problems: readonly FieldProblem[] }
   | { readonly kind: 'refused'; readonly error: AppError }
+
+interface Visitor {
+  /** Network address. */
+  readonly address: string
+  readonly language: Language
+}
 
 type NetworkLimiter = ReturnType<typeof createNetworkLimiter>
 
@@ -118,7 +125,7 @@ class SignupService {
     return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
   }
 
-  async subscribePost(form: SignupForm, fields: Fields, address: string): Promise<PostOutcome> {
+  async subscribePost(form: SignupForm, fields: Fields, { address, language }: Visitor): Promise<PostOutcome> {
     const list = findListById(this.#app.db, form.listId)
     if (!list) return { kind: 'refused', error: FORM_NOT_FOUND }
     if (cleanAnswer(fields.readValue(TRAP_FIELD)) !== '')
@@ -135,6 +142,7 @@ class SignupService {
         email,
         ...(metadata && { metadata }),
         ...from,
+        language,
         admit: () => this.#requireMailRate(form, address),
       })
       return { kind: 'done', status }
@@ -219,7 +227,8 @@ export function subscribePages(app: App) {
           return isJson ? toJsonError(request, error) : tooManyAttemptsResponse(view, error)
         }
         const fields = toFields(body)
-        const outcome = await signups.subscribePost(form, fields, address)
+        const language = chooseLanguage(request.headers.get('accept-language'))
+        const outcome = await signups.subscribePost(form, fields, { address, language })
         return isJson ? toJsonResponse(request, form, outcome) : toPageResponse(view, fields, outcome)
       },
       hidden,

@@ -3,6 +3,7 @@
  * request; viewing a page changes nothing. Loads nothing from other hosts.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
+import { fillText } from '#platform/http/language.ts'
 import type { Texts } from './texts.ts'
 
 /** The action of a button. */
@@ -114,10 +115,6 @@ export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
 <p>${isTooOften ? texts.tooOften : texts.notStored}</p>
 ${renderForm(renderButton('unsubscribe', texts.unsubscribe))}`,
   )
-
-/** Fills names into a text. A name is plain text or HTML. */
-const fillText = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
-  html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : names[piece]))}`
 
 /** Fills in the names that most texts have. */
 const fillSentence = (texts: Texts, text: string, subscription: Subscription): Html =>

@@ -8,7 +8,8 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, unlistedResponse } from '#platform/http/html.ts'
+import type { Html } from '#platform/http/html.ts'
+import { localisedResponse } from '#platform/http/language.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { UNSUBSCRIBE_PATH } from './headers.ts'
 import { chooseTexts } from './languages.ts'
@@ -129,7 +130,7 @@ const createLocalisedResponse = (
   page: Html,
   status = 200,
   headers: Readonly<Record<string, string>> = {},
-): Response => unlistedResponse(page, status, { 'content-language': language, vary: 'accept-language', ...headers })
+): Response => localisedResponse(language, page, status, headers)
 
 const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
 

@@ -3,13 +3,14 @@
  * service. Names in braces are filled in. Contains no HTML.
  */
 
+import type { Language } from '#platform/http/language.ts'
+
 /**
  * The texts of all pages in one language. {address}, {sender} and {part} are names; {mail} is one of the `noMore…` or
  * `asBefore…`.
  */
 export interface Texts {
-  /** BCP 47. */
-  readonly language: string
+  readonly language: Language
 
   readonly unsubscribe: string
   readonly unsubscribeAll: string

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
+import { CONFIRMATION_TEXTS } from '#features/audience/contact-lists/languages.ts'
 import { days, hours } from '#platform/units.ts'
 import {
   isChromiumAvailable,
@@ -120,6 +121,25 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await see('9-gone', path, 'There is nothing left to confirm')
       expect(complaints.filter((text) => !/status of 4(04|10)/.test(text))).toEqual([])
     })
+  })
+
+  test('every language fits a narrow screen with large text', async () => {
+    const { path } = await asked('languages@receiver.test', 'Languages')
+    const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
+    for (const texts of Object.values(CONFIRMATION_TEXTS)) {
+      await using opened = await openPage(browser, narrow, texts.language)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await page.evaluate('document.documentElement.style.fontSize = "36px"')
+      await picture(`confirm-11-${texts.language}`)
+      expect(await inspectPage(page)).toMatchObject({
+        language: texts.language,
+        title: texts.title,
+        headings: [texts.question],
+        buttons: [texts.confirm],
+        overflowPx: 0,
+      })
+    }
   })
 
   // Proves: contact-16

@@ -43,7 +43,7 @@ describe('on a list with double opt-in', () => {
     const path = await service.link('Bob@receiver.test')
     expect(detail['text_body']).toBe(`Hello,
 
-Someone entered Bob@receiver.test to subscribe to "Weekly <news>" of sender.test.
+Someone entered Bob@receiver.test to subscribe to “Weekly <news>” of sender.test.
 
 If that was you, confirm it here:
 

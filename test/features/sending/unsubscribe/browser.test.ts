@@ -150,7 +150,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   test('in every language the page fits the narrowest phone, also with text twice as large', async () => {
     const path = await service.link({ stream: 'news', to: 'languages@receiver.test' })
     const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
-    for (const texts of TEXTS) {
+    for (const texts of Object.values(TEXTS)) {
       await using opened = await openPage(browser, narrow, texts.language)
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { chooseTexts, TEXTS } from '#features/sending/unsubscribe/languages.ts'
 
-const [english] = TEXTS
+const english = TEXTS.en
 const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
 
-describe.each(TEXTS.map((texts) => [texts.language, texts] as const))('the texts in %s', (_, texts) => {
+describe.each(Object.entries(TEXTS))('the texts in %s', (language, texts) => {
   // Proves: suppress-15
   test('are complete, have the placeholders of the English texts, and contain no markup', () => {
     const shape = (of: object) =>
@@ -14,12 +14,13 @@ describe.each(TEXTS.map((texts) => [texts.language, texts] as const))('the texts
           { names: names(text), isWell: /^[^<>&"'\s][^<>&"']*\S$/.test(text) },
         ]),
       )
-    const wanted = Object.entries(shape(english ?? {})).map(([key, { names }]) => [key, { names, isWell: true }])
+    const wanted = Object.entries(shape(english)).map(([key, { names }]) => [key, { names, isWell: true }])
     expect(shape(texts)).toEqual(Object.fromEntries(wanted))
   })
 
   test('differ from those of other languages', () => {
-    const others = TEXTS.filter(({ language }) => language !== texts.language)
+    expect(texts.language as string).toBe(language)
+    const others = Object.values(TEXTS).filter(({ language }) => language !== texts.language)
     expect(
       others.filter(({ language, askSender }) => language === texts.language || askSender === texts.askSender),
     ).toEqual([])
@@ -57,6 +58,6 @@ describe('the language', () => {
     [`a${'-a'.repeat(50_000)}`, 'en'],
   ]
   test.each(cases)('of %j is %s', (accepted, language) => {
-    expect(chooseTexts(accepted).language).toBe(language)
+    expect(chooseTexts(accepted).language as string).toBe(language)
   })
 })

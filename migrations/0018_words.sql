@@ -1,0 +1,1 @@
+ALTER TABLE `contact_mails` ADD `language` text;
