@@ -25,7 +25,7 @@ test('the log line about an attempt has the id of the email, also after a reject
     ['bob@null.test', 'bounced'],
   ] as const) {
     const { id } = await flow.send({ to })
-    const line = await eventually(() => lines.find(({ email }) => email === id))
+    const line = await eventually(() => lines.find(({ email_id }) => email_id === id))
     expect([line['msg'], line['lane']]).toEqual([kind, expect.stringContaining(to.slice(to.indexOf('@') + 1))])
   }
 })
