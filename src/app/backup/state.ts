@@ -5,7 +5,6 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { hours } from '#platform/units.ts'
-import type { BackupReport } from './job.ts'
 
 export interface BackupState {
   /** The last scheduled backup that was written and verified; ISO 8601. */
@@ -28,7 +27,15 @@ export function readBackupState(db: Database): BackupState {
   return stored === undefined ? {} : (JSON.parse(stored) as BackupState)
 }
 
-export const recordSuccess = (db: Database, at: Millis, report: BackupReport): void =>
+/** What is stored of a backup that succeeded. */
+interface Success {
+  readonly path: string
+  readonly totalBytes: number
+  readonly durationMs: number
+  readonly warnings: readonly string[]
+}
+
+export const recordSuccess = (db: Database, at: Millis, report: Success): void =>
   setMeta(
     db,
     KEY,
