@@ -390,6 +390,10 @@ test('numbers of two restores differ whatever the clock says, and grow with each
   const [seq, id] = fenceAt(copy, now + days(1))
   const again = fenceAt(backUp(copy), now)
   expect([again[0] > seq, again[1] > id, again[1] < 2 ** 40]).toEqual([true, true, true])
+  // Two restores of one backup of a copy: its numbers are above those of the clock.
+  const [once, twice] = [fenceAt(backUp(copy), now), fenceAt(backUp(copy), now)]
+  expect(Math.abs(once[0] - twice[0])).toBeGreaterThan(1000)
+  expect(Math.abs(once[1] - twice[1])).toBeGreaterThan(10)
 })
 
 test('searches through row ids do not count through those that a restore skipped', async () => {

@@ -138,8 +138,9 @@ test.each(VERSIONS)('the data of %s keep every row and value', async (version) =
     at(row, 'lane') === null ? row : { ...(row as object), lane: `1:${at(row, 'lane')}` },
   )
   expect(after.rows).toMatchObject({ ...rows, recipients: moved })
-  // Counters of captured mail by hour begin with the first start after the upgrade.
-  const isNewKey = (row: unknown) => at(row, 'key') === 'captured_counters_from'
+  // Counters of captured mail by hour, and the identity of the directory, begin with the first start after the upgrade.
+  const NEW_KEYS = ['captured_counters_from', 'commits', 'instance', 'instance_unfiled']
+  const isNewKey = (row: unknown) => NEW_KEYS.includes(String(at(row, 'key')))
   expect(after.rows['meta']?.filter((row) => !isNewKey(row))).toEqual(meta)
   const isOld = (row: unknown) => counters?.some((old) => Bun.deepEquals(old, row)) ?? false
   expect(after.rows['counters']?.filter(isOld)).toEqual(counters)

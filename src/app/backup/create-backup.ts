@@ -31,6 +31,7 @@ import {
 } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, copyDatabase, describeState, digest, readChunks, writeChunks, writeText } from './files.ts'
+import { holdsKey } from './key.ts'
 import { type BackupFile, FORMAT, formatManifest, MANIFEST_FILE, type Manifest, readManifest } from './manifest.ts'
 import { findBackups, removeLeftovers, toBackupName, toPartialName } from './names.ts'
 
@@ -99,11 +100,14 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
     await copier.addFiles([`${store}.ids`])
   }
   for (const path of DATABASES) if (path !== MAIN_DATABASE) await copier.addDatabase(path)
+  const identity = readIdentity(join(copier.target, MAIN_DATABASE))
+  if (masterKey !== undefined && !holdsKey(masterKey, identity.key_fingerprint))
+    throw new BackupError('The master key changed while the backup was written; write it again.')
   if (masterKey !== undefined) await copier.addText(KEY_FILE, `${masterKey.trim()}\n`)
   const manifest: Manifest = {
     format: FORMAT,
     tassis: formatVersion(),
-    ...readIdentity(join(copier.target, MAIN_DATABASE)),
+    ...identity,
     hostname: request.hostname,
     taken_at: isoTime(takenAt),
     finished_at: isoTime(clock.now()),

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '#platform/config.ts'
+import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
 import { KEY_FILE } from './contents.ts'
 import { BackupError } from './errors.ts'
 
@@ -16,6 +17,10 @@ export function readConfiguredKey({ masterKey, masterKeyFile }: KeyConfig): stri
 /** The text of the key of a data directory. Throws BackupError when it cannot be read. */
 export const readKeyText = (config: KeyConfig): string =>
   readConfiguredKey(config) ?? readKeyFile(join(config.dataDir, KEY_FILE))
+
+/** Whether the text of a key file holds the key with this fingerprint, first or after newer ones. */
+export const holdsKey = (text: string, fingerprint: string): boolean =>
+  parseMasterKeys(text)?.some((key) => new KeyRing([key]).fingerprint() === fingerprint) ?? false
 
 /** Throws BackupError when the file cannot be read. */
 export function readKeyFile(path: string): string {

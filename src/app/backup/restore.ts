@@ -11,13 +11,14 @@ import { join } from 'node:path'
 import { getMeta } from '#features/core/events/record.ts'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
-import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
+import { parseMasterKeys } from '#platform/crypto.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
 import type { BackupReader } from './backup-reader.ts'
 import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE, STORES } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
+import { holdsKey } from './key.ts'
 import { requireKnownSchema } from './manifest.ts'
 import { compareFiles } from './reader.ts'
 
@@ -70,11 +71,11 @@ export async function restoreBackup({ reader, dataDir, key, configuredKey }: Res
     if (existsSync(join(dataDir, RESTORE_MARKER))) clear(dataDir, WRITTEN)
     writeFileSync(join(dataDir, RESTORE_MARKER), '', { mode: 0o600 })
     await syncFolder(dataDir)
-    await writeFiles(reader, dataDir)
     if (keyToWrite !== undefined) {
       created.push(KEY_FILE)
       await writeText(join(dataDir, KEY_FILE), `${keyToWrite.trim()}\n`)
     }
+    await writeFiles(reader, dataDir)
     finishDatabase(reader, join(dataDir, UNFINISHED_DATABASE))
     giveToOwner(dataDir)
     await syncFolder(dataDir)
@@ -127,17 +128,18 @@ function chooseKey(
   ]
   for (const { text, source } of candidates) {
     if (text === undefined) continue
-    const keys = parseMasterKeys(text)
-    if (!keys) throw new BackupError(`The key of ${source} is not a master key: it must be 32 bytes in base64.`)
-    // Since the backup, a newer key may have been put in front.
-    if (!keys.some((parsed) => new KeyRing([parsed]).fingerprint() === manifest.key_fingerprint))
+    if (!parseMasterKeys(text))
+      throw new BackupError(`The key of ${source} is not a master key: it must be 32 bytes in base64.`)
+    if (!holdsKey(text, manifest.key_fingerprint))
       throw new BackupError(`The key of ${source} is not the master key of ${name}; use the key of that service.`)
+    if (key !== undefined && text.trim() !== key.trim())
+      throw new BackupError(`The key of ${source} is used, not that of --key, and they differ; remove one of them.`)
   }
-  if (configuredKey !== undefined || existsSync(file) || manifest.has_key) return undefined
-  if (key === undefined)
+  if (key === undefined && configuredKey === undefined && !existsSync(file) && !manifest.has_key)
     throw new BackupError(
       `${name} holds no master key, and nothing can be read without it; name its file with --key, or put it into ${file}.`,
     )
+  if (configuredKey !== undefined || existsSync(file)) return undefined
   return key
 }
 
@@ -147,7 +149,7 @@ async function writeFiles(reader: BackupReader, dataDir: string): Promise<void> 
   const [problem] = await compareFiles(
     reader,
     ({ path, chunks }) => {
-      // A key that is there was found to be the same.
+      // A key that is there was found to open the backup.
       if (path === KEY_FILE && hasKey) return digest(chunks)
       return writeChunks(join(dataDir, path === MAIN_DATABASE ? UNFINISHED_DATABASE : path), chunks)
     },

@@ -8,7 +8,7 @@ import { describeRestored, isMailRestored, readFence } from '#features/core/fenc
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
-import { describeHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
+import { describeHold, findEmailHold, findHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
 import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
@@ -38,6 +38,8 @@ interface RecipientView {
   readonly attempt_count: number
   /** When it is due next, or ends at its deadline; null once it has ended. */
   readonly next_at: string | null
+  /** Whether an operator holds it, so that `next_at` is null until the hold ends. */
+  readonly held: boolean
   readonly expires_at: string | null
   /** Its dead letter, by which it can be tried again; null: none. */
   readonly dead_letter_id: string | null
@@ -85,7 +87,7 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
     ({ recipientId }) => recipientId,
   )
   const recipients = email.recipients.slice(0, limit)
-  const holds = await findHolds(app, recipients)
+  const holds = await findHolds(app, email.id, recipients)
   const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
@@ -111,19 +113,23 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
 
 export const explainAdminCommands = [explain]
 
-/** The holds of providers by recipient that are not due yet, so that delivery may not have found their providers. */
-async function findHolds(app: App, recipients: readonly StoredRecipient[]): Promise<ReadonlyMap<number, QueueRule>> {
-  const now = app.clock.now()
+/** The holds by recipient; those of providers also before delivery has found their providers. */
+async function findHolds(
+  app: App,
+  emailId: number,
+  recipients: readonly StoredRecipient[],
+): Promise<ReadonlyMap<number, QueueRule>> {
   const lanes = new Map(
-    recipients.flatMap(({ id, status, nextAt }) => {
-      const lane = status === 'queued' && nextAt !== null && nextAt > now ? sql(app.db).lane.get(id)?.lane : undefined
+    recipients.flatMap(({ id, status }) => {
+      const lane = status === 'queued' || status === 'scheduled' ? sql(app.db).lane.get(id)?.lane : undefined
       return lane == null ? [] : [[id, lane] as const]
     }),
   )
-  const holds = await findProviderHolds(app, [...new Set(lanes.values())])
+  const ofProviders = await findProviderHolds(app, [...new Set(lanes.values())])
+  const ofEmail = findEmailHold(app.db, emailId)
   return new Map(
     [...lanes].flatMap(([id, lane]) => {
-      const hold = holds.get(lane)
+      const hold = ofEmail ?? findHold(app.db, lane) ?? ofProviders.get(lane)
       return hold ? [[id, hold] as const] : []
     }),
   )
@@ -152,7 +158,7 @@ function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }
 
 interface RecipientFacts {
   readonly recipient: StoredRecipient
-  /** The hold of its provider. */
+  /** Its hold by an operator. */
   readonly hold: QueueRule | undefined
   /** Row id of its dead letter. */
   readonly letterId: number | undefined
@@ -173,14 +179,15 @@ function toRecipientView(
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
     captured: findCaptureReason(app.config, email, recipient),
-    waitReason: findWaitReason(context, email, recipient) ?? (hold && describeHold(hold)),
+    waitReason: hold ? describeHold(hold) : findWaitReason(context, email, recipient),
   })
   return {
     address: recipient.address,
     kind: recipient.kind,
     status: recipient.status,
     attempt_count: recipient.attempts,
-    next_at: recipient.status === 'processing' ? null : isoTimeOrNull(recipient.nextAt),
+    next_at: recipient.status === 'processing' || hold ? null : isoTimeOrNull(recipient.nextAt),
+    held: hold !== undefined,
     expires_at: isoTimeOrNull(recipient.expiresAt),
     dead_letter_id: letterId === undefined ? null : String(letterId),
     who_must_act: who,
@@ -283,11 +290,12 @@ const formatTime = (iso: string, now: Millis): string =>
   `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
 
 function formatNext(
-  { status, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
+  { status, held, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
   now: Millis,
   delivering: boolean,
 ) {
   if (status === 'processing') return 'the attempt in progress ends'
+  if (held) return 'nothing, until the hold is released'
   if (nextAt === null)
     return letterId === null
       ? 'nothing'

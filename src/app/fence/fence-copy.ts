@@ -9,6 +9,7 @@ import { skipNumbers } from '#features/core/events/gaps.ts'
 import { readCopyMark, removeCopyMark } from '#features/core/fence/mark.ts'
 import { type Fence, storeFence } from '#features/core/fence/restored.ts'
 import type { Millis } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
 import { renewInstanceId } from './instance.ts'
 
@@ -17,8 +18,9 @@ import { renewInstanceId } from './instance.ts'
  * which the clock reaches in the year 2242.
  */
 const IDS_PER_SECOND = 128
-/** Skipped at least, if the clock is behind. */
+/** Skipped at least, if the clock is behind the ids, and up to `SPREAD_IDS` more, as in `skipNumbers`. */
 const MIN_SKIPPED_IDS = 2 ** 24
+const SPREAD_IDS = 2 ** 32
 /** The largest row id that leaves room in return paths for what is accepted after it. */
 const MAX_FIRST_ID = 2 ** 40 - 2 ** 32
 
@@ -71,8 +73,9 @@ function raiseRowIds(db: Database, now: Millis): Record<string, number> {
   const insert = db.query('INSERT INTO "sqlite_sequence" (name, seq) VALUES (?, ?)')
   const firstId = Math.min(Math.floor(now / 1000) * IDS_PER_SECOND, MAX_FIRST_ID)
   for (const { name, seq } of tables) {
+    const minId = (seq ?? 0) + MIN_SKIPPED_IDS
     remove.run(name)
-    insert.run(name, Math.max(firstId, (seq ?? 0) + MIN_SKIPPED_IDS))
+    insert.run(name, firstId >= minId ? firstId : minId + randomBelow(SPREAD_IDS))
   }
   return Object.fromEntries(tables.map(({ name, seq }) => [name, seq ?? 0]))
 }

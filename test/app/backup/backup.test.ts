@@ -14,10 +14,12 @@ import {
 } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createBackup } from '#app/backup/create-backup.ts'
 import { BackupError } from '#app/backup/errors.ts'
 import { formatManifest, type Manifest, parseManifest } from '#app/backup/manifest.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
+import { systemClock } from '#platform/clock.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from '../process.ts'
 
 // Commands run as processes would, on a machine that may be busy.
@@ -142,6 +144,26 @@ describe('a backup of a running service', () => {
     const withKey = await backUp(newFolder(), '--with-key')
     expect(readFileSync(join(withKey.path, 'master.key'), 'utf8').trim()).toBe(secret)
     expect((await restore(withKey.path, newFolder())).exitCode).toBe(0)
+
+    // A newer key in front of it, since the backup, is kept: links in mail of that time need it.
+    const both = join(root, 'both.key')
+    writeFileSync(both, `${Buffer.from(randomBytes(32)).toString('base64')}\n${secret}\n`)
+    const into = newFolder()
+    expect(await restore(withKey.path, into, '--key', both)).toMatchObject({ exitCode: 0, stderr: '' })
+    expect(readFileSync(join(into, 'master.key'), 'utf8')).toBe(readFileSync(both, 'utf8'))
+    const taken = newFolder()
+    mkdirSync(taken)
+    writeFileSync(join(taken, 'master.key'), `${secret}\n`)
+    expect((await restore(withKey.path, taken, '--key', both)).stderr).toContain('they differ; remove one of them')
+    expect(readFileSync(join(taken, 'master.key'), 'utf8')).toBe(`${secret}\n`)
+  })
+
+  test('never holds a key that does not open it', async () => {
+    const folder = newFolder()
+    const masterKey = Buffer.from(randomBytes(32)).toString('base64')
+    const written = createBackup({ dataDir: data.path, folder, hostname: 'x', masterKey }, systemClock)
+    await expect(written).rejects.toThrow('The master key changed while the backup was written')
+    expect(readdirSync(folder)).toEqual([])
   })
 
   test('shares unchanged content with the one before, unless that is damaged there', async () => {

@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { randomBelow } from '#platform/ids.ts'
 
 /** A range of numbers that no event has. */
 export interface EventGap {
@@ -43,8 +44,10 @@ const sql = prepareStatements((db) => ({
  * as long as no account has more events than this, and all stay below `MAX_SEQ` of the feed until the year 2286.
  */
 const NUMBERS_PER_MS = 100
-/** Skipped at least, if the clock is behind. */
+/** Skipped at least, if the clock is behind the numbers: set back, or the original was itself restored not long ago. */
 const MIN_SKIPPED = 1_000_000_000
+/** Up to so many more are then skipped, so that two copies of one backup do not begin with the same number. */
+const SPREAD = 1_000_000_000_000
 
 /**
  * Skips, for all accounts, the numbers that were used until `now` by whichever process used the original of this copy.
@@ -52,7 +55,9 @@ const MIN_SKIPPED = 1_000_000_000
  */
 export function skipNumbers(db: Database, now: Millis): number {
   const { newest, extend, add, addForAll, skip } = sql(db)
-  const untilSeq = Math.max(Math.floor(now) * NUMBERS_PER_MS, (newest.get()?.seq ?? 0) + MIN_SKIPPED)
+  const highest = newest.get()?.seq ?? 0
+  const byClock = Math.floor(now) * NUMBERS_PER_MS
+  const untilSeq = byClock >= highest + MIN_SKIPPED ? byClock : highest + MIN_SKIPPED + randomBelow(SPREAD)
   extend.run(untilSeq)
   add.run(untilSeq)
   addForAll.run(ALL_ACCOUNTS, untilSeq, untilSeq)

@@ -4,6 +4,7 @@ import type { EventType } from '#features/core/events/record.ts'
 import { isRestoredReason } from '#features/core/fence/restored.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
+import { isHoldReason } from './queue-rules.ts'
 import { isSuspension } from './wait-reasons.ts'
 
 /**
@@ -150,7 +151,7 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
   const text = `It waits: ${endSentence(waitReason)}`
   if (isSuspension(waitReason))
     return { who: 'operator', text: `${text} \`tassis providers\` shows what to do about it.` }
-  if (isRestoredReason(waitReason)) return { who: 'operator', text }
+  if (isRestoredReason(waitReason) || isHoldReason(waitReason)) return { who: 'operator', text }
   return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text }
 }
 

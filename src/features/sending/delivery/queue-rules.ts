@@ -124,9 +124,14 @@ export const findHold = (db: Database, lane: string, provider?: string): QueueRu
 export const hasProviderRules = (db: Database): boolean =>
   QUEUE_RULE_KINDS.some((kind) => mayHaveRules(db, kind)) && sql(db).anyProvider.get() !== null
 
+const HELD = 'held since '
+
 /** Why the mail of a held lane waits. */
 export const describeHold = ({ createdAt, reason }: QueueRule): string =>
-  `held since ${new Date(createdAt).toISOString()} until you release it (tassis queue release)${reason === '' ? '' : `: ${reason}`}`
+  `${HELD}${new Date(createdAt).toISOString()} until you release it (tassis queue release)${reason === '' ? '' : `: ${reason}`}`
+
+/** Whether `describeHold` wrote this reason. */
+export const isHoldReason = (reason: string): boolean => reason.startsWith(HELD)
 
 /** The rule by which an operator holds an email; undefined if there is none. */
 export const findEmailHold = (db: Database, emailId: number): QueueRule | undefined =>

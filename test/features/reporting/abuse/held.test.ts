@@ -195,6 +195,8 @@ test('mail held during a second pause is released too, wherever the scan of its 
   })
   for (let slice = 0; slice < 5; slice++) await passed()
   await pause(app, actor)
+  // Its second attempt, after a random delay, may have begun before the pause.
+  await eventually(() => waiting(app)[0]?.status === 0)
   clock.advance(minutes(10))
   await eventually(() => isHeld(0))
   await resume(app, actor)
