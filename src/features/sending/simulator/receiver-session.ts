@@ -105,6 +105,11 @@ export class ReceiverSession {
     this.#work = this.#react('banner')
   }
 
+  /** Whether this side has ended the connection, and only waits for the client to do so. */
+  get isClosing(): boolean {
+    return this.#socket.writableEnded || this.#raw.destroyed
+  }
+
   destroy(): void {
     this.#mode = 'ended'
     this.#socket.destroy()

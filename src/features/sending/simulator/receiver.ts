@@ -11,7 +11,7 @@ export interface Receiver extends AsyncDisposable {
   readonly port: number
   /** Connections so far. */
   readonly connections: number
-  /** Connections that are open now, and the highest number that was open at the same time. */
+  /** Connections that are open now; and the most at one time that the receiver had not ended yet. */
   readonly open: number
   readonly maxOpen: number
   /** Ends all sessions and stops to listen. */
@@ -49,7 +49,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     sessions.add(session)
     // Counted after the other events of this tick: the end of an earlier connection may be read after a later one.
     setImmediate(() => {
-      maxOpen = Math.max(maxOpen, sessions.size)
+      maxOpen = Math.max(maxOpen, [...sessions].filter(({ isClosing }) => !isClosing).length)
     })
     session.start()
   })
