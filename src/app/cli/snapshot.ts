@@ -15,6 +15,8 @@ export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: 
     // The corrupt page may be one that opening did not read.
     return explainCorruption(path, RESTORE_REMEDY, () => use(db))
   } finally {
+    // Closing alone would keep the transaction, and its lock, until the statements are garbage collected.
+    if (db.inTransaction) db.run('ROLLBACK')
     db.close()
   }
 }
