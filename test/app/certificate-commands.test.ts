@@ -49,10 +49,14 @@ test('certificates are listed with their end and why an order failed, and ordere
     )
   }
   // Without a service, from its files.
-  expect(await runTassisJson(['certificates', 'list'], settings)).toMatchObject([
-    { host: 'mail.tassis.test', use: 'api', source: 'acme', not_after: null, last_error: expect.any(String) },
-    { host: 'mx.tassis.test', use: 'smtp', source: 'acme' },
-  ])
+  expect(await runTassisJson(['certificates', 'list'], settings)).toMatchObject({
+    data: [
+      { host: 'mail.tassis.test', use: 'api', source: 'acme', not_after: null, last_error: expect.any(String) },
+      { host: 'mx.tassis.test', use: 'smtp', source: 'acme' },
+    ],
+    has_more: false,
+    total: 2,
+  })
   const { exitCode, stderr } = await runTassis(['certificates', 'retry'], {
     ...settings,
     TASSIS_ACME_TERMS_AGREED: 'false',

@@ -23,7 +23,7 @@ import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { formatSize } from './disk.ts'
 import { createWholeNumberParser, type JsonOption, withJson } from './options.ts'
-import { formatCount, formatUtc, printResult } from './output.ts'
+import { formatCount, formatUtc, type List, printResult, toList } from './output.ts'
 import { formatBackupPath, openNamedBackup } from './restore.ts'
 
 interface HoldInput {
@@ -72,7 +72,7 @@ export function addBackupCommand(program: Command): void {
       .option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged')
       .option('--list', 'list the backups in the folder, or in the places of scheduled backups'),
   ).action(async (path: string | undefined, options: BackupOptions) => {
-    if (options.list) printResult(options, await list(path), formatList)
+    if (options.list) printResult(options, toList(await list(path)), formatList)
     else if (options.verify) await verify(path, options)
     else printResult(options, await write(path, options), formatReport)
   })
@@ -121,7 +121,7 @@ const listFolder = (folder: string): BackupList => ({
   backups: findBackups(folder).map((name) => join(folder, name)),
 })
 
-const formatList = (places: readonly BackupList[]): string =>
+const formatList = ({ data: places }: List<BackupList>): string =>
   places.flatMap(({ place, backups }) => (backups.length === 0 ? [`No backup in ${place}`] : backups)).join('\n')
 
 const callService = ({ dataDir }: Config, operation: string, input: unknown) =>

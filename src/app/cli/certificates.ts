@@ -7,7 +7,7 @@ import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatRelativeTime, formatTable, formatUtc, printResult } from './output.ts'
+import { formatRelativeTime, formatTable, formatUtc, printResult, toList } from './output.ts'
 
 interface CertificateView {
   readonly host: string
@@ -51,7 +51,7 @@ export function addCertificateCommands(program: Command): void {
   withJson(certificates.command('list').description('list the certificates that clients see')).action(
     async (options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(list, {}))
-      printResult(options, found.certificates, () => formatList(found.certificates, found.now))
+      printResult(options, toList(found.certificates), () => formatList(found.certificates, found.now))
     },
   )
 

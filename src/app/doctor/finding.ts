@@ -32,6 +32,9 @@ const create = (status: FindingStatus, message: string, fix?: string, subject?: 
   ...(fix !== undefined && { fix }),
 })
 
+/** For checks of the database when there is none that this program can read. */
+export const NO_DATA = skipped('There is no data yet that this program can read.')
+
 /** Splits a warning of the service, whose first sentence says what is wrong, into message and fix. */
 export function splitAdvice(text: string): { readonly message: string; readonly fix: string } {
   const end = /\. (?=[A-Z])/.exec(text)?.index

@@ -2,13 +2,11 @@
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
 import { findFenceProblem } from '../../operator/fence.ts'
 import type { DoctorContext } from '../context.ts'
-import { type NewFinding, ok, skipped, warning } from '../finding.ts'
-
-const NO_DATA = 'There is no data yet that this program can read.'
+import { type NewFinding, NO_DATA, ok, warning } from '../finding.ts'
 
 /** Scheduled backups that failed, are late or found problems. */
 export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[] {
-  if (!db) return [skipped(NO_DATA)]
+  if (!db) return [NO_DATA]
   if (!isBackupScheduled(config))
     return [
       warning(
@@ -27,7 +25,7 @@ export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[]
 
 /** Mail that waits behind the fence of a restored copy. */
 export function checkRestored({ db }: DoctorContext): NewFinding[] {
-  if (!db) return [skipped(NO_DATA)]
+  if (!db) return [NO_DATA]
   const problem = findFenceProblem({ db })
   return [problem ? warning(problem.message, problem.fix) : ok('Nothing waits as restored.')]
 }

@@ -10,7 +10,7 @@ import { formatCount, formatRelativeTime, toPrintable, truncate } from '../../cl
 import { listAlerts } from '../../operator/alerts.ts'
 import { describeLanes, readLanes } from '../../operator/queue.ts'
 import type { DoctorContext } from '../context.ts'
-import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../finding.ts'
 
 interface LostDomain {
   readonly domain: string
@@ -46,7 +46,6 @@ const sql = prepareStatements((db) => ({
 const MAX_NAMED = 20
 const MAX_TEXT_LENGTH = 200
 
-const NO_DATA = 'There is no data yet that this program can read.'
 const plain = (text: string): string => truncate(toPrintable(text), MAX_TEXT_LENGTH)
 
 /** Names the first findings, in an order that does not change, and mentions the rest. */
@@ -74,7 +73,7 @@ export async function checkService({ service }: DoctorContext): Promise<NewFindi
 const MAX_OVERDUE_MS = hours(1)
 
 export async function checkQueue({ db, clock, config, resolver, service }: DoctorContext): Promise<NewFinding[]> {
-  if (!db) return [skipped(NO_DATA)]
+  if (!db) return [NO_DATA]
   const lanes = await readLanes({ db })
   const now = clock.now()
   const waiting = lanes.reduce((sum, lane) => sum + lane.waiting, 0)
@@ -104,7 +103,7 @@ export async function checkQueue({ db, clock, config, resolver, service }: Docto
 }
 
 export function checkReceived({ db, clock }: DoctorContext): NewFinding[] {
-  if (!db) return [skipped(NO_DATA)]
+  if (!db) return [NO_DATA]
   const [oldest] = listQueueEntries(db, { limit: 1, offset: 0 })
   const now = clock.now()
   return oldest && oldest.receivedAt < now - MAX_OVERDUE_MS
@@ -118,7 +117,7 @@ export function checkReceived({ db, clock }: DoctorContext): NewFinding[] {
 }
 
 export function checkDomains({ db }: DoctorContext): NewFinding[] {
-  if (!db) return [skipped(NO_DATA)]
+  if (!db) return [NO_DATA]
   const found = sql(db)
     .lostDomains.all(MAX_NAMED + 1)
     .map(({ domain, account, lostAt, isVerified }) => {
@@ -138,7 +137,7 @@ export function checkDomains({ db }: DoctorContext): NewFinding[] {
 }
 
 export function checkWebhooks({ db }: DoctorContext): NewFinding[] {
-  if (!db) return [skipped(NO_DATA)]
+  if (!db) return [NO_DATA]
   const found = sql(db)
     .deactivated.all(MAX_NAMED + 1)
     .map(({ uuid, account, url, since }) => {
