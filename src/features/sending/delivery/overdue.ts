@@ -32,7 +32,11 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
     } else await yieldToEventLoop()
     place = batch.place
   }
-  if (released > 0) app.log.warn({ recipients: released }, 'released mail that a fast clock had deferred')
+  if (released > 0)
+    app.log.warn(
+      { recipients: released },
+      'made mail due that waits longer than its retry schedule: a fast clock or a hold had deferred it',
+    )
 }
 
 const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent, reply }: DistantRecipient, now: Millis): boolean =>
