@@ -3,6 +3,7 @@ import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -65,6 +66,9 @@ test('a block and a missing PTR record are shown by tassis providers and to oper
     expect(at((await operator.ask('GET', '/v1/operator/health')).body, 'data', 'warnings')).toContainEqual(
       expect.stringContaining(warning),
     )
+    // The first rejection stores the alert; the other message may still be in its session.
+    const inFlight = app.db.query('SELECT 1 FROM recipients WHERE status = ?')
+    await eventually(() => inFlight.get(statusCode('processing')) === null)
     const { stdout } = await runTassis(['providers'], settings)
     expect(stdout).toContain('mx.receiver.test')
     const suspended = /mx\.receiver\.test from 127\.0\.0\.2 is suspended until \S+ \(block-list\): 554 5\.7\.1/
