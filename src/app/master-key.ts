@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit, SERVICE } from '#features/core/audit-logs/audit.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/repeated-requests.ts'
@@ -22,6 +23,7 @@ import {
   readMasterKeyFile,
   replaceMasterKeyFile,
 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { conflict } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
@@ -84,7 +86,7 @@ export function settleMasterKey(db: Database, keys: KeyRing, now: Millis): void 
   const fixed = getMeta(db, META.fixed)
   if (fixed === undefined) keys.fixTo(known)
   else keys.openFixed(Uint8Array.fromBase64(fixed))
-  if (known !== keys.fingerprint()) db.transaction(() => beginRotation(db, keys, now))()
+  if (known !== keys.fingerprint()) db.transaction(() => beginRotation({ db }, keys, now, SERVICE))()
 }
 
 const listOutdated = (db: Database): string[] => (getMeta(db, META.outdated) ?? '').split(' ').filter(Boolean)
@@ -105,7 +107,8 @@ function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]):
 }
 
 /** Records in the caller's transaction that the newest key of the ring is now that of the database. */
-function beginRotation(db: Database, keys: KeyRing, now: Millis): void {
+function beginRotation(tx: Pick<Tx, 'db'>, keys: KeyRing, now: Millis, actor: AuditActor): void {
+  const { db } = tx
   const known = getMeta(db, META.newest)
   const newest = keys.fingerprint()
   if (known === undefined || known === newest) return
@@ -115,9 +118,15 @@ function beginRotation(db: Database, keys: KeyRing, now: Millis): void {
   setMeta(db, META.since, String(now))
   setMeta(db, META.outdated, [...outdated].join(' '))
   setMeta(db, META.fixed, keys.sealFixed().toBase64())
+  audit({ eventTime: () => now }, tx, actor, {
+    action: 'master_key.rotated',
+    resourceType: 'master_key',
+    resourceId: shown(newest),
+    metadata: { former: shown(known) },
+  })
 }
 
-type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'log'>
+type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'eventTime' | 'log'>
 
 /** The re-sealing in progress of a database: the schedule and a command share it. */
 const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined; hasEnded?: boolean } => ({}))
@@ -183,10 +192,10 @@ export interface RotatedMasterKey extends Resealing {
  * Creates a new master key, puts it on top of the key file and seals everything again under it. Finishes a rotation
  * that was interrupted instead, if there is one. Throws 409 when the keys are where this process cannot write.
  */
-export async function rotateMasterKey(app: Parts): Promise<RotatedMasterKey> {
+export async function rotateMasterKey(app: Parts, actor: AuditActor): Promise<RotatedMasterKey> {
   const { config, keys } = app
   const wasBegun = listOutdated(app.db).length > 0
-  if (!wasBegun) await addKey(app)
+  if (!wasBegun) await addKey(app, actor)
   const done = await continueRotation(app)
   const [, ...former] = keys.fingerprints()
   return {
@@ -201,7 +210,7 @@ export async function rotateMasterKey(app: Parts): Promise<RotatedMasterKey> {
 const BY_HAND =
   'create a key with `openssl rand -base64 32`, put it before the present one (a line of its own in a file, a comma between them in a variable), and restart Tassis: it then seals everything again by itself'
 
-async function addKey({ config, keys, commit, clock }: Parts): Promise<void> {
+async function addKey({ config, keys, commit, eventTime }: Parts, actor: AuditActor): Promise<void> {
   if (config.masterKey !== '')
     throw conflict(
       'master_key_not_writable',
@@ -224,7 +233,7 @@ async function addKey({ config, keys, commit, clock }: Parts): Promise<void> {
   }
   // Only now that the key is on disk may anything be sealed under it.
   keys.add(key)
-  await commit.write((tx) => beginRotation(tx.db, keys, clock.now()))
+  await commit.write((tx) => beginRotation(tx, keys, eventTime(), actor))
 }
 
 export interface MasterKeyView {
