@@ -1,7 +1,7 @@
 /**
- * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, rotate-dkim.ts,
- * set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is still signed. The
- * caller of `eraseDomain` erases the domain once that mail is final.
+ * @module Creates, reads, changes and deletes registered domains. Only this file, notices.ts, rotate-dkim.ts,
+ * set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is
+ * still signed. The caller of `eraseDomain` erases the domain once that mail is final.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -72,7 +72,7 @@ export interface Domain {
   readonly recordsLostAt: Millis | null
   /**
    * When a mail about lost or restored records is due to the owners, and what the last such mail reported; see
-   * loss-notices.ts.
+   * notices.ts.
    */
   readonly lossNoticeDueAt: Millis | null
   readonly lossNoticeSentAt: Millis | null
