@@ -38,6 +38,8 @@ export type LossNotice = 'lost' | 'ended' | 'restored'
 
 export interface FormerDkim {
   readonly selector: string
+  /** As `DkimPublicKeys` has it. */
+  readonly dkimPublicKey: string
   readonly retiredAt: Millis
 }
 
@@ -123,7 +125,7 @@ interface Row {
 
 const SELECT_ALL = `SELECT domains.*, accounts.uuid AS account_uuid, next.selector AS next_selector, next.dkim_public_key AS next_public_key,
      next.ed25519_public_key AS next_ed25519,
-     (SELECT json_group_array(json_object('selector', selector, 'retiredAt', retired_at) ORDER BY id DESC) FROM dkim_keys
+     (SELECT json_group_array(json_object('selector', selector, 'dkimPublicKey', dkim_public_key, 'retiredAt', retired_at) ORDER BY id DESC) FROM dkim_keys
       WHERE domain_id = domains.id AND retired_at IS NOT NULL) AS former_dkim
    FROM domains JOIN accounts ON accounts.id = account_id
    LEFT JOIN dkim_keys AS next ON next.domain_id = domains.id AND next.retired_at IS NULL`
