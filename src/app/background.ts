@@ -10,6 +10,7 @@ import { startSweeper } from '#features/core/content-gc/sweep.ts'
 import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
 import { startLossNotices } from '#features/people/domain-notices/notices.ts'
+import { startRotationNotices } from '#features/people/domain-notices/rotations.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
@@ -34,6 +35,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startPauseNotices,
   startDeactivationNotices,
   startLossNotices,
+  startRotationNotices,
   startEmailIndexing,
   (app) => new BroadcastEnqueuer(app, followBroadcast),
 ]

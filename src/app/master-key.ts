@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit, SERVICE } from '#features/core/audit-logs/audit.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/repeated-requests.ts'
@@ -22,27 +23,22 @@ import {
   readMasterKeyFile,
   replaceMasterKeyFile,
 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { conflict } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
+import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint as shown } from './needed-keys.ts'
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
 
 /** Names of values in the database. */
 const META = {
-  /** Fingerprint of the newest key. */
-  newest: 'master_key',
+  ...KEY_META,
   /** When that key became the newest; missing in a database whose key was never rotated. */
   since: 'master_key_since',
-  /** Fingerprints of keys under which something may still be sealed, separated by blanks. */
-  outdated: 'master_keys_outdated',
   /** The subkeys that never change, sealed; missing while they are those of the newest key. */
   fixed: 'master_key_fixed',
 } as const
-
-/** Fingerprints are shown this short. */
-const SHOWN_LENGTH = 12
-const shown = (fingerprint: string): string => fingerprint.slice(0, SHOWN_LENGTH)
 
 const masterKeyPath = ({ masterKeyFile, dataDir }: Config): string =>
   masterKeyFile === '' ? join(dataDir, 'master.key') : masterKeyFile
@@ -74,20 +70,18 @@ export function openKeyRing(config: Config, isNew: boolean): KeyRing {
  * with nothing changed, when a key is missing that the database needs.
  */
 export function settleMasterKey(db: Database, keys: KeyRing, now: Millis): void {
-  const known = getMeta(db, META.newest)
+  const known = readNewestKey(db)
   if (known === undefined) {
     keys.fixTo(keys.fingerprint())
     setMeta(db, META.newest, keys.fingerprint())
     return
   }
-  requireKeys(keys, known, listOutdated(db))
+  requireKeys(keys, known, listOutdatedKeys(db))
   const fixed = getMeta(db, META.fixed)
   if (fixed === undefined) keys.fixTo(known)
   else keys.openFixed(Uint8Array.fromBase64(fixed))
-  if (known !== keys.fingerprint()) db.transaction(() => beginRotation(db, keys, now))()
+  if (known !== keys.fingerprint()) db.transaction(() => beginRotation({ db }, keys, now, SERVICE))()
 }
-
-const listOutdated = (db: Database): string[] => (getMeta(db, META.outdated) ?? '').split(' ').filter(Boolean)
 
 function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]): void {
   const present = keys.fingerprints()
@@ -105,19 +99,26 @@ function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]):
 }
 
 /** Records in the caller's transaction that the newest key of the ring is now that of the database. */
-function beginRotation(db: Database, keys: KeyRing, now: Millis): void {
-  const known = getMeta(db, META.newest)
+function beginRotation(tx: Pick<Tx, 'db'>, keys: KeyRing, now: Millis, actor: AuditActor): void {
+  const { db } = tx
+  const known = readNewestKey(db)
   const newest = keys.fingerprint()
   if (known === undefined || known === newest) return
-  const outdated = new Set([...listOutdated(db), known])
+  const outdated = new Set([...listOutdatedKeys(db), known])
   outdated.delete(newest)
   setMeta(db, META.newest, newest)
   setMeta(db, META.since, String(now))
   setMeta(db, META.outdated, [...outdated].join(' '))
   setMeta(db, META.fixed, keys.sealFixed().toBase64())
+  audit({ eventTime: () => now }, tx, actor, {
+    action: 'master_key.rotated',
+    resourceType: 'master_key',
+    resourceId: shown(newest),
+    metadata: { former: shown(known) },
+  })
 }
 
-type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'log'>
+type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'eventTime' | 'log'>
 
 /** The re-sealing in progress of a database: the schedule and a command share it. */
 const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined; hasEnded?: boolean } => ({}))
@@ -130,7 +131,7 @@ const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined
 export function continueRotation(app: Parts, signal?: AbortSignal): Promise<Resealing> {
   const run = runOf(app.db)
   const isDone = run.hasEnded || app.keys.masters().length === 1
-  if (isDone && listOutdated(app.db).length === 0) return Promise.resolve({ resealed: 0, unreadable: 0 })
+  if (isDone && listOutdatedKeys(app.db).length === 0) return Promise.resolve({ resealed: 0, unreadable: 0 })
   run.current ??= reseal(app, signal).finally(() => {
     run.current = undefined
   })
@@ -141,7 +142,7 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
   const { db, commit, keys, log } = app
   let resealed = 0
   for (;;) {
-    const outdated = listOutdated(db)
+    const outdated = listOutdatedKeys(db)
     const done = await resealAll({ db, commit, keys, signal }, SEALED)
     resealed += done.resealed
     // The service stops: the next start goes on.
@@ -149,7 +150,7 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
     if (done.resealed > 0) continue
     // A rotation that began during the pass has added a key.
     const isComplete = await commit.write((tx) => {
-      if (listOutdated(tx.db).length !== outdated.length) return false
+      if (listOutdatedKeys(tx.db).length !== outdated.length) return false
       setMeta(tx.db, META.outdated, '')
       return true
     })
@@ -183,10 +184,10 @@ export interface RotatedMasterKey extends Resealing {
  * Creates a new master key, puts it on top of the key file and seals everything again under it. Finishes a rotation
  * that was interrupted instead, if there is one. Throws 409 when the keys are where this process cannot write.
  */
-export async function rotateMasterKey(app: Parts): Promise<RotatedMasterKey> {
+export async function rotateMasterKey(app: Parts, actor: AuditActor): Promise<RotatedMasterKey> {
   const { config, keys } = app
-  const wasBegun = listOutdated(app.db).length > 0
-  if (!wasBegun) await addKey(app)
+  const wasBegun = listOutdatedKeys(app.db).length > 0
+  if (!wasBegun) await addKey(app, actor)
   const done = await continueRotation(app)
   const [, ...former] = keys.fingerprints()
   return {
@@ -201,7 +202,7 @@ export async function rotateMasterKey(app: Parts): Promise<RotatedMasterKey> {
 const BY_HAND =
   'create a key with `openssl rand -base64 32`, put it before the present one (a line of its own in a file, a comma between them in a variable), and restart Tassis: it then seals everything again by itself'
 
-async function addKey({ config, keys, commit, clock }: Parts): Promise<void> {
+async function addKey({ config, keys, commit, eventTime }: Parts, actor: AuditActor): Promise<void> {
   if (config.masterKey !== '')
     throw conflict(
       'master_key_not_writable',
@@ -224,7 +225,7 @@ async function addKey({ config, keys, commit, clock }: Parts): Promise<void> {
   }
   // Only now that the key is on disk may anything be sealed under it.
   keys.add(key)
-  await commit.write((tx) => beginRotation(tx.db, keys, clock.now()))
+  await commit.write((tx) => beginRotation(tx, keys, eventTime(), actor))
 }
 
 export interface MasterKeyView {
@@ -246,7 +247,7 @@ export interface MasterKeyList {
 /** The master keys, newest first, and what is sealed under each. */
 export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>): Promise<MasterKeyList> {
   const counts = await countSealed({ db, keys }, SEALED)
-  const outdated = new Set(listOutdated(db))
+  const outdated = new Set(listOutdatedKeys(db))
   const views = keys.fingerprints().map((fingerprint, index) => {
     const secrets = counts.get(fingerprint) ?? 0
     const isNewest = index === 0

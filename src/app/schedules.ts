@@ -22,7 +22,7 @@ import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
 import type { Config } from '#platform/config.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { minutes } from '#platform/units.ts'
-import { runScheduledBackup, toPatterns } from './backup/scheduled.ts'
+import { runMissedBackup, runScheduledBackup, toPatterns } from './backup/scheduled.ts'
 import { isBackupScheduled } from './backup/state.ts'
 import type { OpenedApp } from './create.ts'
 import { continueRotation } from './master-key.ts'
@@ -30,6 +30,9 @@ import { ensureBallast } from './start-when-possible.ts'
 
 /** Delay before a task is retried after a transient error, because its next scheduled time may be tomorrow. */
 const RETRY_DELAY_MS = minutes(1)
+
+/** Delay of a missed backup after the start, so that a service that starts again and again does not back up each time. */
+const MISSED_BACKUP_DELAY_MS = minutes(5)
 
 interface Schedule {
   readonly name: string
@@ -99,29 +102,34 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const shutdown = new AbortController()
   const ended = new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
-  const crons = [...SCHEDULES, ...listBackupSchedules(opened.app.config)].map(({ name, pattern, run }) => {
-    const runOnce = async () => {
-      for (;;) {
-        try {
-          await run(opened, shutdown.signal)
-          return
-        } catch (error) {
-          log.error({ err: error, task: name }, 'recurring task failed')
-          if (!isTransientError(error)) return
-        }
-        await Promise.race([clock.sleep(RETRY_DELAY_MS), ended])
-        if (shutdown.signal.aborted) return
+  const runOnce = async ({ name, run }: Omit<Schedule, 'pattern'>) => {
+    for (;;) {
+      try {
+        await run(opened, shutdown.signal)
+        return
+      } catch (error) {
+        log.error({ err: error, task: name }, 'recurring task failed')
+        if (!isTransientError(error)) return
       }
+      await Promise.race([clock.sleep(RETRY_DELAY_MS), ended])
+      if (shutdown.signal.aborted) return
     }
-    return new Cron(pattern, { timezone: 'UTC', protect: true, unref: true }, () => {
-      const task = runOnce()
-      running.add(task)
-      return task.finally(() => running.delete(task))
-    })
+  }
+  const start = (schedule: Omit<Schedule, 'pattern'>): Promise<void> => {
+    const task = runOnce(schedule)
+    running.add(task)
+    return task.finally(() => void running.delete(task))
+  }
+  const crons = [...SCHEDULES, ...listBackupSchedules(opened.app.config)].map(
+    (schedule) => new Cron(schedule.pattern, { timezone: 'UTC', protect: true, unref: true }, () => start(schedule)),
+  )
+  const missed = clock.after(MISSED_BACKUP_DELAY_MS, () => {
+    void start({ name: 'back up what was missed', run: runMissedBackup })
   })
   return {
     async stop() {
       for (const cron of crons) cron.stop()
+      missed.cancel()
       shutdown.abort()
       await Promise.all(running)
     },

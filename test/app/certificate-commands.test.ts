@@ -47,6 +47,9 @@ test('certificates are listed with their end and why an order failed, and ordere
     expect(retried.stdout).toBe(
       'The service orders again: mail.tassis.test, mx.tassis.test. See `tassis certificates list` in a minute.\n',
     )
+    expect(await runTassisJson(['audit', 'list', '--action', 'operator.certificates_retried'], settings)).toMatchObject(
+      { data: [{ actor_id: 'cli', metadata: { hosts: ['mail.tassis.test', 'mx.tassis.test'] } }] },
+    )
   }
   // Without a service, from its files.
   expect(await runTassisJson(['certificates', 'list'], settings)).toMatchObject({

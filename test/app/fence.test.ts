@@ -11,6 +11,8 @@ import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
 import { describeLanes, readLanes } from '#app/operator/queue.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
+import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { deriveEventUuid, readLastSeq } from '#features/core/events/record.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { readFence } from '#features/core/fence/restored.ts'
@@ -368,6 +370,12 @@ test('numbers of two restores differ whatever the clock says, and grow with each
   const fenceAt = (copy: string, now: number): readonly [number, number] => {
     using db = openDatabase(join(copy, 'tassis.db'))
     expect(fenceIfCopied(db, now, createLog('silent'))).toBe(true)
+    const [entry] = listNewestAuditEntries(db, undefined, { action: 'restored.fenced', from: undefined }, 1)
+    expect([entry?.actorType, entry?.metadata]).toEqual([
+      'system',
+      JSON.stringify({ kind: 'backup', taken_at: new Date(TAKEN_AT).toISOString() }),
+    ])
+    expect(verifyAuditLog(db).broken).toEqual([])
     const row = db.query<{ seq: number; id: number }, []>(
       "SELECT (SELECT last_seq FROM event_sequences) AS seq, (SELECT seq FROM sqlite_sequence WHERE name = 'recipients') AS id",
     )

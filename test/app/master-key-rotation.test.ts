@@ -1,9 +1,12 @@
+import type { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { continueRotation, listMasterKeys, rotateMasterKey } from '#app/master-key.ts'
 import { loadConfig } from '#app/settings.ts'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { deriveEventUuid } from '#features/core/events/record.ts'
 import { formatSecret, isSigned } from '#features/drop-in/supabase/hook.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
@@ -30,6 +33,12 @@ const SEALED = [
   ['users', 'totp_secret', ''],
   ['batch_replies', 'response', 'sealed:'],
 ] as const
+
+/** Who rotated the master key to which, newest first. */
+const listRotations = (db: Database) =>
+  listNewestAuditEntries(db, undefined, { action: 'master_key.rotated', from: undefined }, 10).map(
+    ({ actorId, resourceId, metadata }) => [actorId, resourceId, metadata],
+  )
 
 const newKey = (fill: number): string => Buffer.alloc(32, fill).toString('base64')
 
@@ -96,8 +105,10 @@ describe('a rotation in a running service', () => {
     const asked = decided()
     const oldFingerprint = app.keys.fingerprint()
 
-    const done = await rotateMasterKey(app)
+    const done = await rotateMasterKey(app, CLI_OPERATOR)
     expect([done.was_begun, done.unreadable, done.resealed >= SEALED.length]).toEqual([false, 0, true])
+
+    expect(listRotations(app.db)).toEqual([['cli', done.key, JSON.stringify({ former: done.former[0] })]])
 
     // The file: the new key on top, private as before.
     const file = readFileSync(path(), 'utf8')
@@ -217,6 +228,14 @@ describe('a rotation that was interrupted', () => {
     const fifth = open()
     await continueRotation(fifth.app)
     expect(deriveEventUuid(fifth.app.keys, 1, 1)).toBe(eventId)
+    // By hand, so the starts recorded them, once each.
+    const [newest, middle, oldest] = [2, 1]
+      .map((fill) => new KeyRing(parseMasterKeys(newKey(fill)) ?? []).fingerprint().slice(0, 12))
+      .concat(former.fingerprint().slice(0, 12))
+    expect(listRotations(fifth.app.db)).toEqual([
+      ['system', newest ?? '', JSON.stringify({ former: middle })],
+      ['system', middle ?? '', JSON.stringify({ former: oldest })],
+    ])
     await fifth.close()
   })
 })
@@ -235,7 +254,7 @@ test('a secret that no key opens stays as it is, is counted, and does not hold u
     `INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, dkim_private_key, created_at) VALUES (99, 'x', 'x', ?, 1)`,
     [app.keys.seal('pem', 'dkim:x')],
   )
-  const { resealed, unreadable } = await rotateMasterKey(app)
+  const { resealed, unreadable } = await rotateMasterKey(app, CLI_OPERATOR)
   expect([resealed, unreadable]).toEqual([2, 2])
   const kept = app.db.query<{ secret: Uint8Array }, []>('SELECT totp_secret AS secret FROM users').get()?.secret
   expect(Buffer.from(kept ?? []).equals(lost)).toBe(true)

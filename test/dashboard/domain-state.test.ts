@@ -7,6 +7,7 @@ import {
   isDone,
   isNew,
   isUnproven,
+  listFormerKeys,
   listMarks,
   listRecords,
   toFinding,
@@ -34,6 +35,19 @@ const domainWith = (fields: Partial<DomainWire>): DomainWire =>
     mx_verified: false,
     ...fields,
   }) as DomainWire
+
+test('former DKIM keys are listed with both names, and whether their records may go', () => {
+  const former = [
+    { selector: 'ts2', keep_until: '2026-01-08T00:00:00.000Z' },
+    { selector: 'ts1', keep_until: '2026-01-02T00:00:00.000Z' },
+  ]
+  const domain = domainWith({ domain: 'example.com', former_dkim_selectors: former })
+  expect(listFormerKeys(domain, Date.UTC(2026, 0, 5)).map((key) => [...key.names, key.isRemovable])).toEqual([
+    ['ts2._domainkey.example.com', 'ts2e._domainkey.example.com', false],
+    ['ts1._domainkey.example.com', 'ts1e._domainkey.example.com', true],
+  ])
+  expect(listFormerKeys(domainWith({}), 0)).toEqual([])
+})
 
 const recordWith = (fields: Partial<DnsRecordView>): DnsRecordView => ({
   key: 'spf',

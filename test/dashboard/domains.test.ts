@@ -229,6 +229,11 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     await service.api('POST', `/v1/domains/${domain.id}/verify`)
     service.dns.zone[domain.dns_records['dkim']?.host ?? ''] = 'NXDOMAIN'
     await service.api('POST', `/v1/domains/${domain.id}/verify`)
+    // As a rotation leaves it.
+    service.app.db.run(
+      "INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, created_at, retired_at) SELECT id, 'former', 'x', 1, ? FROM domains",
+      [service.app.clock.now()],
+    )
     await using browser = await startBrowser()
     await using dashboard = await openDashboard(browser, service, ADA)
     const { page } = dashboard
@@ -237,6 +242,8 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     await page.getByRole('link', { name: 'example.com' }).click()
     await page.getByText('A record of this domain is missing').waitFor()
     await record(page, 'dkim', 'missing')
+    const former = page.getByRole('region', { name: 'Former DKIM keys' })
+    await former.getByText('former._domainkey.example.com and formere._domainkey.example.com: keep until').waitFor()
     expect(await findAxeViolations(page)).toEqual([])
   })
 

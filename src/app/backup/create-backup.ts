@@ -10,13 +10,13 @@ import { rmSync, statfsSync, statSync } from 'node:fs'
 import { link, mkdir, rename, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { getMeta } from '#features/core/events/record.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import type { Clock } from '#platform/clock.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { MiB } from '#platform/units.ts'
+import { listOutdatedKeys, readNewestKey } from '../needed-keys.ts'
 import { formatVersion } from '../version.ts'
 import {
   DATABASES,
@@ -31,8 +31,16 @@ import {
 } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, copyDatabase, describeState, digest, readChunks, writeChunks, writeText } from './files.ts'
-import { holdsKey } from './key.ts'
-import { type BackupFile, FORMAT, formatManifest, MANIFEST_FILE, type Manifest, readManifest } from './manifest.ts'
+import { findMissingKeys, formatKeys } from './key.ts'
+import {
+  type BackupFile,
+  FORMAT,
+  formatManifest,
+  listNeededKeys,
+  MANIFEST_FILE,
+  type Manifest,
+  readManifest,
+} from './manifest.ts'
 import { findBackups, removeLeftovers, toBackupName, toPartialName } from './names.ts'
 
 export interface BackupRequest {
@@ -92,6 +100,12 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
   for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
   const takenAt = clock.now()
   await copier.addDatabase(MAIN_DATABASE, (db) => markAsCopy(db, { kind: 'backup', takenAt }))
+  const identity = readIdentity(join(copier.target, MAIN_DATABASE))
+  const missing = masterKey === undefined ? [] : findMissingKeys(masterKey, listNeededKeys(identity))
+  if (missing.length > 0)
+    throw new BackupError(
+      `The key file lacks the ${formatKeys(missing)}, which the data needs; if it was just replaced, write the backup again.`,
+    )
   for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
   for (const store of STORES) {
     for (const path of listMonthDatabases(dataDir, store)) await copier.addUnlessUnchanged(path)
@@ -100,9 +114,6 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
     await copier.addFiles([`${store}.ids`])
   }
   for (const path of DATABASES) if (path !== MAIN_DATABASE) await copier.addDatabase(path)
-  const identity = readIdentity(join(copier.target, MAIN_DATABASE))
-  if (masterKey !== undefined && !holdsKey(masterKey, identity.key_fingerprint))
-    throw new BackupError('The master key changed while the backup was written; write it again.')
   if (masterKey !== undefined) await copier.addText(KEY_FILE, `${masterKey.trim()}\n`)
   const manifest: Manifest = {
     format: FORMAT,
@@ -120,11 +131,16 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
   return manifest
 }
 
-function readIdentity(path: string): Pick<Manifest, 'schema' | 'key_fingerprint'> {
+function readIdentity(path: string): Pick<Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
   const db = new Database(path, { readonly: true, strict: true })
   try {
     const schema = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
-    return { schema: schema.map(({ name }) => name), key_fingerprint: getMeta(db, 'master_key') ?? '' }
+    const former = listOutdatedKeys(db)
+    return {
+      schema: schema.map(({ name }) => name),
+      key_fingerprint: readNewestKey(db) ?? '',
+      ...(former.length > 0 && { former_key_fingerprints: former }),
+    }
   } finally {
     db.close()
   }

@@ -7,7 +7,7 @@ import type { Clock } from '#platform/clock.ts'
 import { packBackup } from './archive.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError, explainWriteError } from './errors.ts'
-import type { Manifest } from './manifest.ts'
+import { listNeededKeys, type Manifest } from './manifest.ts'
 import { removeOldBackups, toBackupName } from './names.ts'
 import { S3Backups, type S3Target } from './s3.ts'
 
@@ -32,6 +32,8 @@ export interface BackupReport {
   /** Bytes that are not shared with the previous backup. */
   readonly writtenBytes: number
   readonly hasKey: boolean
+  /** Fingerprints of all master keys that the backup needs, the newest first. */
+  readonly masterKeys: readonly string[]
   readonly warnings: readonly string[]
   /** Bytes sent to S3; undefined when none is used. */
   readonly sentBytes?: number
@@ -72,6 +74,7 @@ export async function runJob(
     totalBytes,
     writtenBytes,
     hasKey: manifest.has_key,
+    masterKeys: listNeededKeys(manifest),
     warnings: manifest.warnings,
     durationMs: Math.round(clock.monotonicMs() - startedAtMs),
     ...uploaded,

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '#platform/config.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
+import { shortenFingerprint } from '../needed-keys.ts'
 import { KEY_FILE } from './contents.ts'
 import { BackupError } from './errors.ts'
 
@@ -18,9 +19,15 @@ export function readConfiguredKey({ masterKey, masterKeyFile }: KeyConfig): stri
 export const readKeyText = (config: KeyConfig): string =>
   readConfiguredKey(config) ?? readKeyFile(join(config.dataDir, KEY_FILE))
 
-/** Whether the text of a key file holds the key with this fingerprint, first or after newer ones. */
-export const holdsKey = (text: string, fingerprint: string): boolean =>
-  parseMasterKeys(text)?.some((key) => new KeyRing([key]).fingerprint() === fingerprint) ?? false
+/** The fingerprints that the text of a key file does not hold, first or after newer ones. */
+export function findMissingKeys(text: string, fingerprints: readonly string[]): string[] {
+  const held = parseMasterKeys(text)?.map((key) => new KeyRing([key]).fingerprint()) ?? []
+  return fingerprints.filter((fingerprint) => !held.includes(fingerprint))
+}
+
+/** Keys for operators: `master key 3f9c…`, as \`tassis keys list-master\` shows them. */
+export const formatKeys = (fingerprints: readonly string[]): string =>
+  `master key${fingerprints.length === 1 ? '' : 's'} ${fingerprints.map(shortenFingerprint).join(', ')}`
 
 /** Throws BackupError when the file cannot be read. */
 export function readKeyFile(path: string): string {

@@ -30,8 +30,10 @@ export interface Manifest {
   readonly tassis: string
   /** The migrations of the database, in order. */
   readonly schema: readonly string[]
-  /** Fingerprint of the master key that the data needs. */
+  /** Fingerprint of the newest master key, which the data needs. */
   readonly key_fingerprint: string
+  /** Fingerprints of former keys that it needs too; missing unless it was copied while a rotation had not ended. */
+  readonly former_key_fingerprints?: readonly string[]
   /** Host name of the service. */
   readonly hostname: string
   /** Moment of the snapshot of the database, ISO 8601. */
@@ -42,6 +44,12 @@ export interface Manifest {
   readonly warnings: readonly string[]
   readonly files: readonly BackupFile[]
 }
+
+/** Fingerprints of all master keys that the data of a backup needs, the newest first. */
+export const listNeededKeys = ({
+  key_fingerprint: newest,
+  former_key_fingerprints: former = [],
+}: Pick<Manifest, 'key_fingerprint' | 'former_key_fingerprints'>): string[] => [newest, ...former]
 
 const hash = (text: string): string => new Bun.CryptoHasher('sha256').update(text).digest('hex')
 

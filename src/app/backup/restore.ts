@@ -8,18 +8,18 @@ import { Database } from 'bun:sqlite'
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { getMeta } from '#features/core/events/record.ts'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { parseMasterKeys } from '#platform/crypto.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
+import { readNewestKey } from '../needed-keys.ts'
 import type { BackupReader } from './backup-reader.ts'
 import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE, STORES } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
-import { holdsKey } from './key.ts'
-import { requireKnownSchema } from './manifest.ts'
+import { findMissingKeys, formatKeys } from './key.ts'
+import { listNeededKeys, requireKnownSchema } from './manifest.ts'
 import { compareFiles } from './reader.ts'
 
 export interface RestoreRequest {
@@ -121,6 +121,7 @@ function chooseKey(
   configuredKey: string | undefined,
 ): string | undefined {
   const file = join(dataDir, KEY_FILE)
+  const needed = listNeededKeys(manifest)
   const candidates = [
     { text: key, source: '--key' },
     { text: configuredKey, source: 'the settings' },
@@ -130,14 +131,21 @@ function chooseKey(
     if (text === undefined) continue
     if (!parseMasterKeys(text))
       throw new BackupError(`The key of ${source} is not a master key: it must be 32 bytes in base64.`)
-    if (!holdsKey(text, manifest.key_fingerprint))
-      throw new BackupError(`The key of ${source} is not the master key of ${name}; use the key of that service.`)
+    const missing = findMissingKeys(text, needed)
+    if (missing.includes(manifest.key_fingerprint))
+      throw new BackupError(
+        `The key of ${source} is not the master key of ${name}, which needs the ${formatKeys(needed)}; use the key file of that service.`,
+      )
+    if (missing.length > 0)
+      throw new BackupError(
+        `The key of ${source} lacks the former ${formatKeys(missing)}: ${name} was written while secrets were being sealed again under a new key, so it needs the ${formatKeys(needed)}. Use the key file of that time, or add the former key as a line below the newest.`,
+      )
     if (key !== undefined && text.trim() !== key.trim())
       throw new BackupError(`The key of ${source} is used, not that of --key, and they differ; remove one of them.`)
   }
   if (key === undefined && configuredKey === undefined && !existsSync(file) && !manifest.has_key)
     throw new BackupError(
-      `${name} holds no master key, and nothing can be read without it; name its file with --key, or put it into ${file}.`,
+      `${name} holds no master key, and needs the ${formatKeys(needed)}; name its file with --key, or put it into ${file}.`,
     )
   if (configuredKey !== undefined || existsSync(file)) return undefined
   return key
@@ -166,7 +174,7 @@ function finishDatabase({ manifest, name }: BackupReader, path: string): void {
     throw new BackupError(`The database of ${name} is corrupt (${problem}). Nothing was restored; use another backup.`)
   const db = new Database(path, { readwrite: true, strict: true })
   try {
-    if (getMeta(db, 'master_key') !== manifest.key_fingerprint)
+    if (readNewestKey(db) !== manifest.key_fingerprint)
       throw new BackupError(`The database of ${name} belongs to another master key. Nothing was restored.`)
     if (!readCopyMark(db)) markAsCopy(db, { kind: 'backup', takenAt: Date.parse(manifest.taken_at) })
   } finally {

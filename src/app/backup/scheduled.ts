@@ -1,13 +1,18 @@
-/** @module The backup that the settings describe: run by the schedule, and by `tassis backup` without a path. */
+/** @module The backup that the settings describe: run by the schedule, after a start that follows a missed one, and by `tassis backup` without a path. */
 import { join, resolve } from 'node:path'
+import type { App } from '#features/core/app/app.ts'
+import { readFence } from '#features/core/fence/restored.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import type { OpenedApp } from '../create.ts'
 import { BackupError } from './errors.ts'
 import type { BackupJob } from './job.ts'
 import { type HoldHandle, runBackup } from './run.ts'
 import { readS3Target } from './s3.ts'
-import { recordFailure, recordSuccess } from './state.ts'
+import { isBackupScheduled, readBackupState, recordFailure, recordSuccess } from './state.ts'
 
 /** Holds the only copy of a backup that goes to S3 alone, until it has been sent. */
 const STAGING_FOLDER = 'backup-staging'
@@ -35,8 +40,53 @@ export function createScheduledJob(config: Config): BackupJob {
 export const toPatterns = ({ backupAt }: Pick<Config, 'backupAt'>): string[] =>
   backupAt.map((time) => `0 ${Number(time.slice(3))} ${Number(time.slice(0, 2))} * * *`)
 
-/** Runs a backup and records its outcome; never rejects because of it. Aborting the signal ends it without a record. */
-export async function runScheduledBackup({ app, deletionHold }: OpenedApp, signal: AbortSignal): Promise<void> {
+/** The latest time of the schedule that has come. */
+const findLastDue = ({ backupAt }: Pick<Config, 'backupAt'>, now: Millis): Millis =>
+  Math.max(
+    ...backupAt.map((time) => {
+      const today = now - (now % days(1)) + hours(Number(time.slice(0, 2))) + minutes(Number(time.slice(3)))
+      return today > now ? today - days(1) : today
+    }),
+  )
+
+/**
+ * Whether the latest time of the schedule passed without a backup or an attempt, because the service did not run, or
+ * because none was scheduled then. Not while mail waits behind a fence: a copy that was just restored, perhaps to look
+ * at it, must not remove the oldest backup, which may be the one to restore next.
+ */
+export function isBackupMissed({ config, db }: Pick<App, 'config' | 'db'>, now: Millis): boolean {
+  if (!isBackupScheduled(config) || readFence(db)) return false
+  const { succeeded_at: succeededAt, failed_at: failedAt } = readBackupState(db)
+  const attempts = [succeededAt, failedAt].map((at) => (at === undefined ? 0 : Date.parse(at)))
+  return Math.max(...attempts) < findLastDue(config, now)
+}
+
+/** Runs the backup that was missed, if one was. A place that fails is not tried again before its next time. */
+export async function runMissedBackup(opened: OpenedApp, signal: AbortSignal): Promise<void> {
+  const { app } = opened
+  if (!isBackupMissed(app, app.clock.now())) return
+  app.log.info('the last scheduled backup was missed; writing it now')
+  await runScheduledBackup(opened, signal)
+}
+
+const stateOf = perOwner((_: OpenedApp) => ({ isRunning: false }))
+
+/**
+ * Runs a backup and records its outcome; never rejects because of it. Aborting the signal ends it without a record.
+ * Resolves immediately while another one runs.
+ */
+export async function runScheduledBackup(opened: OpenedApp, signal: AbortSignal): Promise<void> {
+  const state = stateOf(opened)
+  if (state.isRunning) return
+  state.isRunning = true
+  try {
+    await runAndRecord(opened, signal)
+  } finally {
+    state.isRunning = false
+  }
+}
+
+async function runAndRecord({ app, deletionHold }: OpenedApp, signal: AbortSignal): Promise<void> {
   const { commit, clock, log } = app
   const id = formatUuid(newUuid())
   const hold: HoldHandle = { renew: () => deletionHold.renew(id), release: () => deletionHold.release(id) }

@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
 import { PLANS, type Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -78,8 +79,7 @@ interface PoolInput {
 /** The pools of an account, after they were changed if the input says so. */
 const setAndReadPools = defineAdminCommand('accounts.pool', async ({ opened: { app } }, input: PoolInput) => {
   const { id, name } = resolveAccount(app, input.account)
-  if (input.pool !== undefined)
-    await setPool(app, { accountId: null, type: 'operator', id: 'cli' }, id, { stream: input.stream, pool: input.pool })
+  if (input.pool !== undefined) await setPool(app, CLI_OPERATOR, id, { stream: input.stream, pool: input.pool })
   return { account: name, ...readPools(app, id) }
 })
 

@@ -10,7 +10,8 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { isArchiveName } from '../backup/archive.ts'
 import type { BackupJob, BackupReport } from '../backup/job.ts'
-import { readKeyText } from '../backup/key.ts'
+import { formatKeys, readKeyText } from '../backup/key.ts'
+import { listNeededKeys } from '../backup/manifest.ts'
 import { findBackups } from '../backup/names.ts'
 import { compareFiles } from '../backup/reader.ts'
 import { type HoldHandle, runBackup } from '../backup/run.ts'
@@ -152,8 +153,8 @@ function formatReport(report: BackupReport): string {
     `  state of ${formatUtc(report.takenAt)}`,
     ...(report.sentBytes === undefined ? [] : [`  ${formatSize(report.sentBytes)} sent to the storage`]),
     report.hasKey
-      ? '  with the master key: keep it where nobody else can read it'
-      : '  without the master key: keep a copy of that apart, or nothing in the backup can be used',
+      ? `  with the ${formatKeys(report.masterKeys)}: keep it where nobody else can read it`
+      : `  without the ${formatKeys(report.masterKeys)}: keep a copy apart, or nothing in the backup can be used`,
     ...report.warnings.map((warning) => `  warning: ${warning}`),
     ...removed.map((name) => `  removed the old backup ${name}`),
   ].join('\n')
@@ -173,6 +174,7 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
     tassis: manifest.tassis,
     hostname: manifest.hostname,
     has_key: manifest.has_key,
+    master_keys: listNeededKeys(manifest),
     files: manifest.files.length,
     total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
     problems,
@@ -184,6 +186,7 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
         ? `${reader.name} is as it was written: ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, state of ${formatUtc(result.taken_at)}`
         : `${reader.name} is damaged; use another backup:`,
       ...problems.map((problem) => `  ${problem}`),
+      `  ${result.has_key ? 'holds' : 'needs'} the ${formatKeys(result.master_keys)}`,
       ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
     ].join('\n'),
   )

@@ -1,5 +1,6 @@
 /** @module `tassis certificates`: shows which certificates clients see, and makes failed orders due again. */
 import type { Command } from 'commander'
+import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { resetOrderDelays } from '#features/setup/certificates/store.ts'
 import type { Millis } from '#platform/clock.ts'
 import { type CertificateState, certificateStates } from '../certificates/states.ts'
@@ -34,11 +35,16 @@ const list = defineAdminCommand('certificates.list', ({ opened: { app } }) => ({
   ),
 }))
 
-const retry = defineAdminCommand('certificates.retry', ({ opened: { app } }) => {
+const retry = defineAdminCommand('certificates.retry', async ({ opened: { app } }) => {
   const failed = certificateStates(app).filter(({ lastError }) => lastError !== undefined)
+  const hosts = [...new Set(failed.map(({ host }) => host))]
   resetOrderDelays(app.config.dataDir)
   app.certificatesDue.emit()
-  return { hosts: [...new Set(failed.map(({ host }) => host))] }
+  if (hosts.length > 0)
+    await app.commit.writeFromReserve((tx) =>
+      audit(app, tx, CLI_OPERATOR, { action: 'operator.certificates_retried', metadata: { hosts } }),
+    )
+  return { hosts }
 })
 
 export const certificateAdminCommands = [list, retry]

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { cancelEmail } from '#features/sending/emails/cancel.ts'
@@ -19,9 +19,6 @@ import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from './find-email.ts'
 import { collectOption, type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, printResult, toPrintable, truncate } from './output.ts'
 import { formatHeldAndInDelivery, formatSuspended } from './queue-words.ts'
-
-/** The operator in the audit log. */
-const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 
 interface IdInput {
   readonly id: string
@@ -52,7 +49,7 @@ const retry = defineAdminCommand('emails.retry', async ({ opened: { app }, deliv
   if (!email.recipients.some(({ status }) => isOpen(status))) throw createEndedError(app, found)
   const { changed, inDelivery, held, suspended } = await changeMail(
     app,
-    ACTOR,
+    CLI_OPERATOR,
     'retry',
     { emailId: email.id, accountId },
     { reason: '', after: undefined },
@@ -96,7 +93,7 @@ const cancel = defineAdminCommand('emails.cancel', async ({ opened: { app } }, {
     throw conflict('email_ended', `The email is ${email.status}: nothing of it waits any more.`)
   const { changed, inDelivery } = await changeMail(
     app,
-    ACTOR,
+    CLI_OPERATOR,
     'drop',
     { emailId: email.id, accountId },
     { reason: '', after: undefined },

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import { parseDateTime } from '#platform/date-time.ts'
@@ -21,9 +21,6 @@ import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, requireData, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
-
-/** The operator in the audit log. */
-const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 
 interface Selected {
   readonly domain?: string
@@ -53,7 +50,7 @@ const read = defineAdminCommand(
 )
 
 const release = defineAdminCommand('fence.release', async ({ opened: { app } }, selected: Selected) => {
-  const { released, due, isEnded } = await releaseFence(app, ACTOR, resolveSelection(app, selected))
+  const { released, due, isEnded } = await releaseFence(app, CLI_OPERATOR, resolveSelection(app, selected))
   return { released, due, is_ended: isEnded }
 })
 
@@ -62,7 +59,12 @@ interface DropInput extends Selected {
 }
 
 const drop = defineAdminCommand('fence.drop', async ({ opened: { app } }, { after, ...selected }: DropInput) => {
-  const { dropped, next, isEnded } = await dropFence(app, ACTOR, resolveSelection(app, selected), after ?? undefined)
+  const { dropped, next, isEnded } = await dropFence(
+    app,
+    CLI_OPERATOR,
+    resolveSelection(app, selected),
+    after ?? undefined,
+  )
   return { dropped, next: next ?? null, is_ended: isEnded }
 })
 

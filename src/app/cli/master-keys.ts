@@ -1,5 +1,6 @@
 /** @module `tassis keys rotate-master` and `list-master`: the keys under which the secrets in the database are sealed. */
 import type { Command } from 'commander'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { listMasterKeys, type MasterKeyView, type RotatedMasterKey, rotateMasterKey } from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
@@ -8,7 +9,9 @@ import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, formatUtc, printResult } from './output.ts'
 
-const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _: null) => rotateMasterKey(app))
+const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _: null) =>
+  rotateMasterKey(app, CLI_OPERATOR),
+)
 
 const list = defineAdminCommand('keys.list-master', async ({ opened: { app } }, _: null) => {
   const { keys, newest_since: since } = await listMasterKeys(app)

@@ -1,6 +1,6 @@
 /** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
 import type { Command } from 'commander'
-import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { systemClock } from '#platform/clock.ts'
 import { listAlerts } from '../operator/alerts.ts'
 import type { DeliveryAlert } from '../operator/model.ts'
@@ -21,7 +21,6 @@ import {
   truncate,
 } from './output.ts'
 
-const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 const MAX_NAME_LENGTH = 60
 const MAX_REASON_LENGTH = 120
 
@@ -55,7 +54,7 @@ const resume = defineAdminCommand(
   'providers.resume',
   async ({ opened: { app }, delivery }, { name }: { readonly name: string }) => ({
     provider: name,
-    resumed: await resumeProvider(app, delivery, OPERATOR, name),
+    resumed: await resumeProvider(app, delivery, CLI_OPERATOR, name),
   }),
 )
 

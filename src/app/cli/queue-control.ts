@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import type { MailSelector } from '#features/sending/queue/selection.ts'
@@ -31,9 +31,6 @@ import { type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, type List, print, printResult, toList, toPrintable } from './output.ts'
 import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-words.ts'
 
-/** The operator in the audit log. */
-const ACTOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
-
 interface Selected {
   readonly domain?: string
   readonly provider?: string
@@ -56,19 +53,19 @@ const select = defineAdminCommand('queue.select', ({ opened: { app } }, selected
 const hold = defineAdminCommand(
   'queue.hold',
   ({ opened: { app } }, { reason, ...selected }: Selected & { reason: string }) =>
-    holdMail(app, ACTOR, resolveSelector(app, selected), parseReason(reason, false)),
+    holdMail(app, CLI_OPERATOR, resolveSelector(app, selected), parseReason(reason, false)),
 )
 
 const redirect = defineAdminCommand(
   'queue.redirect',
   ({ opened: { app } }, { reason, to, ...selected }: Selected & { reason: string; to: string }) =>
-    redirectMail(app, ACTOR, resolveSelector(app, selected), to, parseReason(reason, false)),
+    redirectMail(app, CLI_OPERATOR, resolveSelector(app, selected), to, parseReason(reason, false)),
 )
 
 const release = defineAdminCommand(
   'queue.release-held',
   ({ opened: { app } }, { kind, ...selected }: Selected & { kind?: 'redirect' }) =>
-    releaseMail(app, ACTOR, resolveSelector(app, selected), kind),
+    releaseMail(app, CLI_OPERATOR, resolveSelector(app, selected), kind),
 )
 
 interface ChangeInput extends Selected {
@@ -82,7 +79,13 @@ const change = defineAdminCommand(
   async ({ opened: { app } }, { action, reason, after, ...selected }: ChangeInput) => {
     const selector = resolveSelector(app, selected)
     const options = { reason: parseReason(reason, action === 'bounce'), after: after ?? undefined }
-    const { changed, inDelivery, held, suspended, next } = await changeMail(app, ACTOR, action, selector, options)
+    const { changed, inDelivery, held, suspended, next } = await changeMail(
+      app,
+      CLI_OPERATOR,
+      action,
+      selector,
+      options,
+    )
     return { changed, in_delivery: inDelivery, held, suspended, next: next ?? null }
   },
 )

@@ -5,10 +5,12 @@
  * which the next start fences.
  */
 import type { Database } from 'bun:sqlite'
+import { audit, SERVICE } from '#features/core/audit-logs/audit.ts'
 import { skipNumbers } from '#features/core/events/gaps.ts'
 import { readCopyMark, removeCopyMark } from '#features/core/fence/mark.ts'
 import { type Fence, storeFence } from '#features/core/fence/restored.ts'
 import type { Millis } from '#platform/clock.ts'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { randomBelow } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
 import { renewInstanceId } from './instance.ts'
@@ -40,6 +42,10 @@ export function fenceIfCopied(db: Database, now: Millis, log: Log): boolean {
         storeFence(db, made)
         renewInstanceId(db)
         removeCopyMark(db)
+        audit({ eventTime: () => now }, { db }, SERVICE, {
+          action: 'restored.fenced',
+          metadata: { kind: made.kind, taken_at: isoTimeOrNull(made.takenAt) },
+        })
         return made
       })
       .immediate()
@@ -49,7 +55,7 @@ export function fenceIfCopied(db: Database, now: Millis, log: Log): boolean {
   log.warn(
     {
       kind: fence.kind,
-      takenAt: fence.takenAt === null ? null : new Date(fence.takenAt).toISOString(),
+      takenAt: isoTimeOrNull(fence.takenAt),
       openRecipients: countOpen(db),
     },
     'the data are a restored copy: mail that was open waits as restored, because it may have been sent since the copy was made; see `tassis fence`, then `tassis fence release` or `tassis fence drop`',

@@ -13,6 +13,7 @@ import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { DeleteDomain } from './domains/delete.tsx'
+import { FormerKeys } from './domains/former-keys.tsx'
 import { DomainStatus } from './domains/marks.tsx'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainSettings } from './domains/settings.tsx'
@@ -65,6 +66,7 @@ function DomainView({ domain }: { readonly domain: DomainWire }) {
       {isWizard && <Steps current={isNew(domain) ? 2 : 3} />}
       {domain.status === 'verified' && <TestEmail domain={domain} />}
       <DomainRecords domain={domain} />
+      <FormerKeys domain={domain} />
       <DomainSettings domain={domain} />
       <DeleteDomain domain={domain} />
     </Stack>

@@ -13,13 +13,15 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { createBackup } from '#app/backup/create-backup.ts'
 import { BackupError } from '#app/backup/errors.ts'
 import { formatManifest, type Manifest, parseManifest } from '#app/backup/manifest.ts'
+import { openApp } from '#app/create.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { systemClock } from '#platform/clock.ts'
+import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from '../process.ts'
 
 // Commands run as processes would, on a machine that may be busy.
@@ -162,7 +164,9 @@ describe('a backup of a running service', () => {
     const folder = newFolder()
     const masterKey = Buffer.from(randomBytes(32)).toString('base64')
     const written = createBackup({ dataDir: data.path, folder, hostname: 'x', masterKey }, systemClock)
-    await expect(written).rejects.toThrow('The master key changed while the backup was written')
+    await expect(written).rejects.toThrow(
+      /^The key file lacks the master key [0-9a-f]{12}, which the data needs; if it was just replaced/,
+    )
     expect(readdirSync(folder)).toEqual([])
   })
 
@@ -310,7 +314,9 @@ describe('a restore is refused', () => {
   const masterKey = () => join(data.path, 'master.key')
 
   test('without the key and with another key, and takes the key from where it is', async () => {
-    expect((await restore(path, newFolder())).stderr).toContain('holds no master key')
+    expect((await restore(path, newFolder())).stderr).toMatch(
+      / holds no master key, and needs the master key [0-9a-f]{12}; name its file with --key, /,
+    )
     const other = join(root, 'other.key')
     writeFileSync(other, Buffer.alloc(32, 1).toString('base64'))
     expect((await restore(path, newFolder(), '--key', other)).stderr).toContain('is not the master key of tassis-')
@@ -387,6 +393,50 @@ describe('a restore is refused', () => {
     expect((await restore(path, into, '--key', masterKey())).exitCode).toBe(0)
     expect((await runTassis(['check'], { ...data.settings, TASSIS_DATA_DIR: into })).exitCode).toBe(0)
   })
+})
+
+test('a backup that was written while secrets were sealed again needs the former key too, and says which', async () => {
+  using stopped = createDataFolder()
+  await setUpAccount(stopped.settings)
+  const path = join(stopped.path, 'master.key')
+  const old = readFileSync(path, 'utf8')
+  const newest = `${Buffer.alloc(32, 5).toString('base64')}\n`
+  // The moment after a start with a key that was put in by hand.
+  writeFileSync(path, `${newest}${old}`)
+  await openApp(loadConfig({ ...stopped.settings, TASSIS_LOG_LEVEL: 'silent' }).config).close()
+  const [newestKey = '', formerKey = ''] =
+    parseMasterKeys(`${newest}${old}`)?.map((each) => new KeyRing([each]).fingerprint().slice(0, 12)) ?? []
+
+  const folder = newFolder()
+  const written = await runTassis(['backup', folder], stopped.settings)
+  expect(written.stdout).toContain(`\n  without the master keys ${newestKey}, ${formerKey}: keep a copy apart`)
+  const backup = join(folder, readdirSync(folder)[0] ?? '')
+  const verified = await runTassis(['backup', '--verify', backup], stopped.settings)
+  expect([verified.exitCode, verified.stdout.split('\n')[1]]).toEqual([
+    0,
+    `  needs the master keys ${newestKey}, ${formerKey}`,
+  ])
+
+  const into = newFolder()
+  writeFileSync(join(root, 'newest.key'), newest)
+  const refused = await restore(backup, into, '--key', join(root, 'newest.key'))
+  expect([refused.exitCode, existsSync(into)]).toEqual([1, false])
+  expect(refused.stderr).toContain(
+    `lacks the former master key ${formerKey}: ${basename(backup)} was written while secrets were being sealed again`,
+  )
+  // The key of before the rotation is not enough either.
+  writeFileSync(join(root, 'old.key'), old)
+  const older = await restore(backup, into, '--key', join(root, 'old.key'))
+  expect(older.stderr).toContain(`needs the master keys ${newestKey}, ${formerKey}; use the key file of that service.`)
+  expect((await restore(backup, into, '--key', path)).exitCode).toBe(0)
+
+  // A backup that would hold too few keys is not written.
+  const short = { dataDir: stopped.path, folder: newFolder(), hostname: 'x', masterKey: newest }
+  await expect(createBackup(short, systemClock)).rejects.toThrow(`lacks the master key ${formerKey}`)
+  // Nor does one need the former key once everything is sealed again.
+  await runTassis(['keys', 'rotate-master'], stopped.settings)
+  const { masterKeys } = await runTassisJson<{ masterKeys: string[] }>(['backup', newFolder()], stopped.settings)
+  expect(masterKeys.map((each) => each.slice(0, 12))).toEqual([newestKey])
 })
 
 test('a disk that is full in the middle keeps nothing of the backup, and the service goes on', async () => {

@@ -5,14 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Cron } from 'croner'
 import { createDeletionHold } from '#app/backup/deletion-hold.ts'
-import { runScheduledBackup, toPatterns } from '#app/backup/scheduled.ts'
-import { findBackupProblems, readBackupState } from '#app/backup/state.ts'
+import { isBackupMissed, runScheduledBackup, toPatterns } from '#app/backup/scheduled.ts'
+import { findBackupProblems, readBackupState, recordFailure, recordSuccess } from '#app/backup/state.ts'
+import { startSchedules } from '#app/schedules.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { sweep } from '#features/core/content-gc/sweep.ts'
+import { endFence, storeFence } from '#features/core/fence/restored.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { createTestApp } from '#test/support/app.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createDataFolder, runTassisJson } from '../process.ts'
 
@@ -64,6 +66,52 @@ test('a running service backs up at the times of day that are set, in UTC', () =
   )
   expect(runs).toEqual(['2026-03-02T03:15:00.000Z', '2026-03-01T23:00:00.000Z'])
   expect(() => loadConfig({ TASSIS_BACKUP_AT: '24:00' })).toThrow('allowed is times such as 03:15')
+})
+
+test('a backup that was missed while the service was down is written after the start, once', async () => {
+  using folder = newFolder()
+  const clock = new ManualClock(Date.UTC(2026, 2, 5, 9))
+  await using service = await createTestApp({
+    settings: { TASSIS_BACKUP_DIR: folder.path, TASSIS_BACKUP_AT: '03:15,15:15' },
+    clock,
+  })
+  const { app, opened } = service
+  const success = { path: '', totalBytes: 0, durationMs: 0, warnings: [] }
+  const isMissed = () => isBackupMissed(app, clock.now())
+  expect(isMissed()).toBe(true)
+  recordSuccess(app.db, Date.UTC(2026, 2, 5, 3, 16), success)
+  expect(isMissed()).toBe(false)
+  // A place that failed at the last time is not tried before the next.
+  recordSuccess(app.db, Date.UTC(2026, 2, 4, 15, 16), success)
+  expect(isMissed()).toBe(true)
+  recordFailure(app.db, Date.UTC(2026, 2, 5, 3, 15), 'it failed.')
+  expect(isMissed()).toBe(false)
+  recordSuccess(app.db, Date.UTC(2026, 2, 4, 15, 16), success)
+  storeFence(app.db, { kind: 'backup', takenAt: null, fencedAt: 1, lastIds: {}, released: [] })
+  expect(isMissed()).toBe(false)
+  endFence(app.db)
+
+  for (let start = 0; start < 2; start++) {
+    const schedules = startSchedules(opened)
+    try {
+      clock.advance(minutes(4))
+      expect(readdirSync(folder.path)).toHaveLength(start)
+      clock.advance(minutes(1))
+      if (start === 0) await eventually(() => readBackupState(app.db).path !== '')
+    } finally {
+      await schedules.stop()
+    }
+    expect(readdirSync(folder.path)).toHaveLength(1)
+    expect(isMissed()).toBe(false)
+  }
+})
+
+test('a scheduled backup waits for no other: one runs at a time', async () => {
+  using folder = newFolder()
+  await using service = await createTestApp({ settings: { TASSIS_BACKUP_DIR: folder.path } })
+  const { signal } = new AbortController()
+  await Promise.all([runScheduledBackup(service.opened, signal), runScheduledBackup(service.opened, signal)])
+  expect(readdirSync(folder.path)).toHaveLength(1)
 })
 
 test('`tassis backup` without a path writes where the schedule does, and a running service records it', async () => {

@@ -19,7 +19,11 @@ export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[]
     return [warning(problems.join(' '), 'Mend the cause, then run `tassis backup`; docs/backup.md.')]
   const { succeeded_at: succeededAt } = readBackupState(db)
   return [
-    ok(succeededAt === undefined ? 'The first scheduled backup is not due yet.' : `The last is of ${succeededAt}.`),
+    ok(
+      succeededAt === undefined
+        ? 'None was written yet: the service writes the first a few minutes after its start.'
+        : `The last is of ${succeededAt}.`,
+    ),
   ]
 }
 

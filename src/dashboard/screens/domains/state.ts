@@ -115,6 +115,21 @@ export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean 
     ({ key, status }) => status === 'verified' && !isVerified(domain, key) && (!isNext(key) || canRotate(domain, dns)),
   )
 
+/** A former DKIM selector, whose records must stay in DNS for a while. */
+export interface FormerKey {
+  /** Full names of its records: of the RSA key, and of the Ed25519 key, which may not have been published. */
+  readonly names: readonly string[]
+  readonly keepUntil: string
+  readonly isRemovable: boolean
+}
+
+export const listFormerKeys = ({ domain, former_dkim_selectors: former = [] }: DomainWire, now: number): FormerKey[] =>
+  former.map(({ selector, keep_until: keepUntil }) => ({
+    names: [selector, `${selector}e`].map((label) => `${label}._domainkey.${domain}`),
+    keepUntil,
+    isRemovable: Date.parse(keepUntil) <= now,
+  }))
+
 /** Whether DNS has the records without which the new keys do not replace the present ones. */
 const canRotate = ({ dkim_ed25519_verified: needsBoth }: DomainWire, { records }: PublishedDnsWire): boolean =>
   records.dkim_next?.status === 'verified' && (!needsBoth || records.dkim_ed25519_next?.status === 'verified')

@@ -37,8 +37,14 @@ export const createSystemActor = (account: { readonly accountId: number; readonl
 /** The actor of an entry. An entry without an account concerns the whole installation. */
 export type AuditActor = Actor | (Pick<Actor, 'type' | 'id' | 'ipAddress'> & { readonly accountId: null })
 
+/** The operator who uses commands, for entries that concern the whole installation. */
+export const CLI_OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
+
+/** The service itself, for entries that concern the whole installation. */
+export const SERVICE: AuditActor = { accountId: null, type: 'system', id: 'system' }
+
 /** Writes an entry; call it in the transaction of the change. */
-export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): void {
+export function audit(app: Pick<App, 'eventTime'>, tx: Pick<Tx, 'db'>, actor: AuditActor, entry: AuditEntry): void {
   const { id, before, notBefore } = findNextInChain(tx.db)
   const personal = {
     actorId: toStorable(actor.id),

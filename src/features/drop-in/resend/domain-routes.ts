@@ -12,9 +12,11 @@ import {
   listDomains,
   listDomainsAbove,
 } from '#features/setup/domains/domains.ts'
+import { listFormerDkimRecords } from '#features/setup/domains/model.ts'
 import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -65,15 +67,13 @@ export const resendDomainRoutes = (app: App, { deleteDomain }: DomainRouteOption
           await deleteDomain(app, actor, formatUuid(domain.uuid))
           throw error
         })
-        return status(201, toDomainDetail(app.config, changed))
+        return status(201, toDomainDetail(app, changed))
       },
       { detail: requires('domains:write') },
     )
-    .get(
-      '/:id',
-      ({ actor: { accountId }, params: { id } }) => toDomainDetail(app.config, getDomain(app.db, accountId, id)),
-      { detail: requires('domains:read') },
-    )
+    .get('/:id', ({ actor: { accountId }, params: { id } }) => toDomainDetail(app, getDomain(app.db, accountId, id)), {
+      detail: requires('domains:read'),
+    })
     .patch(
       '/:id',
       async ({ actor, params: { id }, body, set }) => {
@@ -148,10 +148,10 @@ export const toListedDomain = (domain: Domain) => ({
   ...(domain.trackingDomain !== null && { tracking_subdomain: toSubdomain(domain.trackingDomain, domain.domain) }),
 })
 
-export const toDomainDetail = (config: Config, domain: Domain) => ({
+export const toDomainDetail = ({ config, clock }: Pick<App, 'config' | 'clock'>, domain: Domain) => ({
   object: 'domain' as const,
   ...toListedDomain(domain),
-  records: toRecords(config, domain),
+  records: toRecords(config, domain, clock.now()),
 })
 
 function toStatus({ verifiedAt, recordsLostAt, checkedAt }: Domain) {
@@ -162,9 +162,18 @@ function toStatus({ verifiedAt, recordsLostAt, checkedAt }: Domain) {
 
 type DnsRecord = ReturnType<typeof listDnsRecords>['spf']
 
-/** The records that the domain needs, named below its registrable domain, as DNS providers want them typed. */
-function toRecords(config: Config, domain: Domain) {
-  const { spf, return_path, dkim, mx, tracking } = listDnsRecords(config, domain)
+/**
+ * The records that the domain needs, named below its registrable domain, as DNS providers want them typed. During a
+ * rotation of DKIM keys also those of the next keys, which wait, and of former ones, as long as they must stay.
+ */
+function toRecords(config: Config, domain: Domain, now: Millis) {
+  const { spf, return_path, dkim, dkim_next, dkim_ed25519_next, mx, tracking } = listDnsRecords(config, domain)
+  const dkimRecords = [
+    dkim,
+    dkim_next,
+    domain.isEd25519Verified ? dkim_ed25519_next : undefined,
+    ...listFormerDkimRecords(domain, now),
+  ]
   const zone = findRegistrableDomain(domain.domain) ?? domain.domain
   const toRecord = ({ host, value, verified }: DnsRecord) => ({
     name: toSubdomain(host, zone),
@@ -185,7 +194,9 @@ function toRecords(config: Config, domain: Domain) {
       priority: priority(return_path),
     },
     { record: 'SPF' as const, ...toRecord(spf), type: 'TXT' as const },
-    { record: 'DKIM' as const, ...toRecord(dkim), type: 'TXT' as const },
+    ...dkimRecords
+      .filter((record) => record !== undefined)
+      .map((record) => ({ record: 'DKIM' as const, ...toRecord(record), type: 'TXT' as const })),
     ...(domain.inboundEnabled
       ? [{ record: 'Receiving' as const, ...toRecord(mx), type: 'MX' as const, priority: priority(mx) }]
       : []),

@@ -1,7 +1,7 @@
 /**
  * @module Mails the users of an account about DNS records that its verified domains lost: immediately, then daily for
  * the 72 hours in which the domains still send, at the end of that time, and when the records are back. One mail
- * lists all domains of an account that are due; an account gets at most one mail an hour. domains/loss-notices stores
+ * lists all domains of an account that are due; an account gets at most one mail an hour. domains/notices stores
  * what is due.
  */
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
@@ -16,12 +16,12 @@ import {
   listDueNotices,
   markNoticeSent,
   postponeNotices,
-} from '#features/setup/domains/loss-notices.ts'
+} from '#features/setup/domains/notices.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { hours, minutes } from '#platform/units.ts'
+import { findMailedAccount, type MailedAccount } from './account.ts'
 
 /** Minimum time between two mails to one account. */
 const ACCOUNT_INTERVAL_MS = hours(1)
@@ -31,17 +31,6 @@ const CHECK_INTERVAL_MS = minutes(1)
 const BATCH_SIZE = 500
 /** Maximum number of domains of each kind listed in one mail; the rest are counted. */
 const MAX_NAMED = 20
-
-interface AccountRow {
-  readonly name: string
-  readonly email: string
-}
-
-const sql = prepareStatements((db) => ({
-  account: db.prepare<AccountRow, [number]>(
-    'SELECT name, email FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL',
-  ),
-}))
 
 /** Starts the loop, which checks every minute. */
 export function startLossNotices(app: App): DueLoop {
@@ -70,7 +59,7 @@ const postpone = (app: App, accountId: number, until: Millis | null, now: Millis
 
 /** Mails what is due for an account; false when nothing was due, or no one could be mailed. */
 async function sendNotice(app: App, accountId: number, now: Millis): Promise<boolean> {
-  const account = sql(app.db).account.get(accountId)
+  const account = findMailedAccount(app.db, accountId)
   const rows = account ? listDueNotices(app.db, accountId, now, BATCH_SIZE) : []
   if (!account || rows.length === 0) {
     // The account was closed, or its domains were deleted.
@@ -123,7 +112,7 @@ function formatSubject(rows: readonly DueNotice[]): string {
   return worst === 'lost' ? `DNS records of ${name} are missing` : `The DNS records of ${name} are back`
 }
 
-function formatText({ name }: AccountRow, rows: readonly DueNotice[]): string {
+function formatText({ name }: MailedAccount, rows: readonly DueNotice[]): string {
   const section = (notice: LossNotice, title: string, after: string): string[] => {
     const about = rows.filter((row) => row.notice === notice)
     if (about.length === 0) return []

@@ -2,7 +2,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { auditInAccounts } from './login.ts'
@@ -120,9 +120,6 @@ export const signUserOut = (app: App, email: string): Promise<number> =>
     return ended
   })
 
-/** The operator on the command line, in entries that concern the whole installation. */
-const OPERATOR_OF_SERVICE: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
-
 /**
  * Makes a user an operator of the whole service, or ends that. Takes effect at the user's next request. Throws 404.
  * Resolves with whether the user has an authenticator app, which an operator needs.
@@ -133,7 +130,7 @@ export const setUserOperator = (app: App, email: string, isOperator: boolean): P
     if ((user.operatorAt !== null) !== isOperator) {
       const now = app.eventTime()
       setOperator(tx, user.id, isOperator ? now : null, now)
-      audit(app, tx, OPERATOR_OF_SERVICE, {
+      audit(app, tx, CLI_OPERATOR, {
         action: isOperator ? 'user.operator_added' : 'user.operator_removed',
         resourceType: 'user',
         resourceId: formatUuid(user.uuid),

@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Envelope } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -205,11 +205,8 @@ export function findOperatorMail(db: Database, id: string): OperatorMail {
   return toOperatorMail(row)
 }
 
-/** The operator on the command line. */
-const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
-
 /** Deletes a message at the operator's request. Throws 404 for an unknown id. */
-export async function deleteOperatorMail(app: App, id: string, actor: AuditActor = OPERATOR): Promise<void> {
+export async function deleteOperatorMail(app: App, id: string, actor: AuditActor = CLI_OPERATOR): Promise<void> {
   const uuid = parseUuid(id)
   await app.commit.writeFromReserve((tx) => {
     if (!uuid || dropMessages(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw createNotFoundError()

@@ -1,7 +1,7 @@
 /**
- * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, rotate-dkim.ts,
- * set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is still signed. The
- * caller of `eraseDomain` erases the domain once that mail is final.
+ * @module Creates, reads, changes and deletes registered domains. Only this file, notices.ts, rotate-dkim.ts,
+ * set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is
+ * still signed. The caller of `eraseDomain` erases the domain once that mail is final.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -38,6 +38,8 @@ export type LossNotice = 'lost' | 'ended' | 'restored'
 
 export interface FormerDkim {
   readonly selector: string
+  /** As `DkimPublicKeys` has it. */
+  readonly dkimPublicKey: string
   readonly retiredAt: Millis
 }
 
@@ -72,7 +74,7 @@ export interface Domain {
   readonly recordsLostAt: Millis | null
   /**
    * When a mail about lost or restored records is due to the owners, and what the last such mail reported; see
-   * loss-notices.ts.
+   * notices.ts.
    */
   readonly lossNoticeDueAt: Millis | null
   readonly lossNoticeSentAt: Millis | null
@@ -123,7 +125,7 @@ interface Row {
 
 const SELECT_ALL = `SELECT domains.*, accounts.uuid AS account_uuid, next.selector AS next_selector, next.dkim_public_key AS next_public_key,
      next.ed25519_public_key AS next_ed25519,
-     (SELECT json_group_array(json_object('selector', selector, 'retiredAt', retired_at) ORDER BY id DESC) FROM dkim_keys
+     (SELECT json_group_array(json_object('selector', selector, 'dkimPublicKey', dkim_public_key, 'retiredAt', retired_at) ORDER BY id DESC) FROM dkim_keys
       WHERE domain_id = domains.id AND retired_at IS NOT NULL) AS former_dkim
    FROM domains JOIN accounts ON accounts.id = account_id
    LEFT JOIN dkim_keys AS next ON next.domain_id = domains.id AND next.retired_at IS NULL`

@@ -1,9 +1,11 @@
 /** @module Wire form of domains, and conversion of stored domains to it. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
 import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'
 import { getKeepUntil } from './rotate-dkim.ts'
@@ -141,6 +143,14 @@ const FIELDS = {
   created_at: Timestamp({ description: 'When the domain was registered.' }),
   updated_at: Timestamp({ description: 'When the domain last changed.' }),
 }
+
+/** The RSA records of former keys that must still be in DNS. */
+export const listFormerDkimRecords = (domain: Domain, now: Millis): DnsRecordWire[] =>
+  domain.formerDkim
+    .filter((former) => getKeepUntil(former) > now)
+    .map(({ selector, dkimPublicKey: publicKey }) =>
+      buildDkimRecord(domain, { type: 'rsa', selector, publicKey }, true),
+    )
 
 export const DomainWire = Type.Object({
   ...FIELDS,

@@ -89,9 +89,12 @@ export const dkimKeys = sqliteTable(
     createdAt: time('created_at').notNull(),
     /** When it ceased to sign; null: the next one. */
     retiredAt: time('retired_at'),
+    /** When the owners get a mail with the records to publish; null: they need none, or have got it. */
+    noticeDueAt: time('notice_due_at'),
   },
   (t) => [
     index('dkim_keys_domain').on(t.domainId),
+    index('dkim_keys_notices').on(t.noticeDueAt).where(sql`notice_due_at is not null`),
     uniqueIndex('dkim_keys_next').on(t.domainId).where(sql`retired_at is null`),
   ],
 )

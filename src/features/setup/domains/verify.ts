@@ -24,7 +24,7 @@ import {
   isVerifiedElsewhere,
   toDomainDns,
 } from './domains.ts'
-import { computeNoticeDueAt } from './loss-notices.ts'
+import { computeNoticeDueAt } from './notices.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import {

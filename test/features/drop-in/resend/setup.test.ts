@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import type { Resend } from 'resend'
 import { createDomain } from '#features/setup/domains/domains.ts'
+import { startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
 import { days, MiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, UUID } from '#test/support/email-api.ts'
@@ -114,6 +115,29 @@ describe('domains', () => {
     expect(await dataOf(resend.domains.verify(id))).toEqual({ object: 'domain', id })
     expect(await dataOf(resend.domains.remove(id))).toEqual({ object: 'domain', id, deleted: true })
     expect(await errorOf(resend.domains.get(id))).toEqual(NOT_FOUND)
+  })
+
+  test('list the record of the next DKIM key, and of the former one as long as it must stay', async () => {
+    const { id } = await dataOf(resend.domains.create({ name: 'rotated.example.com' }))
+    const readKeys = async () =>
+      (await dataOf(resend.domains.get(id))).records.flatMap(({ record, name, status }) =>
+        record === 'DKIM' ? [[name.replace('._domainkey.rotated', ''), status]] : [],
+      )
+    const [[present]] = (await readKeys()) as [[string]]
+    const { nextDkim } = await startDkimRotation(service.app, service.actor, id)
+    expect(await readKeys()).toEqual([
+      [present, 'not_started'],
+      [nextDkim?.selector ?? '', 'not_started'],
+    ])
+    // As the check that finds the record leaves it.
+    service.app.db.run('UPDATE dkim_keys SET retired_at = ?', [service.app.clock.now() - days(6)])
+    expect(await readKeys()).toEqual([
+      [present, 'not_started'],
+      [nextDkim?.selector ?? '', 'verified'],
+    ])
+    service.app.db.run('UPDATE dkim_keys SET retired_at = ?', [service.app.clock.now() - days(8)])
+    expect(await readKeys()).toEqual([[present, 'not_started']])
+    await dataOf(resend.domains.remove(id))
   })
 
   test('are listed, newest first, with pages in both directions', async () => {

@@ -49,7 +49,7 @@ describe('a rotation of DKIM keys', () => {
       verifiedAt: t.first.verifiedAt,
       recordsLostAt: null,
       dkimSince: t.clock.now(),
-      formerDkim: [{ selector: t.first.dkimSelector, retiredAt: t.clock.now() }],
+      formerDkim: [{ selector: t.first.dkimSelector, dkimPublicKey: t.first.dkimPublicKey, retiredAt: t.clock.now() }],
     })
     expect(rotated.updatedAt).toBeGreaterThan(t.first.updatedAt)
     expect(readSigner(t)).toBe(next)

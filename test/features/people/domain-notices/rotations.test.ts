@@ -1,0 +1,107 @@
+/** @module Mail to owners about new DKIM keys that the service created by age. */
+import { expect, test } from 'bun:test'
+import { startRotationNotices } from '#features/people/domain-notices/rotations.ts'
+import { recheckDomains } from '#features/setup/domains/recheck.ts'
+import { startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { days, hours } from '#platform/units.ts'
+import { startDomainTest } from '#test/features/setup/domains/fixture.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+
+test('the owner gets one mail with the records to publish, once, and none about keys that he or a check has dealt with', async () => {
+  await using t = await startDomainTest({ TASSIS_DKIM_ROTATE_DAYS: '90' })
+  const { app, clock } = t
+  const loop = startRotationNotices(app)
+  try {
+    const registerVerified = async (name: string, actor = t.actor) => {
+      const { id, domain } = await t.register(name, actor)
+      t.publish(domain, ['spf', 'dkim', 'dkim_ed25519', 'dmarc', 'return_path', 'mx'])
+      await verifyDomain(app, actor, id)
+      return id
+    }
+    const other = await createTestAccount(app)
+    const byHand = await registerVerified('by-hand.test', other)
+    const first = await registerVerified('first.test')
+    const second = await registerVerified('second.test')
+    const third = await registerVerified('third.test')
+    const mails = () =>
+      app.db
+        .query<{ to: string; subject: string; ref: number }, []>(
+          'SELECT address AS "to", subject, text_ref AS ref FROM emails JOIN recipients ON email_id = emails.id',
+        )
+        .all()
+    const dueCount = () =>
+      app.db
+        .query<{ n: number }, [number]>('SELECT count(*) AS n FROM dkim_keys WHERE notice_due_at <= ?')
+        .get(clock.now())?.n
+    const sendDue = () =>
+      eventually(() => {
+        loop.wake()
+        return dueCount() === 0
+      })
+
+    clock.advance(days(89))
+    // The operator of this domain sees its records in the response.
+    await startDkimRotation(app, other, byHand)
+    clock.advance(days(1))
+    await recheckDomains(app)
+    expect(t.stored(second).nextDkim).not.toBeNull()
+    // Published before the mail is due.
+    t.publish(t.stored(third), ['dkim_next', 'dkim_ed25519_next'])
+    await verifyDomain(app, t.actor, third)
+    expect(t.stored(third).nextDkim).toBeNull()
+    clock.advance(hours(5))
+    await sendDue()
+    expect(mails()).toEqual([])
+    clock.advance(hours(1))
+    await sendDue()
+
+    const owner = app.db.query<{ email: string }, [number]>('SELECT email FROM accounts WHERE id = ?')
+    expect(mails().map(({ to, subject }) => [to, subject])).toEqual([
+      [owner.get(t.actor.accountId)?.email ?? '', 'New DKIM records to publish for 2 domains'],
+    ])
+    const text = new TextDecoder().decode(app.content.get(mails()[0]?.ref ?? 0))
+    for (const id of [first, second]) {
+      const { domain, nextDkim } = t.stored(id)
+      expect(text).toContain(
+        [
+          domain,
+          '',
+          `  Name:  ${nextDkim?.selector}._domainkey.${domain}`,
+          `  Value: v=DKIM1; k=rsa; p=${nextDkim?.dkimPublicKey}`,
+          '',
+          `  Name:  ${nextDkim?.selector}e._domainkey.${domain}`,
+          `  Value: v=DKIM1; k=ed25519; p=${nextDkim?.ed25519PublicKey}`,
+        ].join('\n'),
+      )
+    }
+    expect(text).toContain('There is no deadline, and nothing breaks without them')
+    expect(text).not.toContain('third.test')
+
+    // No reminder: the keys wait as long as it takes.
+    clock.advance(days(30))
+    await recheckDomains(app)
+    await sendDue()
+    expect(mails()).toHaveLength(1)
+  } finally {
+    await loop.stop()
+  }
+})
+
+test('without a domain to send from, the mail is tried again a day later', async () => {
+  await using t = await startDomainTest({ TASSIS_DKIM_ROTATE_DAYS: '90' })
+  const { id, domain } = await t.register('example.com')
+  t.publish(domain)
+  await verifyDomain(t.app, t.actor, id)
+  t.clock.advance(days(90))
+  await recheckDomains(t.app)
+  t.app.db.run('UPDATE domains SET verified_at = NULL')
+  t.clock.advance(hours(6))
+  const readDueAt = () => t.app.db.query<{ at: number }, []>('SELECT notice_due_at AS at FROM dkim_keys').get()?.at ?? 0
+  const loop = startRotationNotices(t.app)
+  try {
+    await eventually(() => readDueAt() === t.clock.now() + days(1))
+  } finally {
+    await loop.stop()
+  }
+})
