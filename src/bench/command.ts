@@ -2,7 +2,7 @@
 import { arch, cpus, tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { CommandError } from '#app/cli/admin-command.ts'
+import { UsageError } from '#app/cli/admin-command.ts'
 import { createWholeNumberParser, type JsonOption, withJson } from '#app/cli/options.ts'
 import { formatTable, print, printResult } from '#app/cli/output.ts'
 import { VERSION } from '#app/version.ts'
@@ -131,10 +131,10 @@ export function addBenchCommand(program: Command): void {
   addHelperCommands(program)
 }
 
-/** Throws CommandError if nothing is to be measured. */
+/** Throws UsageError if nothing is to be measured. */
 function requireMeasurement({ stored, events, received, import: imported, templates, analytics, list }: Options): void {
   if (stored.length > 0 || [events, received, imported, templates, analytics, list].some((count) => count > 0)) return
-  throw new CommandError(
+  throw new UsageError(
     'Nothing is to be measured: with --stored none, at least one of --events, --received, --import, --templates, --analytics and --list must be above 0.',
   )
 }
