@@ -116,19 +116,27 @@ export function addBenchCommand(program: Command): void {
     if (options.soak > 0) {
       const { soak: minutes, soakSends: sendsPerSecond, folder } = options
       const result = await soak({ minutes, sendsPerSecond, folder }, progress)
-      printResult(options, { machine: describeMachine(), version: VERSION, options, soak: result }, () =>
+      printResult(options, toSnakeKeys({ machine: describeMachine(), version: VERSION, options, soak: result }), () =>
         formatSoak(options, result),
       )
       return
     }
     requireMeasurement(options)
     const results = await bench(options, progress)
-    printResult(options, { machine: describeMachine(), version: VERSION, options, results }, () =>
+    printResult(options, toSnakeKeys({ machine: describeMachine(), version: VERSION, options, results }), () =>
       formatBench(options, results),
     )
   })
   addLoadCommands(program)
   addHelperCommands(program)
+}
+
+/** Names the keys of results as all JSON of commands does: `alone_ms`. */
+function toSnakeKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toSnakeKeys)
+  if (typeof value !== 'object' || value === null) return value
+  const toSnakeCase = (key: string): string => key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [toSnakeCase(key), toSnakeKeys(inner)]))
 }
 
 /** Throws UsageError if nothing is to be measured. */
