@@ -124,7 +124,9 @@ test('list shows entries of all accounts or of one, newest first, without contro
   expect(one).toMatchObject([{ action: 'api_key.created', position: 2 }])
   const cut = await runTassisJson(['audit', 'list', '--limit', '1'], intact.settings)
   expect(cut).toMatchObject({ data: [{ action: 'api_key.created' }], has_more: true })
-  expect((await runTassis(['audit', 'list', '--limit', '1'], intact.settings)).stdout).toEndWith('… and more (--limit)\n')
+  expect((await runTassis(['audit', 'list', '--limit', '1'], intact.settings)).stdout).toEndWith(
+    '… and more (--limit)\n',
+  )
   expect((await runTassis(['audit', 'list', '--since', '2999-01-01'], intact.settings)).stdout).toBe(
     'No entries since 2999-01-01.\n',
   )
