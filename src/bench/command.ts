@@ -2,7 +2,7 @@
 import { arch, cpus, tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { CommandError } from '#app/cli/admin-command.ts'
+import { UsageError } from '#app/cli/admin-command.ts'
 import { createWholeNumberParser, type JsonOption, withJson } from '#app/cli/options.ts'
 import { formatTable, print, printResult } from '#app/cli/output.ts'
 import { VERSION } from '#app/version.ts'
@@ -116,14 +116,14 @@ export function addBenchCommand(program: Command): void {
     if (options.soak > 0) {
       const { soak: minutes, soakSends: sendsPerSecond, folder } = options
       const result = await soak({ minutes, sendsPerSecond, folder }, progress)
-      printResult(options, { machine: describeMachine(), version: VERSION, options, soak: result }, () =>
+      printResult(options, toSnakeKeys({ machine: describeMachine(), version: VERSION, options, soak: result }), () =>
         formatSoak(options, result),
       )
       return
     }
     requireMeasurement(options)
     const results = await bench(options, progress)
-    printResult(options, { machine: describeMachine(), version: VERSION, options, results }, () =>
+    printResult(options, toSnakeKeys({ machine: describeMachine(), version: VERSION, options, results }), () =>
       formatBench(options, results),
     )
   })
@@ -131,10 +131,18 @@ export function addBenchCommand(program: Command): void {
   addHelperCommands(program)
 }
 
-/** Throws CommandError if nothing is to be measured. */
+/** Names the keys of results as all JSON of commands does: `alone_ms`. */
+function toSnakeKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toSnakeKeys)
+  if (typeof value !== 'object' || value === null) return value
+  const toSnakeCase = (key: string): string => key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [toSnakeCase(key), toSnakeKeys(inner)]))
+}
+
+/** Throws UsageError if nothing is to be measured. */
 function requireMeasurement({ stored, events, received, import: imported, templates, analytics, list }: Options): void {
   if (stored.length > 0 || [events, received, imported, templates, analytics, list].some((count) => count > 0)) return
-  throw new CommandError(
+  throw new UsageError(
     'Nothing is to be measured: with --stored none, at least one of --events, --received, --import, --templates, --analytics and --list must be above 0.',
   )
 }

@@ -91,7 +91,7 @@ test('--expect finds an earlier hash in a log that continues from it, but not in
 test('--expect must be a hash', async () => {
   const { exitCode, stderr } = await runTassis(['audit', 'verify', '--expect', 'abc'], intact.settings)
   expect({ exitCode, stderr }).toEqual({
-    exitCode: 1,
+    exitCode: 2,
     stderr: 'tassis: --expect must be the 64 hexadecimal digits that `tassis audit verify` printed.\n',
   })
 })
@@ -122,9 +122,14 @@ test('list shows entries of all accounts or of one, newest first, without contro
     intact.settings,
   )
   expect(one).toMatchObject([{ action: 'api_key.created', position: 2 }])
+  const cut = await runTassisJson(['audit', 'list', '--limit', '1'], intact.settings)
+  expect(cut).toMatchObject({ data: [{ action: 'api_key.created' }], has_more: true })
+  expect((await runTassis(['audit', 'list', '--limit', '1'], intact.settings)).stdout).toEndWith(
+    '… and more (--limit)\n',
+  )
   expect((await runTassis(['audit', 'list', '--since', '2999-01-01'], intact.settings)).stdout).toBe(
     'No entries since 2999-01-01.\n',
   )
-  expect((await runTassis(['audit', 'list', '--since', 'soon'], intact.settings)).exitCode).toBe(1)
+  expect((await runTassis(['audit', 'list', '--since', 'soon'], intact.settings)).exitCode).toBe(2)
   expect((await runTassis(['audit', 'list', '--account', 'nobody'], intact.settings)).exitCode).toBe(1)
 })

@@ -101,7 +101,7 @@ test('with several accounts, a command asks for --account and accepts its name o
 test('a read-only command creates no database', async () => {
   using data = createDataFolder()
   const looked = await runTassisProcess(['queue'], data.settings)
-  expect(looked.exitCode).toBe(1)
+  expect(looked.exitCode).toBe(2)
   expect(looked.stderr).toContain(`There is no Tassis data in ${data.path}`)
   expect(readdirSync(data.path)).toEqual([])
 })
@@ -169,8 +169,8 @@ test('with --json, each error is one line of JSON with a code, also of wrong usa
   await setUpAccount(data.settings)
   const cases = [
     [['emails', 'show', '00000000'], 1, 'email_not_found'],
-    [['queue', 'hold', '--yes'], 1, 'no_mail_named'],
-    [['emails', 'list', '--since', 'soon'], 1, 'invalid_time'],
+    [['queue', 'hold', '--yes'], 2, 'no_mail_named'],
+    [['emails', 'list', '--since', 'soon'], 2, 'invalid_time'],
     [['emails', 'list', '--bogus'], 2, 'wrong_usage'],
     [['keys', 'revoke'], 2, 'wrong_usage'],
     [['bogus'], 2, 'wrong_usage'],
@@ -188,7 +188,7 @@ test('with --json, each error is one line of JSON with a code, also of wrong usa
 test('a benchmark that measures nothing says what to add', async () => {
   const none = ['--events', '--received', '--import', '--templates'].flatMap((name) => [name, '0'])
   const { exitCode, stdout, stderr } = await runTassis(['bench', '--stored', 'none', ...none], {})
-  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
   expect(stderr).toStartWith('tassis: Nothing is to be measured: with --stored none, at least one of --events')
 })
 

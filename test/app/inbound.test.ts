@@ -39,7 +39,7 @@ test('unparsed mail is listed and can be parsed again; mail that still cannot be
   ])
   expect((await runTassis(['inbound', 'list'], data.settings)).stdout).not.toContain('\u001b')
   expect(await runTassis(['inbound', 'retry'], data.settings)).toEqual({
-    exitCode: 1,
+    exitCode: 2,
     stdout: '',
     stderr: 'tassis: Give the ID of a message, or --all.\n',
   })

@@ -246,7 +246,7 @@ test('complaints are shown by account with their rate over 30 days, newest first
   expect(await runTassisJson(['complaints'], data.settings)).toEqual({
     days: 30,
     accounts: [{ account_id: accountId, account: 'Acme', delivered: 4, complaints: 1, rate: 0.25 }],
-    newest: [
+    data: [
       {
         account: 'Acme',
         email_id: emailId,
@@ -257,6 +257,7 @@ test('complaints are shown by account with their rate over 30 days, newest first
         created_at: expect.stringMatching(/Z$/),
       },
     ],
+    has_more: false,
   })
 })
 

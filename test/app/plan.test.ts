@@ -23,8 +23,8 @@ test('accounts plan sets a plan and a quota, removes the quota and explains refu
   const own = await runTassisJson(['accounts', 'plan', 'Ada', '--monthly-quota', 'plan'], data.settings)
   expect(own).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 500_000 })
   for (const [args, code, words] of [
-    [['Ada'], 1, 'Set a plan, a monthly quota, or both.'],
-    [['Ada', 'gold'], 1, 'The plan must be one of free, starter, pro, business, enterprise, unlimited.'],
+    [['Ada'], 2, 'Name a plan, --monthly-quota or both;'],
+    [['Ada', 'gold'], 2, 'Allowed choices are free, starter, pro, business, enterprise, unlimited.'],
     [['Ada', '--monthly-quota', '-1'], 2, 'It must be a whole number from 0 to 2147483647'],
     [['Eve', 'pro'], 1, 'Account "Eve"'],
   ] as const) {

@@ -23,6 +23,7 @@ test('the first start sends an email to the capture server and prints a working 
     )
     expect(first).toContain('\n  Simulator       bounce@sim.mail.tassis.test and')
     expect(first.trimEnd().split('\n').length).toBeLessThanOrEqual(20)
+    expect(first).toContain(`\n  Dashboard       ${service.url}/setup?token=`)
     expect(statSync(join(data.path, 'first-key')).mode & 0o777).toBe(0o600)
     const curl = /^curl .*\\\n.*$/m.exec(first)?.[0] ?? ''
     await using child = Bun.spawn(['bash', '-c', `${curl} --silent --output /dev/null --write-out '%{http_code}'`], {

@@ -15,7 +15,17 @@ import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, printWholeList, toPrintable, truncate } from './output.ts'
+import {
+  formatCount,
+  formatTable,
+  formatUtc,
+  type List,
+  MORE_LINE,
+  printResult,
+  toLimitedList,
+  toPrintable,
+  truncate,
+} from './output.ts'
 
 const pause = defineAdminCommand(
   'accounts.pause',
@@ -32,9 +42,9 @@ const resume = defineAdminCommand('accounts.resume', ({ opened: { app } }, { acc
 
 const findings = defineAdminCommand(
   'accounts.findings',
-  ({ opened: { app } }, { account, limit }: { account?: string; limit: number }): FindingView[] => {
+  ({ opened: { app } }, { account, limit }: { account?: string; limit: number }): List<FindingView> => {
     const only = account === undefined ? undefined : resolveOperator(app, account).accountId
-    return listNewestFindings(app.db, limit, only).map(toFindingView)
+    return toLimitedList(listNewestFindings(app.db, limit + 1, only).map(toFindingView), limit)
   },
 )
 
@@ -65,19 +75,7 @@ export function addPauseCommands(accounts: Command): void {
     .action(async (account: string | undefined, options: JsonOption & { limit: number }) => {
       const input = { limit: options.limit, ...(account !== undefined && { account }) }
       const found = await withData(loadConfig().config, (call) => call(findings, input))
-      printWholeList(options, found, 'No findings.', (shown) =>
-        formatTable(
-          ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
-          shown.map(({ created_at, account: name, source, paused, reason, detail }) => [
-            formatUtc(created_at),
-            truncate(toPrintable(name), 30),
-            source,
-            paused ? 'paused' : '',
-            toPrintable(reason),
-            detail === null ? '' : truncate(toPrintable(JSON.stringify(detail)), 120),
-          ]),
-        ),
-      )
+      printResult(options, found, formatFindings)
     })
   withJson(
     accounts.command('show').description('show an account: plan, quota, rates and thresholds, and whether it may send'),
@@ -88,6 +86,24 @@ export function addPauseCommands(accounts: Command): void {
       printResult(options, found, formatAccountStatus)
     })
 }
+
+const formatFindings = ({ data: findings, has_more }: List<FindingView>): string =>
+  findings.length === 0
+    ? 'No findings.'
+    : [
+        formatTable(
+          ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
+          findings.map(({ created_at, account: name, source, paused, reason, detail }) => [
+            formatUtc(created_at),
+            truncate(toPrintable(name), 30),
+            source,
+            paused ? 'paused' : '',
+            toPrintable(reason),
+            detail === null ? '' : truncate(toPrintable(JSON.stringify(detail)), 120),
+          ]),
+        ),
+        ...(has_more ? [MORE_LINE] : []),
+      ].join('\n')
 
 function formatResumed({ account, released, released_is_at_least, still_stopped }: ResumeView): string {
   const name = toPrintable(account)

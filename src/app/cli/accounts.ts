@@ -9,7 +9,7 @@ import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type AccountView, type PoolView, readPools, setPool, toAccountView } from '../operator/accounts.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
@@ -135,9 +135,9 @@ export function addAccountCommands(program: Command): Command {
     .option('--none', 'end the pool of the account or stream')
     .action(
       async (account: string, pool: string | undefined, options: JsonOption & { stream?: string; none?: true }) => {
-        if (pool !== undefined && options.none) throw new CommandError('Name a pool or use --none, not both.')
+        if (pool !== undefined && options.none) throw new UsageError('Name a pool or use --none, not both.')
         if (options.stream !== undefined && pool === undefined && !options.none)
-          throw new CommandError('Name the pool for the stream, or use --none to end its pool.')
+          throw new UsageError('Name the pool for the stream, or use --none to end its pool.')
         const { stream } = options
         const input = {
           account,

@@ -37,3 +37,10 @@ export class CommandError extends Error {
     this.code = code
   }
 }
+
+/** Options or arguments that make no sense, found before anything was done; the command ends with exit code 2. */
+export class UsageError extends CommandError {
+  constructor(message: string, code = 'wrong_usage') {
+    super(message, code)
+  }
+}

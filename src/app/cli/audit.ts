@@ -10,11 +10,10 @@ import { type AuditFilter, listNewestAuditEntries } from '#features/core/audit-l
 import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { toInstantRange } from '#platform/date-time.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError } from './admin-command.ts'
+import { CommandError, UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
 import {
   type AccountOption,
@@ -24,9 +23,9 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, printResult, printWholeList, toPrintable, truncate } from './output.ts'
+import { formatTable, formatUtc, MORE_LINE, printResult, toLimitedList, toPrintable, truncate } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
-import { parseTimeOption, TIME_FORMS } from './times.ts'
+import { parseInstantOption, TIME_FORMS } from './times.ts'
 
 interface VerificationView {
   readonly ok: boolean
@@ -113,12 +112,11 @@ function resolveAccountId(config: Config, db: Database, requested: string): numb
 }
 
 function list(config: Config, { account, action, since, limit }: ListOptions) {
-  const from =
-    since === undefined ? undefined : toInstantRange(parseTimeOption('--since', since, systemClock.now()))?.first
+  const from = parseInstantOption('--since', since, systemClock.now())
   return withSnapshot(config, (db) => {
     const filter: AuditFilter = { ...(action !== undefined && { action }), ...(from !== undefined && { from }) }
     const accountId = account === undefined ? undefined : resolveAccountId(config, db, account)
-    return listNewestAuditEntries(db, accountId, filter, limit).map((entry) => {
+    const entries = listNewestAuditEntries(db, accountId, filter, limit + 1).map((entry) => {
       const owner = entry.accountId === null ? undefined : findAccount(config, db, entry.accountId)
       return {
         id: formatUuid(new Uint8Array(entry.uuid)),
@@ -135,26 +133,30 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
         created_at: isoTime(entry.createdAt),
       }
     })
+    return toLimitedList(entries, limit)
   })
 }
 
 const MAX_METADATA_LENGTH = 60
 
-const formatList = (entries: readonly ReturnType<typeof list>[number][]): string =>
-  formatTable(
-    ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
-    entries.map((entry) => [
-      formatUtc(entry.created_at),
-      entry.account ?? '-',
-      entry.action,
-      entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
-        ? entry.actor_type
-        : `${entry.actor_type} ${entry.actor_id}`,
-      entry.ip_address ?? '-',
-      entry.resource_id ?? entry.resource_type ?? '-',
-      entry.metadata === null ? '' : truncate(JSON.stringify(entry.metadata), MAX_METADATA_LENGTH),
-    ]),
-  )
+const formatList = ({ data: entries, has_more }: ReturnType<typeof list>): string =>
+  [
+    formatTable(
+      ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
+      entries.map((entry) => [
+        formatUtc(entry.created_at),
+        entry.account ?? '-',
+        entry.action,
+        entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
+          ? entry.actor_type
+          : `${entry.actor_type} ${entry.actor_id}`,
+        entry.ip_address ?? '-',
+        entry.resource_id ?? entry.resource_type ?? '-',
+        entry.metadata === null ? '' : truncate(JSON.stringify(entry.metadata), MAX_METADATA_LENGTH),
+      ]),
+    ),
+    ...(has_more ? [MORE_LINE] : []),
+  ].join('\n')
 
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('list or verify the audit log of all accounts')
@@ -169,7 +171,7 @@ export function addAuditCommands(program: Command): void {
       const { config } = loadConfig()
       const { expect } = options
       if (expect !== undefined && !HASH_PATTERN.test(expect))
-        throw new CommandError('--expect must be the 64 hexadecimal digits that `tassis audit verify` printed.')
+        throw new UsageError('--expect must be the 64 hexadecimal digits that `tassis audit verify` printed.')
       requireData(config)
       const found = verify(config, expect)
       printResult(options, found, formatVerification)
@@ -192,7 +194,9 @@ export function addAuditCommands(program: Command): void {
       const { config } = loadConfig()
       requireData(config)
       const found = list(config, options)
-      printWholeList(options, found, `No entries${formatFilter(options)}.`, formatList)
+      printResult(options, found, (shown) =>
+        shown.data.length === 0 ? `No entries${formatFilter(options)}.` : formatList(shown),
+      )
     })
 }
 

@@ -20,7 +20,7 @@ import { createScheduledJob } from '../backup/scheduled.ts'
 import { recordSuccess } from '../backup/state.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { formatSize } from './disk.ts'
 import { createWholeNumberParser, type JsonOption, withJson } from './options.ts'
@@ -75,7 +75,7 @@ export function addBackupCommand(program: Command): void {
   ).action(async (path: string | undefined, options: BackupOptions) => {
     if (options.list) printResult(options, toList(await list(path)), formatList)
     else if (options.verify) await verify(path, options)
-    else printResult(options, await write(path, options), formatReport)
+    else printResult(options, toReportView(await write(path, options)), formatReport)
   })
 }
 
@@ -85,7 +85,7 @@ async function write(path: string | undefined, { withKey = false, keep }: Backup
   const masterKey = withKey ? readKeyText(config) : undefined
   if (path === undefined) return runConfigured(config, { masterKey, ...(keep !== undefined && { keep }) })
   const isArchive = isArchiveName(path)
-  if (isArchive && keep !== undefined) throw new CommandError('--keep is for a folder of backups, not for a file.')
+  if (isArchive && keep !== undefined) throw new UsageError('--keep is for a folder of backups, not for a file.')
   const { dataDir, hostname } = config
   return runBackup(
     { dataDir, hostname, target: resolve(path), isArchive, keep, masterKey },
@@ -144,25 +144,40 @@ function createHold(config: Config): HoldHandle {
   }
 }
 
-function formatReport(report: BackupReport): string {
-  const { totalBytes, writtenBytes, removed } = report
+const toReportView = (report: BackupReport) => ({
+  path: report.path,
+  taken_at: report.takenAt,
+  files: report.files,
+  total_bytes: report.totalBytes,
+  written_bytes: report.writtenBytes,
+  /** Null when no storage is used. */
+  sent_bytes: report.sentBytes ?? null,
+  has_key: report.hasKey,
+  master_keys: report.masterKeys,
+  removed: report.removed,
+  duration_ms: report.durationMs,
+  warnings: report.warnings,
+})
+
+function formatReport(report: ReturnType<typeof toReportView>): string {
+  const { total_bytes: totalBytes, written_bytes: writtenBytes, sent_bytes: sentBytes } = report
   const shared = writtenBytes < totalBytes ? `, of which ${formatSize(writtenBytes)} are new` : ''
   return [
     `Backup written and verified: ${report.path}`,
-    `  ${formatCount(report.files, 'file')}, ${formatSize(totalBytes)}${shared}, in ${(report.durationMs / 1000).toFixed(1)} s`,
-    `  state of ${formatUtc(report.takenAt)}`,
-    ...(report.sentBytes === undefined ? [] : [`  ${formatSize(report.sentBytes)} sent to the storage`]),
-    report.hasKey
-      ? `  with the ${formatKeys(report.masterKeys)}: keep it where nobody else can read it`
-      : `  without the ${formatKeys(report.masterKeys)}: keep a copy apart, or nothing in the backup can be used`,
+    `  ${formatCount(report.files, 'file')}, ${formatSize(totalBytes)}${shared}, in ${(report.duration_ms / 1000).toFixed(1)} s`,
+    `  state of ${formatUtc(report.taken_at)}`,
+    ...(sentBytes === null ? [] : [`  ${formatSize(sentBytes)} sent to the storage`]),
+    report.has_key
+      ? `  with the ${formatKeys(report.master_keys)}: keep it where nobody else can read it`
+      : `  without the ${formatKeys(report.master_keys)}: keep a copy apart, or nothing in the backup can be used`,
     ...report.warnings.map((warning) => `  warning: ${warning}`),
-    ...removed.map((name) => `  removed the old backup ${name}`),
+    ...report.removed.map((name) => `  removed the old backup ${name}`),
   ].join('\n')
 }
 
 async function verify(path: string | undefined, options: BackupOptions): Promise<void> {
   if (path === undefined)
-    throw new CommandError('Name the backup to verify; `tassis backup --list` shows those of the schedule.')
+    throw new UsageError('Name the backup to verify; `tassis backup --list` shows those of the schedule.')
   const reader = await openNamedBackup(path)
   const differences = await compareFiles(reader)
   const problems = differences.length === 0 ? (reader.check?.() ?? []) : differences

@@ -52,9 +52,9 @@ export async function withData<T>(
 }
 
 /**
- * Requires a database that this user may read, because a read-only command must not create one. Throws CommandError
- * when there is none; ConfigError when the path is not a folder, the data belongs to another user, or the database is
- * missing while its content exists.
+ * Requires a database that this user may read, because a read-only command must not create one. Throws ConfigError
+ * when there is none, the path is not a folder, the data belongs to another user, or the database is missing while its
+ * content exists.
  */
 export function requireData({ dataDir }: Config): void {
   try {
@@ -68,7 +68,7 @@ export function requireData({ dataDir }: Config): void {
       )
     }
     requireNoOrphanedContent(dataDir)
-    throw new CommandError(
+    throw new ConfigError(
       `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to its location, or begin with \`tassis accounts create\`.`,
     )
   }

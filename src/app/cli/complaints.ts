@@ -18,7 +18,7 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, printResult, truncate } from './output.ts'
+import { formatTable, formatUtc, type List, MORE_LINE, printResult, toLimitedList, truncate } from './output.ts'
 
 const WINDOW_DAYS = 30
 
@@ -45,10 +45,9 @@ interface ComplaintView {
   readonly created_at: string
 }
 
-interface ComplaintsView {
+interface ComplaintsView extends List<ComplaintView> {
   readonly days: number
   readonly accounts: readonly RateView[]
-  readonly newest: readonly ComplaintView[]
 }
 
 function toRateView(app: App, account: Account): RateView {
@@ -73,15 +72,18 @@ const show = defineAdminCommand(
     return {
       days: WINDOW_DAYS,
       accounts: accounts.map((owner) => toRateView(app, owner)),
-      newest: listNewestComplaints(app.db, limit, only).map((complaint) => ({
-        account: names.get(complaint.accountId) ?? '',
-        email_id: complaint.emailUuid === null ? null : formatUuid(complaint.emailUuid),
-        complainer: complaint.address,
-        feedback_type: complaint.feedbackType,
-        feedback_loop: complaint.feedbackLoop,
-        reporter: complaint.reporter,
-        created_at: isoTime(complaint.createdAt),
-      })),
+      ...toLimitedList(
+        listNewestComplaints(app.db, limit + 1, only).map((complaint) => ({
+          account: names.get(complaint.accountId) ?? '',
+          email_id: complaint.emailUuid === null ? null : formatUuid(complaint.emailUuid),
+          complainer: complaint.address,
+          feedback_type: complaint.feedbackType,
+          feedback_loop: complaint.feedbackLoop,
+          reporter: complaint.reporter,
+          created_at: isoTime(complaint.createdAt),
+        })),
+        limit,
+      ),
     }
   },
 )
@@ -112,7 +114,7 @@ const MAX_REPORTER_LENGTH = 40
 
 const formatRate = (rate: number | null): string => (rate === null ? '-' : `${(rate * 100).toFixed(3)} %`)
 
-const formatComplaints = ({ accounts, newest, days: span }: ComplaintsView): string =>
+const formatComplaints = ({ accounts, data: newest, has_more, days: span }: ComplaintsView): string =>
   [
     `The last ${span} days, without sandbox mail:`,
     formatTable(
@@ -134,4 +136,5 @@ const formatComplaints = ({ accounts, newest, days: span }: ComplaintsView): str
             row.email_id ?? '(deleted)',
           ]),
         ),
+    ...(has_more ? [MORE_LINE] : []),
   ].join('\n')

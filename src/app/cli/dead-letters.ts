@@ -16,7 +16,7 @@ import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { requireEmail } from './find-email.ts'
@@ -68,24 +68,24 @@ const list = defineAdminCommand('dead-letters.list', ({ opened: { app } }, input
 interface Retried {
   readonly id: string
   /** Why it was not put back into the queue; null: it was. */
-  readonly problem: string | null
+  readonly error: { readonly code: string; readonly message: string } | null
 }
 
 const retry = defineAdminCommand(
   'dead-letters.retry',
   async ({ opened: { app } }, { ids }: { readonly ids: readonly string[] }): Promise<Retried[]> => {
     const retried: Retried[] = []
-    for (const id of ids) retried.push({ id, problem: await retryOne(app, id) })
+    for (const id of ids) retried.push({ id, error: await retryOne(app, id) })
     return retried
   },
 )
 
-async function retryOne(app: App, id: string): Promise<string | null> {
+async function retryOne(app: App, id: string): Promise<Retried['error']> {
   try {
     await retryDeadLetter(app, toOperatorActor(getAccount(app.config, app.db, findDeadLetterOwner(app.db, id))), id)
     return null
   } catch (error) {
-    if (error instanceof AppError && error.status < 500) return error.message
+    if (error instanceof AppError && error.status < 500) return { code: error.code, message: error.message }
     throw error
   }
 }
@@ -134,12 +134,14 @@ export function addDeadLetterCommands(program: Command): void {
     .action(async (id: string | undefined, options: SelectOptions & { all?: boolean; yes?: boolean }) => {
       const { all = false, email } = options
       if (Number(id !== undefined) + Number(all || email !== undefined) !== 1)
-        throw new CommandError('Give the ID of a dead letter, --email with the ID of an email, or --all.')
+        throw new UsageError('Give the ID of a dead letter, --email with the ID of an email, or --all.')
       const retried = await withData(loadConfig().config, (call) =>
         id === undefined ? retrySelected(call, options) : call(retry, { ids: [id] }),
       )
+      const [{ error } = { error: null }] = retried
+      if (id !== undefined && error) throw new CommandError(error.message, error.code)
       printResult(options, toList(retried), ({ data }) => formatRetried(data))
-      if (retried.some(({ problem }) => problem !== null)) process.exitCode = 1
+      if (retried.some((letter) => letter.error !== null)) process.exitCode = 1
     })
 }
 
@@ -154,6 +156,7 @@ async function retrySelected(call: Call, options: SelectOptions & { readonly yes
   if (total === 0)
     throw new CommandError(
       `No dead letter matches${options.reason === undefined ? ' (uncertain ones only with --reason uncertain)' : ''}; \`tassis dead-letters list\` shows all.`,
+      'dead_letter_not_found',
     )
   confirmAction(options, `${formatCount(total, 'dead letter')} ${total === 1 ? 'matches' : 'match'}`, 'send them again')
   const retried: Retried[] = []
@@ -193,9 +196,9 @@ const formatList = (letters: readonly LetterView[], total: number): string =>
       ].join('\n')
 
 function formatRetried(retried: readonly Retried[]): string {
-  const failed = retried.filter(({ problem }) => problem !== null)
+  const failed = retried.filter(({ error }) => error !== null)
   return [
     `${formatCount(retried.length - failed.length, 'dead letter')} put back into the queue, due now.`,
-    ...failed.map(({ id, problem }) => `${id} was not: ${toPrintable(problem ?? '')}`),
+    ...failed.map(({ id, error }) => `${id} was not: ${toPrintable(error?.message ?? '')}`),
   ].join('\n')
 }

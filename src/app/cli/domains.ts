@@ -20,7 +20,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { readSystemServers } from '#protocols/dns/servers.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { withData } from './call.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
 import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
@@ -244,10 +244,10 @@ export function addDomainCommands(program: Command): void {
     .option('--all', 'all verified domains of the account')
     .action(async (domain: string | undefined, options: JsonOption & AccountOption & { all?: boolean }) => {
       if ((domain === undefined) === (options.all === undefined))
-        throw new CommandError('Name a domain, or use --all for all verified domains of the account.')
+        throw new UsageError('Name a domain, or use --all for all verified domains of the account.')
       const input = { domain: domain ?? null, ...(options.account !== undefined && { account: options.account }) }
       const rotated = await withData(loadConfig().config, (call) => call(rotateDkim, input))
-      printResult(options, rotated, (shown) =>
+      printResult(options, toList(rotated), ({ data: shown }) =>
         shown.length === 0
           ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
           : shown.map(formatRotation).join('\n\n'),

@@ -8,39 +8,41 @@ import type { App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
-import { parseDateTime } from '#platform/date-time.ts'
+import { type Millis, systemClock } from '#platform/clock.ts'
 import { openDatabase } from '#platform/db/open.ts'
-import { invalid } from '#platform/errors.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
-import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '../operator/fence.ts'
+import {
+  dropFence,
+  type FenceSelection,
+  type FenceView,
+  type RestoredGroupView,
+  readFenceView,
+  releaseFence,
+} from '../operator/fence.ts'
 import { parseSelector } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, requireData, withData } from './call.ts'
+import { confirmAction } from './confirm.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
+import { formatCount, formatTable, formatUtc, type List, print, printResult, toList, toPrintable } from './output.ts'
+import { parseInstantOption, TIME_FORMS } from './times.ts'
 
 interface Selected {
   readonly domain?: string
   /** ID or name. */
   readonly account?: string
-  /** RFC 3339. */
-  readonly since?: string
+  /** Unix time in ms. */
+  readonly since?: Millis
 }
 
 function resolveSelection(app: App, { domain, account, since }: Selected): FenceSelection {
   const account_id = account === undefined ? undefined : resolveOperator(app, account).accountUuid
   const isMailNamed = domain !== undefined || account_id !== undefined
   const { accountId, domain: lane } = isMailNamed ? parseSelector(app, { domain, account_id }) : {}
-  return { accountId, domain: lane, since: since === undefined ? undefined : parseSince(since) }
-}
-
-function parseSince(text: string): number {
-  const time = parseDateTime(text, 'any')
-  if (time === undefined) throw invalid('since', `"${toPrintable(text)}" is not a time such as 2026-01-31T09:30:00Z.`)
-  return time
+  return { accountId, domain: lane, since }
 }
 
 const read = defineAdminCommand(
@@ -70,7 +72,8 @@ const drop = defineAdminCommand('fence.drop', async ({ opened: { app } }, { afte
 
 export const fenceAdminCommands = [read, release, drop]
 
-interface FenceOptions extends JsonOption, Selected {
+interface FenceOptions extends JsonOption, Omit<Selected, 'since'> {
+  readonly since?: string
   readonly yes?: boolean
   readonly limit: number
 }
@@ -78,36 +81,40 @@ interface FenceOptions extends JsonOption, Selected {
 /** The parent command has `--json` too and parses it first. */
 const readOptions = (command: Command): FenceOptions => command.optsWithGlobals<FenceOptions>()
 
-const toSelected = ({ domain, account, since }: FenceOptions): Selected => ({
-  ...(domain !== undefined && { domain }),
-  ...(account !== undefined && { account }),
-  ...(since !== undefined && { since }),
-})
+function toSelected({ domain, account, since: time }: FenceOptions): Selected {
+  const since = parseInstantOption('--since', time, systemClock.now())
+  return {
+    ...(domain !== undefined && { domain }),
+    ...(account !== undefined && { account }),
+    ...(since !== undefined && { since }),
+  }
+}
 
 const withSelection = (command: Command): Command =>
   withJson(command)
     .option('--account <id|name>', 'mail of this account')
     .option('--domain <domain>', 'mail to this domain')
-    .option('--since <time>', 'mail accepted at this time (2026-01-31T09:30:00Z) or later')
+    .option('--since <time>', `mail accepted at or after this time: ${TIME_FORMS}`)
     .option('--yes', 'do not ask')
 
 const NOTHING_WAITS = 'Nothing waits: the data were not restored from a backup, or all of it was released or dropped.'
 
 export function addFenceCommands(program: Command): void {
   const fence = withLimit(withJson(program.command('fence')), 'maximum number of lines', 20)
-    .description('what waits as restored since the data were restored from a backup or a copy')
+    .description('show what waits since the data were restored from a backup or a copy, to release or drop it')
     .action(async (_, command: Command) => {
       const options = readOptions(command)
       const view = await withData(loadConfig().config, (call) => call(read, {}))
-      printResult(options, view, (found) => (found ? formatFence(found, options.limit) : NOTHING_WAITS))
+      printResult(options, toFenceList(view, options.limit), formatFence)
     })
   withSelection(
     fence.command('release').description('send what waits as restored: some of it may have been sent before'),
   ).action(async (_, command: Command) => {
     const options = readOptions(command)
+    const selected = toSelected(options)
     const done = await withData(loadConfig().config, async (call) => {
-      await confirm(call, options, 'send them, although they may have been sent before')
-      return call(release, toSelected(options))
+      await confirm(call, options, selected, 'send them, although they may have been sent before')
+      return call(release, selected)
     })
     printResult(
       options,
@@ -120,9 +127,10 @@ export function addFenceCommands(program: Command): void {
     fence.command('drop').description('cancel what waits as restored; an event says so, and its quota is given back'),
   ).action(async (_, command: Command) => {
     const options = readOptions(command)
+    const selected = toSelected(options)
     const done = await withData(loadConfig().config, async (call) => {
-      await confirm(call, options, 'cancel them')
-      return dropAll(call, options)
+      await confirm(call, options, selected, 'cancel them')
+      return dropAll(call, options, selected)
     })
     printResult(
       options,
@@ -132,10 +140,10 @@ export function addFenceCommands(program: Command): void {
   })
   withJson(fence.command('mark'))
     .description('mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
-    .option('--taken-at <time>', 'when the copy was made (2026-01-31T09:30:00Z); `tassis fence` shows it')
+    .option('--taken-at <time>', `when the copy was made, for \`tassis fence\`: ${TIME_FORMS}`)
     .action((_, command: Command) => {
       const options = command.optsWithGlobals<JsonOption & { takenAt?: string }>()
-      const takenAt = options.takenAt === undefined ? null : parseSince(options.takenAt)
+      const takenAt = parseInstantOption('--taken-at', options.takenAt, systemClock.now()) ?? null
       const { config } = loadConfig()
       markStopped(config, takenAt)
       printResult(
@@ -173,29 +181,35 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
 const formatRest = (isEnded: boolean): string =>
   isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
 
-/** Shows what would be changed and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
-async function confirm(call: Call, options: FenceOptions, question: string): Promise<void> {
-  const found = await call(read, toSelected(options))
-  if (!found) throw new CommandError(NOTHING_WAITS)
-  if (options.yes) return
-  const matches = `Waiting as restored: ${formatTotals(found)}`
-  if (!process.stdin.isTTY) throw new CommandError(`${matches}; nothing was changed. Add --yes to ${question}.`)
-  if (!globalThis.confirm(`${matches}. Do you want to ${question}?`)) throw new CommandError('Nothing was changed.')
+/** Counts what would be changed and asks; throws CommandError without a yes. */
+async function confirm(call: Call, options: FenceOptions, selected: Selected, question: string): Promise<void> {
+  const found = await call(read, selected)
+  if (!found) throw new CommandError(NOTHING_WAITS, 'nothing_waits')
+  confirmAction(options, `Waiting as restored: ${formatTotals(found)}`, question)
 }
 
 /** Calls the service until all selected mail was examined, because each call changes a limited number. */
-async function dropAll(call: Call, options: FenceOptions): Promise<{ dropped: number; is_ended: boolean }> {
+async function dropAll(
+  call: Call,
+  { json }: JsonOption,
+  selected: Selected,
+): Promise<{ dropped: number; is_ended: boolean }> {
   let dropped = 0
   for (let after: QueuePosition | null = null; ; ) {
-    const done: Awaited<ReturnType<typeof drop.run>> = await call(drop, { ...toSelected(options), after })
+    const done: Awaited<ReturnType<typeof drop.run>> = await call(drop, { ...selected, after })
     dropped += done.dropped
     after = done.next
     if (!after) return { dropped, is_ended: done.is_ended }
-    if (!options.json) print(`${dropped} dropped so far …`)
+    if (!json) print(`${dropped} dropped so far …`)
   }
 }
 
-function formatTotals({ recipients, broadcasts, contact_mails, imports }: FenceView): string {
+function formatTotals({
+  recipients,
+  broadcasts,
+  contact_mails,
+  imports,
+}: Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'>): string {
   const others = [
     ...(broadcasts > 0 ? [formatCount(broadcasts, 'broadcast')] : []),
     ...(contact_mails > 0 ? [`${formatCount(contact_mails, 'email')} to contacts`] : []),
@@ -204,10 +218,33 @@ function formatTotals({ recipients, broadcasts, contact_mails, imports }: FenceV
   return [formatCount(recipients, 'message'), ...others].join(', ')
 }
 
-function formatFence(view: FenceView, limit: number): string {
+/** What waits, as a list of its accounts and domains; all null and 0 if nothing does. */
+type FenceList = Required<List<RestoredGroupView>> &
+  Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'> & {
+    readonly [Name in 'kind' | 'instance' | 'taken_at' | 'restored_at']: FenceView[Name] | null
+  }
+
+function toFenceList(view: FenceView | null, limit: number): FenceList {
+  const { groups, ...facts } = view ?? NOTHING
+  return { ...facts, ...toList(groups.slice(0, limit), groups.length) }
+}
+
+const NOTHING = {
+  kind: null,
+  instance: null,
+  taken_at: null,
+  restored_at: null,
+  recipients: 0,
+  broadcasts: 0,
+  contact_mails: 0,
+  imports: 0,
+  groups: [],
+} as const
+
+function formatFence(view: FenceList): string {
+  if (view.restored_at === null) return NOTHING_WAITS
   const taken = view.taken_at === null ? 'at an unknown time' : formatUtc(view.taken_at)
-  const shown = view.groups.slice(0, limit)
-  const rows = shown.map(({ account, domain, recipients, accepted_from, accepted_to }) => [
+  const rows = view.data.map(({ account, domain, recipients, accepted_from, accepted_to }) => [
     account === null ? 'a deleted account' : toPrintable(account),
     domain,
     String(recipients),
@@ -219,7 +256,7 @@ function formatFence(view: FenceView, limit: number): string {
     `Waiting as restored: ${formatTotals(view)}. They may have been sent after the ${view.kind} was taken; new mail flows.`,
     '',
     ...(rows.length > 0 ? [formatTable(['ACCOUNT', 'DOMAIN', 'MESSAGES', 'ACCEPTED FROM', 'TO'], rows)] : []),
-    ...(view.groups.length > shown.length ? [`… and ${view.groups.length - shown.length} more; see --limit`] : []),
+    ...(view.has_more ? [`… and ${view.total - rows.length} more (--limit)`] : []),
     ...(rows.length > 0 ? [''] : []),
     'tassis fence release   sends them; some receivers may get them twice',
     'tassis fence drop      cancels them; what was not sent before is lost',

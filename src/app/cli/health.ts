@@ -3,19 +3,19 @@ import type { Command } from 'commander'
 import { loadConfig } from '../settings.ts'
 import { CommandError } from './admin-command.ts'
 import { localServiceUrl } from './local-service.ts'
-import { print } from './output.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { printResult } from './output.ts'
 
 const TIMEOUT_MS = 5000
 
 export function addHealthCommand(program: Command): void {
-  program
-    .command('health')
-    .description('check whether the running service is ready; exit code 1 if not')
-    .action(async () => {
-      const problem = await findReadinessProblem(`${localServiceUrl(loadConfig().config)}/readyz`)
-      if (problem !== undefined) throw new CommandError(problem)
-      print('ready')
-    })
+  withJson(
+    program.command('health').description('check whether the running service is ready; exit code 1 if not'),
+  ).action(async (options: JsonOption) => {
+    const problem = await findReadinessProblem(`${localServiceUrl(loadConfig().config)}/readyz`)
+    if (problem !== undefined) throw new CommandError(problem, 'not_ready')
+    printResult(options, { ready: true }, () => 'ready')
+  })
 }
 
 /** Returns why the service is not ready; undefined when it is. */

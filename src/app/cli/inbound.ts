@@ -8,10 +8,20 @@ import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/rece
 import type { RetryResult } from '../operator/model.ts'
 import { START_POSITION, toUnparsedView, type UnparsedView } from '../operator/received.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
+import {
+  formatCount,
+  formatTable,
+  formatUtc,
+  type List,
+  MORE_LINE,
+  printResult,
+  toList,
+  toPrintable,
+  truncate,
+} from './output.ts'
 
 interface ListInput {
   readonly after: UnparsedCursor
@@ -55,7 +65,7 @@ export function addInboundCommands(program: Command): void {
     .argument('[id]', 'message ID, as shown by `tassis inbound list`')
     .addOption(new Option('--all', 'all messages that could not be parsed'))
     .action(async (id: string | undefined, options: JsonOption & { readonly all?: boolean }) => {
-      if ((id === undefined) === (options.all !== true)) throw new CommandError('Give the ID of a message, or --all.')
+      if ((id === undefined) === (options.all !== true)) throw new UsageError('Give the ID of a message, or --all.')
       const retried = await withData(loadConfig().config, (call) =>
         id === undefined ? retryAll(call) : call(retry, { id }).then((one) => [one]),
       )
@@ -94,7 +104,7 @@ function formatList({ data: messages, has_more }: List<UnparsedView>): string {
         row.parse_error,
       ]),
     ),
-    ...(has_more ? ['… and more (--limit)'] : []),
+    ...(has_more ? [MORE_LINE] : []),
   ].join('\n')
 }
 

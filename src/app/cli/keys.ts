@@ -10,7 +10,7 @@ import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { withData } from './call.ts'
 import { addMasterKeyCommands } from './master-keys.ts'
 import {
@@ -193,7 +193,7 @@ export function addKeyCommands(program: Command): void {
 
 /** Reads the key from the file or from standard input; never prompts. */
 function readKey(file: string | undefined): string {
-  if (file === undefined && process.stdin.isTTY) throw new CommandError('No key given; pipe it in, or use --file.')
+  if (file === undefined && process.stdin.isTTY) throw new UsageError('No key given; pipe it in, or use --file.')
   try {
     return readFileSync(file ?? 0, 'utf8').trim()
   } catch (error) {

@@ -15,7 +15,7 @@ import type { Config } from '#platform/config.ts'
 import { hmacSha256 } from '#platform/crypto.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError } from './admin-command.ts'
+import { CommandError, UsageError } from './admin-command.ts'
 import { localServiceUrl } from './local-service.ts'
 import { collectOption, createWholeNumberParser } from './options.ts'
 import { print, toPrintable } from './output.ts'
@@ -185,7 +185,7 @@ export function addListenCommand(program: Command): void {
     )
     .action(async (options: ListenCommand) => {
       if (!URL.canParse(options.forward) || !/^https?:/.test(options.forward))
-        throw new CommandError('--forward must be a URL such as http://127.0.0.1:3000/hooks.')
+        throw new UsageError('--forward must be a URL such as http://127.0.0.1:3000/hooks.')
       const { config } = loadConfig()
       const ending = new AbortController()
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort())
@@ -218,7 +218,7 @@ interface ListenCommand {
 function resolveKey({ key, keyFile }: Pick<ListenCommand, 'key' | 'keyFile'>, config: Config): string {
   const found = key ?? (keyFile === undefined ? config.apiKey || readFirstKey(config) : readKeyFile(keyFile))
   if (found !== undefined) return found
-  throw new CommandError(
+  throw new UsageError(
     'No API key; give one with --key-file, TASSIS_API_KEY or --key. `tassis keys create --name listen` creates one.',
   )
 }

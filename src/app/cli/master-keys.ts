@@ -7,7 +7,7 @@ import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { formatTable, formatUtc, printResult } from './output.ts'
+import { formatTable, formatUtc, printResult, toList } from './output.ts'
 
 const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _: null) =>
   rotateMasterKey(app, CLI_OPERATOR),
@@ -15,7 +15,7 @@ const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _:
 
 const list = defineAdminCommand('keys.list-master', async ({ opened: { app } }, _: null) => {
   const { keys, newest_since: since } = await listMasterKeys(app)
-  return { keys, newest_since: isoTimeOrNull(since) }
+  return { newest_since: isoTimeOrNull(since), ...toList(keys) }
 })
 
 export const masterKeyAdminCommands = [rotate, list]
@@ -35,13 +35,11 @@ export function addMasterKeyCommands(keys: Command): void {
     keys.command('list-master').description('list the master keys, and the number of secrets sealed under each'),
   ).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
-    printResult(options, found, ({ keys: shown, newest_since: since }) =>
-      [
-        formatTable(
-          ['KEY', 'SECRETS', 'STATE'],
-          shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
-        ),
-      ].join('\n'),
+    printResult(options, found, ({ data: shown, newest_since: since }) =>
+      formatTable(
+        ['KEY', 'SECRETS', 'STATE'],
+        shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
+      ),
     )
   })
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { MCP_PATH } from '#features/drop-in/mcp/routes.ts'
 import { serveStdio } from '#features/drop-in/mcp/stdio.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError } from './admin-command.ts'
+import { UsageError } from './admin-command.ts'
 import { localServiceUrl } from './local-service.ts'
 import { readKeyFile } from './service-key.ts'
 
@@ -17,7 +17,7 @@ export function addMcpCommand(program: Command): void {
       const { config } = loadConfig()
       const key = keyFile === undefined ? config.apiKey : readKeyFile(keyFile)
       if (key === '')
-        throw new CommandError(
+        throw new UsageError(
           'Set TASSIS_API_KEY to an API key, or give a file with one by --key-file: it decides which account the model sees, and which tools it gets. On the machine of the service, `tassis keys create --name assistant --scope emails:read --scope domains:read` makes one that can only read; elsewhere, the dashboard does (API keys).',
         )
       await serveStdio({
@@ -32,6 +32,6 @@ export function addMcpCommand(program: Command): void {
 
 function toEndpoint(url: string): string {
   if (!URL.canParse(url) || !/^https?:/.test(url))
-    throw new CommandError('--url must be an address such as https://mail.example.com.')
+    throw new UsageError('--url must be an address such as https://mail.example.com.')
   return url.replace(/(?<!\/)\/+$/, '').replace(/\/mcp$/, '') + MCP_PATH
 }

@@ -56,6 +56,15 @@ export const toList = <T>(rows: readonly T[], total = rows.length): List<T> & { 
   has_more: total > rows.length,
 })
 
+/** A list whose rows were read up to one beyond the limit, because they are not counted. */
+export const toLimitedList = <T>(rows: readonly T[], limit: number): List<T> => ({
+  data: rows.slice(0, limit),
+  has_more: rows.length > limit,
+})
+
+/** The last line of a list with more rows, which were not counted. */
+export const MORE_LINE = '… and more (--limit)'
+
 /** Prints a list that is whole; without rows and without `--json`, the sentence. */
 export function printWholeList<T>(
   options: { readonly json?: boolean | undefined },

@@ -1,10 +1,10 @@
 /** @module `tassis accounts plan`: sets the plan or the monthly quota of an account. */
-import { type Command, InvalidArgumentError } from 'commander'
+import { Argument, type Command, InvalidArgumentError } from 'commander'
 import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { assignPlan } from '#features/people/billing/assign.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printResult, toPrintable } from './output.ts'
@@ -37,11 +37,13 @@ export const planAdminCommands = [assign]
 export function addPlanCommand(accounts: Command): void {
   withJson(accounts.command('plan').description('set the plan or the monthly quota of an account'))
     .argument('<account>', 'ID or name of the account')
-    .argument('[plan]', `one of ${PLANS.join(', ')}`)
+    .addArgument(new Argument('[plan]', 'the new plan').choices(PLANS))
     .option('--monthly-quota <recipients>', 'quota of the account; "plan" for the quota of the plan', parseQuota)
     .action(
       async (account: string, plan: string | undefined, options: JsonOption & { monthlyQuota?: number | 'plan' }) => {
         const { monthlyQuota } = options
+        if (plan === undefined && monthlyQuota === undefined)
+          throw new UsageError('Name a plan, --monthly-quota or both; `tassis accounts show` shows the present ones.')
         const input: AssignInput = {
           account,
           ...(plan !== undefined && { plan }),

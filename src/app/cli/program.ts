@@ -14,7 +14,7 @@ import { InUseError } from '../create.ts'
 import { formatVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
-import { CommandError } from './admin-command.ts'
+import { CommandError, UsageError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
 import { addBackupCommand } from './backup.ts'
 import { addBulkCommands } from './bulk-operations.ts'
@@ -209,6 +209,7 @@ function describeError(error: unknown): ErrorText & { readonly exitCode: number 
   // Exit code 1, because the settings are right and a supervisor may restart the service.
   if (error instanceof InUseError) return { message, code: 'data_in_use', exitCode: 1 }
   if (error instanceof ConfigError) return { message, code: 'wrong_configuration', exitCode: USAGE_EXIT_CODE }
+  if (error instanceof UsageError) return { message, code: error.code, exitCode: USAGE_EXIT_CODE }
   if (error instanceof AppError || error instanceof CommandError) return { message, code: error.code, exitCode: 1 }
   return { message: error.stack ?? error.message, code: 'internal_error', exitCode: 1 }
 }

@@ -2,9 +2,10 @@
  * @module `tassis queue hold`, `release`, `retry`, `redirect`, `bounce` and `drop`: what the operator does with mail in
  * the queue. Each counts first and asks.
  */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/delivery/queue-rules.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import type { MailSelector } from '#features/sending/queue/selection.ts'
@@ -23,7 +24,7 @@ import {
 } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { requireEmail } from './find-email.ts'
@@ -64,7 +65,7 @@ const redirect = defineAdminCommand(
 
 const release = defineAdminCommand(
   'queue.release-held',
-  ({ opened: { app } }, { kind, ...selected }: Selected & { kind?: 'redirect' }) =>
+  ({ opened: { app } }, { kind, ...selected }: Selected & { kind?: QueueRuleKind }) =>
     releaseMail(app, CLI_OPERATOR, resolveSelector(app, selected), kind),
 )
 
@@ -101,13 +102,19 @@ interface ControlOptions extends JsonOption, Selected {
   readonly reason?: string
 }
 
-const withSelector = (command: Command): Command =>
+/** Options for mail that has a lane in common. */
+const withLaneSelector = (command: Command): Command =>
   withJson(command)
     .option('--domain <domain>', 'mail to this domain')
     .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
     .option('--account <id|name>', 'mail of this account')
-    .option('--email <id>', 'this email: its ID, or the beginning as shown by `tassis emails list`')
     .option('--yes', 'do not ask')
+
+const withSelector = (command: Command): Command =>
+  withLaneSelector(command).option(
+    '--email <id>',
+    'this email alone: its ID, or the beginning as shown by `tassis emails list`',
+  )
 
 /** The parent command has `--json` too and parses it first. */
 const readOptions = <T extends ControlOptions>(command: Command): T => command.optsWithGlobals<T>()
@@ -127,17 +134,22 @@ const describeSelected = ({ domain, provider, account, email }: Selected): strin
     ...(email === undefined ? [] : [`--email ${toPrintable(email)}`]),
   ].join(' ')
 
-const requireSelector = (selected: Selected): void => {
+/** What the options name. Throws UsageError if they name nothing, or an email and other mail. */
+function requireSelected(options: ControlOptions): Selected {
+  const selected = toSelected(options)
+  const { email, ...lanes } = selected
   if (describeSelected(selected) === '')
-    throw new CommandError(
+    throw new UsageError(
       'Name the mail: `--domain example.com`, `--provider gmail` or `--account Acme`, together or alone, or `--email ID`.',
       'no_mail_named',
     )
+  if (email !== undefined && describeSelected(lanes) !== '')
+    throw new UsageError('Name an email alone, without --domain, --provider and --account.')
+  return selected
 }
 
 /** Counts what matches and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
 async function confirmSelected(call: Call, options: ControlOptions, question: string): Promise<SelectionView> {
-  requireSelector(toSelected(options))
   const found = await call(select, toSelected(options))
   const matches = `${formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}, and ${found.in_delivery} in delivery`
   confirmAction(options, matches, question)
@@ -165,7 +177,7 @@ const addHold = (queue: Command): Command =>
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
     .action(async (_, command: Command) => {
       const options = readOptions<ControlOptions>(command)
-      const selected = toSelected(options)
+      const selected = requireSelected(options)
       const done = await withData(loadConfig().config, async (call) => {
         await confirmSelected(call, options, 'hold them and what comes later')
         return call(hold, { ...selected, reason: options.reason ?? '' })
@@ -185,15 +197,26 @@ const addRelease = (queue: Command): Command =>
       .description(
         'end holds and redirects; without options, release mail that was held for missing content, after that content has been restored',
       ),
-  ).action(async (_, command: Command) => {
-    const options = readOptions<ControlOptions>(command)
-    if (describeSelected(toSelected(options)) === '') return releaseRestored(options)
-    const ended = await withData(loadConfig().config, async (call) => {
-      await confirmSelected(call, options, 'release them')
-      return call(release, toSelected(options))
+  )
+    .addOption(
+      new Option('--only <kind>', 'end only holds, or only redirects; default: both').choices(QUEUE_RULE_KINDS),
+    )
+    .action(async (_, command: Command) => {
+      const options = readOptions<ControlOptions & { only?: QueueRuleKind }>(command)
+      const { only: kind } = options
+      if (kind === undefined && describeSelected(toSelected(options)) === '') return releaseRestored(options)
+      await endRules(options, kind, kind === undefined ? 'end their holds and redirects' : `end their ${kind}s`)
     })
-    printResult(options, toList(ended), formatEnded)
+
+/** Ends the holds, the redirects or both of what the options select, and prints which. */
+async function endRules(options: ControlOptions, kind: QueueRuleKind | undefined, question: string): Promise<void> {
+  const selected = requireSelected(options)
+  const ended = await withData(loadConfig().config, async (call) => {
+    await confirmSelected(call, options, question)
+    return call(release, { ...selected, ...(kind !== undefined && { kind }) })
   })
+  printResult(options, toList(ended), formatEnded)
+}
 
 async function releaseRestored(options: JsonOption): Promise<void> {
   const done = await withData(loadConfig().config, (call) => call(releaseContent, null))
@@ -206,7 +229,7 @@ async function releaseRestored(options: JsonOption): Promise<void> {
 }
 
 const addRedirect = (queue: Command): Command =>
-  withSelector(
+  withLaneSelector(
     queue
       .command('redirect')
       .description('send mail, now and in future, to another host than its MX, until it is released'),
@@ -215,27 +238,24 @@ const addRedirect = (queue: Command): Command =>
       '--to <destination>',
       'example.com (its MX hosts), [mx.example.com] or an IP address, each with :PORT or without',
     )
-    .option('--off', 'end redirects')
+    .option('--off', 'end redirects, as `tassis queue release --only redirect` does')
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
     .action(async (_, command: Command) => {
       const options = readOptions<ControlOptions & { to?: string; off?: boolean }>(command)
       const { to, off = false } = options
-      if ((to === undefined) !== off) throw new CommandError('Give either --to with a destination, or --off.')
-      const selected = toSelected(options)
-      await withData(loadConfig().config, async (call) => {
-        if (to === undefined) {
-          await confirmSelected(call, options, 'end their redirects')
-          return printResult(options, toList(await call(release, { ...selected, kind: 'redirect' })), formatEnded)
-        }
+      if ((to === undefined) !== off) throw new UsageError('Give either --to with a destination, or --off.')
+      if (to === undefined) return endRules(options, 'redirect', 'end their redirects')
+      const selected = requireSelected(options)
+      const done = await withData(loadConfig().config, async (call) => {
         await confirmSelected(call, options, `redirect them and what comes later to ${to}`)
-        const done = await call(redirect, { ...selected, to, reason: options.reason ?? '' })
-        printResult(
-          options,
-          done,
-          ({ waiting, in_delivery }) =>
-            `${waiting} redirected to ${toPrintable(to)}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeSelected(selected)}\` sends what waits for another attempt.`,
-        )
+        return call(redirect, { ...selected, to, reason: options.reason ?? '' })
       })
+      printResult(
+        options,
+        done,
+        ({ waiting, in_delivery }) =>
+          `${waiting} redirected to ${toPrintable(to)}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeSelected(selected)}\` sends what waits for another attempt.`,
+      )
     })
 
 const formatEnded = ({ data: ended }: List<RuleView>): string =>
@@ -256,6 +276,7 @@ function addChange(queue: Command, action: QueueAction, description: string, ali
   if (action === 'bounce') command.requiredOption('--reason <sentence>', 'why; the senders read it')
   command.action(async (_, invoked: Command) => {
     const options = readOptions<ControlOptions>(invoked)
+    requireSelected(options)
     const done = await withData(loadConfig().config, async (call) => {
       await confirmSelected(call, options, QUESTIONS[action])
       return changeAll(call, action, options)

@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import type { App } from '#features/core/app/app.ts'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { systemClock } from '#platform/clock.ts'
 import { ConfigError, type LoadedConfig } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { createLog } from '#platform/log.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 import { captureStrayOutput } from '#platform/stray-output.ts'
 import { findCertificateWarnings } from '../certificates/warnings.ts'
 import { DataDirInUseError } from '../create.ts'
@@ -26,22 +26,22 @@ export function addServeCommand(program: Command): void {
     .action(async () => {
       const loaded = loadConfig()
       const { config } = loaded
-      await runService(
-        loaded,
-        'tassis serve',
-        async ({ url, inbound: { listener }, submission, certificates, opened: { app } }) => {
-          const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
-          const submitted = submission.endpoints
-            .map((endpoint) => `, submission at ${formatHostPort(endpoint)}`)
-            .join('')
-          const https = certificates.endpoint ? `, HTTPS at ${formatHostPort(certificates.endpoint)}` : ''
-          announce(
-            `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${https}${inbound}${submitted})`,
-          )
-          const link = await findSetupLink(app)
-          if (link) announce(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
-        },
-      )
+      await runService(loaded, 'tassis serve', async (service) => {
+        const {
+          url,
+          inbound: { listener },
+          submission,
+          certificates,
+        } = service
+        const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
+        const submitted = submission.endpoints.map((endpoint) => `, submission at ${formatHostPort(endpoint)}`).join('')
+        const https = certificates.endpoint ? `, HTTPS at ${formatHostPort(certificates.endpoint)}` : ''
+        announce(
+          `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${https}${inbound}${submitted})`,
+        )
+        const link = await findSetupLink(service)
+        if (link) announce(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
+      })
     })
 }
 
@@ -52,12 +52,16 @@ const announce = (sentence: string): void =>
     : print(JSON.stringify({ level: 'info', time: isoTime(systemClock.now()), msg: sentence }))
 
 /** A new link of the first start; undefined when none is needed, or none can be created. */
-export const findSetupLink = (app: App): Promise<string | undefined> =>
-  createSetupLink(app).catch((error: unknown) => {
+export function findSetupLink({ opened: { app }, url }: Service): Promise<string | undefined> {
+  const { publicUrl, httpAddr } = app.config
+  // With port 0 and no public URL, only the service knows the port that the system chose.
+  const isPortUnknown = publicUrl === `http://${httpAddr}` && parseHostPort(httpAddr)?.port === 0
+  return createSetupLink(app, isPortUnknown ? url : publicUrl).catch((error: unknown) => {
     // The commands `accounts create` and `users create` do the same.
     app.log.warn({ err: error }, 'setup link not created')
     return undefined
   })
+}
 
 /**
  * Runs the service and resolves when it has stopped. The first signal stops it: no new work starts, and deliveries in

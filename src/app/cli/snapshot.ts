@@ -1,13 +1,13 @@
 /** @module A read-only snapshot of the database, for commands that work with and without a running service. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { Config } from '#platform/config.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
-import { CommandError } from './admin-command.ts'
 
-/** Calls `use` with a read-only connection in its own read transaction. Throws ConfigError for a corrupt file. */
+/** Calls `use` with a read-only connection in its own read transaction. Throws ConfigError for a corrupt file, and
+ * for one of another version. */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
   const path = join(dataDir, 'tassis.db')
   const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(path))
@@ -34,7 +34,7 @@ function requireCurrentSchema(db: Database): void {
   const applied = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
   const known = migrations.map(({ name }) => name)
   if (applied.map(({ name }) => name).join() !== known.toSorted().join()) {
-    throw new CommandError(
+    throw new ConfigError(
       'The database has the schema of another version of Tassis; read it with that version, or start the service with this one first.',
     )
   }

@@ -44,7 +44,7 @@ async function prepareFirstStart(service: Service): Promise<string> {
   const account =
     existing ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
   const actor = toOperatorActor(account)
-  const setupLink = await findSetupLink(app)
+  const setupLink = await findSetupLink(service)
   const { domain } = findFirstDomain(app, actor) ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
   const keyFile = join(config.dataDir, 'first-key')
   const key = await ensureKey(service, actor, keyFile)

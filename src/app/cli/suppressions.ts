@@ -7,7 +7,7 @@ import { suppressionWire } from '#features/audience/suppressions/model.ts'
 import { addSuppression, listSuppressions, removeSuppression } from '#features/audience/suppressions/suppressions.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { withData } from './call.ts'
 import { findListName } from './lists.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
@@ -181,7 +181,7 @@ const toPrintableLines = (csv: string): string => csv.split('\r\n').map(toPrinta
 function readCsvFile(path: string, maxBytes: number): string {
   const isStandardInput = path === '-'
   if (isStandardInput && process.stdin.isTTY)
-    throw new CommandError('No input on standard input; pipe the file in, or give its name.')
+    throw new UsageError('No input on standard input; pipe the file in, or give its name.')
   const file = isStandardInput ? 'Standard input' : path
   let csv: string
   try {

@@ -13,7 +13,7 @@ import { AppError } from '#platform/errors.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
 import { formatCount, printResult, toList, toPrintable } from './output.ts'
@@ -93,15 +93,15 @@ async function importEach(
 }
 
 function readToken(): string {
-  if (process.stdin.isTTY) throw new CommandError('No token given; pipe the server token of Postmark in.')
+  if (process.stdin.isTTY) throw new UsageError('No token given; pipe the server token of Postmark in.')
   const token = readFileSync(0, 'utf8').trim()
-  if (!/^[\x21-\x7e]{1,200}$/.test(token)) throw new CommandError('The token must be one line of ASCII characters.')
+  if (!/^[\x21-\x7e]{1,200}$/.test(token)) throw new UsageError('The token must be one line of ASCII characters.')
   return token
 }
 
 async function readTemplates(url: string, token: string): Promise<ForeignTemplate[]> {
   const base = url.endsWith('/') ? url.slice(0, -1) : url
-  if (!URL.canParse(base)) throw new CommandError(`${url} is not a URL.`)
+  if (!URL.canParse(base)) throw new UsageError(`${url} is not a URL.`)
   try {
     return await readForeignTemplates((path) =>
       fetch(`${base}${path}`, {

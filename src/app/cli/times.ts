@@ -3,7 +3,7 @@ import type { Millis } from '#platform/clock.ts'
 import { toInstantRange } from '#platform/date-time.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { CommandError } from './admin-command.ts'
+import { UsageError } from './admin-command.ts'
 
 /** Follows what an option means in its help. */
 export const TIME_FORMS = '2h, yesterday, 14:30, 2026-11-21 or 2026-11-21T14:30Z; UTC'
@@ -20,7 +20,7 @@ const TIME_OF_DAY = /^([01]?\d|2[0-3]):([0-5]\d)$/
 
 /**
  * Returns a date or a time (ISO 8601, UTC). Also understands `2h`, `3 days ago`, `today`, `yesterday`, and a time of day,
- * which is the last one before now. Throws CommandError for any other text.
+ * which is the last one before now. Throws UsageError for any other text.
  */
 export function parseTimeOption(option: string, text: string, now: Millis): string {
   const words = text.trim().toLowerCase()
@@ -36,5 +36,10 @@ export function parseTimeOption(option: string, text: string, now: Millis): stri
     return isoTime(at > now ? at - days(1) : at)
   }
   if (toInstantRange(text.trim())) return text.trim()
-  throw new CommandError(`${option} must be a time such as ${TIME_FORMS}, not "${text}".`, 'invalid_time')
+  throw new UsageError(`${option} must be a time such as ${TIME_FORMS}, not "${text}".`, 'invalid_time')
+}
+
+/** The same as an instant: of a date its first. Undefined without a text. */
+export function parseInstantOption(option: string, text: string | undefined, now: Millis): Millis | undefined {
+  return text === undefined ? undefined : toInstantRange(parseTimeOption(option, text, now))?.first
 }

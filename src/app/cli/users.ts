@@ -19,7 +19,7 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
 import { formatCount, formatTable, formatUtc, printResult, printSecret, printWholeList, toPrintable } from './output.ts'
@@ -268,6 +268,6 @@ interface CreateOptions extends JsonOption, AccountOption {
 
 /** Reads the password from standard input without its line end; never prompts. */
 function readPassword(): string {
-  if (process.stdin.isTTY) throw new CommandError('No password given; pipe it in.')
+  if (process.stdin.isTTY) throw new UsageError('No password given; pipe it in.')
   return readFileSync(0, 'utf8').replace(/\r?\n$/, '')
 }

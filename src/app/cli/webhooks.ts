@@ -22,7 +22,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
+import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import {
   type AccountOption,
@@ -205,7 +205,7 @@ export function addWebhookCommands(program: Command): void {
     .action(async (id: string, options: JsonOption & AccountOption & { reveal?: boolean; rotate?: boolean }) => {
       const rotate = options.rotate === true
       if (!rotate && !options.reveal)
-        throw new CommandError('Use --reveal to show the secret, or --rotate to replace it.')
+        throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')
       const { account } = options
       if (id === INBOUND_SECRET_ID) {
         const input = { rotate, ...(account !== undefined && { account }) }
@@ -221,7 +221,7 @@ export function addWebhookCommands(program: Command): void {
         )
       }
       if (account !== undefined)
-        throw new CommandError(
+        throw new UsageError(
           '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
         )
       const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))

@@ -62,8 +62,8 @@ const send = async (text: string, attachment?: Uint8Array): Promise<string> => {
 
 interface Report {
   readonly path: string
-  readonly totalBytes: number
-  readonly writtenBytes: number
+  readonly total_bytes: number
+  readonly written_bytes: number
   readonly warnings: readonly string[]
   readonly removed: readonly string[]
 }
@@ -176,7 +176,7 @@ describe('a backup of a running service', () => {
     const second = await backUp(folder, '--keep', '2')
     const [blob = ''] = listFiles(first.path).filter((name) => name.endsWith('.zst'))
     expect(statSync(join(second.path, blob)).ino).toBe(statSync(join(first.path, blob)).ino)
-    expect(second.totalBytes - second.writtenBytes).toBeGreaterThanOrEqual(400_000)
+    expect(second.total_bytes - second.written_bytes).toBeGreaterThanOrEqual(400_000)
     // The live file is never shared: who changes it must not change the backup.
     expect(statSync(join(second.path, blob)).ino).not.toBe(statSync(join(data.path, blob)).ino)
 

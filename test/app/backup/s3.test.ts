@@ -41,8 +41,8 @@ afterAll(() => {
 
 interface Report {
   readonly path: string
-  readonly sentBytes: number
-  readonly totalBytes: number
+  readonly sent_bytes: number
+  readonly total_bytes: number
   readonly removed: readonly string[]
 }
 
@@ -51,7 +51,7 @@ const backUp = (): Promise<Report> => runTassisJson<Report>(['backup'], settings
 const keysBelow = (start: string): string[] => [...storage.objects.keys()].filter((key) => key.startsWith(start)).sort()
 
 test('a backup in the storage can be verified and restored, and no copy of it stays here', async () => {
-  const { path, sentBytes, totalBytes } = await backUp()
+  const { path, sent_bytes: sentBytes, total_bytes: totalBytes } = await backUp()
   expect(path).toMatch(/^s3:tassis-\d{8}T\d{6}Z$/)
   expect(sentBytes).toBeGreaterThan(1_000_000)
   expect(sentBytes).toBeLessThanOrEqual(totalBytes)
@@ -72,7 +72,7 @@ test('a backup in the storage can be verified and restored, and no copy of it st
 test('files that are there are not sent again, and go with the last backup that holds them', async () => {
   await backUp()
   const second = await backUp()
-  expect(second.sentBytes).toBeLessThan(second.totalBytes)
+  expect(second.sent_bytes).toBeLessThan(second.total_bytes)
   const third = await backUp()
   expect(third.removed).toHaveLength(1)
   expect(keysBelow('mail/one/tassis-')).toHaveLength(2)

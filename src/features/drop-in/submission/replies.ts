@@ -1,5 +1,5 @@
 /** @module The SMTP replies to what acceptance decides, with the sentences of the API. Pure. */
-import type { SendResponse } from '#features/sending/accept/model.ts'
+import type { SendRequest, SendResponse } from '#features/sending/accept/model.ts'
 import type { AppError } from '#platform/errors.ts'
 
 export interface SmtpReply {
@@ -52,14 +52,30 @@ const BY_STATUS: Readonly<Record<number, readonly [code: number, enhancedCode: s
   507: [452, '4.3.1'],
 }
 
-/** A temporary reply only where the same message may succeed later. */
-export function toReply(error: AppError): SmtpReply {
-  const { status, code, message, details } = error
+/** The fields of addresses of a request, by the header field of a message. */
+const ADDRESS_FIELDS = { from: 'From', to: 'To', cc: 'Cc', bcc: 'Bcc', reply_to: 'Reply-To' } as const
+
+/** Names the address that an error is about, where the API names a field such as `to.0`. */
+function nameAddress({ message, details: [detail] }: AppError, request: SendRequest | undefined): string {
+  const [name = '', index] = detail?.field.split('.') ?? []
+  if (!detail || !message.startsWith(`${detail.field}: `) || !(name in ADDRESS_FIELDS)) return message
+  const field = name as keyof typeof ADDRESS_FIELDS
+  const given = request?.[field]
+  const address = typeof given === 'object' ? given?.[Number(index)] : given
+  return `The address${address === undefined ? '' : ` "${address}"`} in ${ADDRESS_FIELDS[field]}${message.slice(detail.field.length)}`
+}
+
+/**
+ * A temporary reply only where the same message may succeed later.
+ * @param request what the message was translated into, if it was
+ */
+export function toReply(error: AppError, request?: SendRequest): SmtpReply {
+  const { status, code, details } = error
   const isAboutSender = details.some(({ field }) => field === 'from')
   const [smtpCode, enhancedCode] =
     (isAboutSender ? ([550, '5.7.1'] as const) : undefined) ??
     BY_CODE[code] ??
     BY_STATUS[status] ??
     (status >= 500 ? ([451, '4.3.0'] as const) : ([554, '5.6.0'] as const))
-  return createReply(smtpCode, enhancedCode, message)
+  return createReply(smtpCode, enhancedCode, nameAddress(error, request))
 }

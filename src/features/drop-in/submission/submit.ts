@@ -40,8 +40,14 @@ export function createSubmitter(
     const parsed = await parse(parser, message)
     if (typeof parsed === 'string') return createReply(554, '5.6.0', parsed)
     const { request, idempotencyKey, complete } = translateMessage(parsed, message.recipients)
-    const { response } = await acceptRequest(app, actor, request, idempotencyKey, () => takeRate(actor), complete)
-    return createAcceptedReply(response)
+    try {
+      const { response } = await acceptRequest(app, actor, request, idempotencyKey, () => takeRate(actor), complete)
+      return createAcceptedReply(response)
+    } catch (error) {
+      const known = toStorageError(error)
+      if (known instanceof AppError) return toReply(known, request)
+      throw error
+    }
   }
   return async (message) => {
     // Again, because the key may have been deleted or restricted since the login.

@@ -70,5 +70,5 @@ export function createLinkToken(): LinkToken {
 export const hashLinkToken = (token: string): Uint8Array | undefined =>
   TOKEN_PATTERN.test(token) ? sha256(token) : undefined
 
-export const formatLink = ({ publicUrl }: Config, path: string, token?: string): string =>
+export const formatLink = ({ publicUrl }: Pick<Config, 'publicUrl'>, path: string, token?: string): string =>
   `${publicUrl.replace(/(?<!\/)\/+$/, '')}${path}${token === undefined ? '' : `?token=${token}`}`

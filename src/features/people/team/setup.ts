@@ -50,13 +50,16 @@ interface StoredLink {
   readonly expiresAt: number
 }
 
-/** Creates the link, which replaces that of an earlier start; undefined when there is a user, or several accounts. */
-export async function createSetupLink(app: App): Promise<string | undefined> {
+/**
+ * Creates the link, which replaces that of an earlier start; undefined when there is a user, or several accounts.
+ * @param publicUrl where browsers reach the service
+ */
+export async function createSetupLink(app: App, publicUrl = app.config.publicUrl): Promise<string | undefined> {
   if (isInUse(app.db)) return undefined
   const { token, hash } = createLinkToken()
   const stored: StoredLink = { hash: Buffer.from(hash).toString('base64'), expiresAt: app.clock.now() + VALID_MS }
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, JSON.stringify(stored)))
-  return formatLink(app.config, SETUP_PATH, token)
+  return formatLink({ publicUrl }, SETUP_PATH, token)
 }
 
 export function isSetupLink(app: App, token: string, db = app.db): boolean {

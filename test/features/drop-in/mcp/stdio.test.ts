@@ -54,7 +54,7 @@ test.each([
 
 test('without a key says where to get one', async () => {
   expect(await runTassis(['mcp'], {})).toMatchObject({
-    exitCode: 1,
+    exitCode: 2,
     stderr: expect.stringMatching(/TASSIS_API_KEY.*tassis keys create --name assistant/s),
   })
 })

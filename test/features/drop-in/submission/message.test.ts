@@ -335,7 +335,11 @@ describe('a rejection', () => {
       createMessage(['X-Tassis-Stream: none']),
       '554 5.6.0 There is no stream "none" on this account; POST /v1/streams creates one.',
     ],
-    ['an invalid Reply-To', createMessage(['Reply-To: nobody']), expect.stringMatching(/^553 5\.1\.3 reply_to: /)],
+    [
+      'an invalid Reply-To',
+      createMessage(['Reply-To: nobody']),
+      expect.stringMatching(/^553 5\.1\.3 The address "nobody" in Reply-To: /),
+    ],
     [
       'a forbidden file',
       createMessage(['Content-Type: application/octet-stream; name=a.exe', 'Content-Disposition: attachment']),
