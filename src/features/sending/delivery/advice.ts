@@ -2,9 +2,9 @@
 
 import type { EventType } from '#features/core/events/record.ts'
 import { isRestoredReason } from '#features/core/fence/restored.ts'
+import { isHoldReason } from '#features/sending/queue/queue-rules.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
-import { isHoldReason } from './queue-rules.ts'
 import { isSuspension } from './wait-reasons.ts'
 
 /**
