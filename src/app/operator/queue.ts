@@ -4,7 +4,7 @@ import type { App } from '#features/core/app/app.ts'
 import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { findLaneProvider } from '#features/sending/delivery/lane-provider.ts'
 import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
-import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
+import { NO_SERVICE_REASON, NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import {
@@ -137,8 +137,7 @@ function describeWait(
   providerHold: QueueRule | undefined,
 ): string {
   const now = clock.now()
-  const reason =
-    delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : 'no service is running')
+  const reason = delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : NO_SERVICE_REASON)
   if (reason !== NOT_DUE_REASON) return reason
   if (providerHold) return describeHold(providerHold)
   const [first] = sql(db).ofLane.all(lane, 1)
@@ -149,7 +148,9 @@ function describeWait(
   if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
-  return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
+  return first.lastError === null
+    ? next
+    : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH).replace(/\.$/, '')}, ${next}`
 }
 
 /** Why an email of a lane waits, if it waits as restored. */

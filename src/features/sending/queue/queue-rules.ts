@@ -152,6 +152,15 @@ export const findEmailHold = (db: Database, emailId: number): QueueRule | undefi
 export const findRedirect = (db: Database, lane: string, provider?: string): string | undefined =>
   findRule(db, 'redirect', lane, provider)?.target ?? undefined
 
+/** What redirects the mail of a lane, if no provider is named, with the command that ends it; undefined: nothing. */
+export function describeRedirect(db: Database, lane: string): string | undefined {
+  const rule = findRule(db, 'redirect', lane)
+  return (
+    rule &&
+    `You redirect this mail to ${rule.target}; \`tassis queue redirect --off ${formatSelector(rule)}\` ends that`
+  )
+}
+
 /** The pool of outgoing addresses that an operator gave an account; undefined if it has none of its own. */
 export const findPool = (db: Database, accountId: number): string | undefined =>
   mayHaveRules(db, 'pool') ? sql(db).poolOf.get(accountId)?.pool : undefined
