@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, runTassisList, setUpAccount } from './process.ts'
 
 setDefaultTimeout(60_000)
@@ -91,6 +92,41 @@ test('an email is named by the Message-ID that its client chose; the beginnings 
   expect(said).toStartWith(`tassis: "${other.slice(0, 30)}" matches several emails; give the ID of one: `)
   expect(said).toContain(`${other} (to dora@receiver.test)`)
   expect(said).toContain(`${sibling} (to dora@receiver.test)`)
+})
+
+test('emails resend and dead-letters retry ask before mail may arrive twice, or reaches nobody', async () => {
+  const [twice, none] = [await send('hugo@receiver.test'), await send('ines@receiver.test')]
+  for (const id of [twice, none])
+    await runTassisJson(['queue', 'bounce', '--email', id, '--reason', 'closed', '--yes'], settings)
+  const opened = openApp(loadConfig({ ...settings }).config)
+  const { db } = opened.app
+  // As after a connection that was lost after the message.
+  db.run("UPDATE recipients SET status = ? WHERE address = 'hugo@receiver.test'", [statusCode('uncertain')])
+  db.run(
+    "UPDATE dead_letters SET reason = 'uncertain' WHERE recipient_id = (SELECT id FROM recipients WHERE address = 'hugo@receiver.test')",
+  )
+  await opened.close()
+  await runTassisJson(['suppressions', 'add', 'ines@receiver.test', '--account', 'Acme'], settings)
+
+  for (const [id, sentence] of [
+    [twice, 'hugo@receiver.test may have got the first email, so it may arrive twice'],
+    [none, 'ines@receiver.test is suppressed, so it gets none'],
+  ] as const) {
+    expect(await run('emails', 'resend', id)).toEqual({
+      exitCode: 1,
+      said: `tassis: ${sentence}; nothing was changed. Add --yes to send it again.`,
+    })
+    expect((await run('emails', 'resend', id, '--yes')).said).toStartWith(`Warning: ${sentence}.\nAccepted as `)
+  }
+  const [letter] = await runTassisList<{ id: string }>(['dead-letters', 'list', '--email', twice], settings)
+  expect(await run('dead-letters', 'retry', letter?.id ?? '')).toEqual({
+    exitCode: 1,
+    said: 'tassis: hugo@receiver.test may have got the message, so it may arrive twice; nothing was changed. Add --yes to send it again.',
+  })
+  expect((await run('dead-letters', 'retry', letter?.id ?? '', '--yes')).exitCode).toBe(0)
+  expect(await runTassisJson(['dead-letters', 'list', '--email', twice], settings)).toMatchObject({ data: [] })
+  // Another test counts dead letters.
+  await runTassisJson(['dead-letters', 'retry', '--email', none, '--yes'], settings)
 })
 
 test('emails retry, cancel and resend act on one email and say what else helps', async () => {

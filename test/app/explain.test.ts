@@ -19,6 +19,7 @@ async function explainAll(
   addresses: readonly string[],
   more: (port: number) => Settings = () => ({}),
   isReady = ({ recipients }: Explanation) => (recipients[0]?.attempts.length ?? 0) > 0,
+  commands: readonly (readonly string[])[] = [],
 ): Promise<{ texts: string[]; views: Explanation[] }> {
   await using server = await startScriptedSmtp(script)
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
@@ -31,6 +32,7 @@ async function explainAll(
   }
   const { key } = await setUpAccount(settings, { verified: true })
   await using service = await startServing(settings)
+  for (const command of commands) await runTassisJson(command, settings)
   const texts: string[] = []
   const views: Explanation[] = []
   for (const to of addresses) {
@@ -83,7 +85,7 @@ test('explain shows attempts with dialogue, what comes next and who must act', a
   expect(grey).toMatch(/^ {2}Who acts: +nobody$/m)
   expect(grey).toMatch(/^ {4}Server: +receiver\.test \[127\.0\.0\.1\], from 127\.0\.0\.1$/m)
   expect(gone).toMatch(/^gone@receiver\.test \(to\): bounced after 1 attempt$/m)
-  expect(gone).toMatch(/^ {2}Why: +The address does not exist\./m)
+  expect(gone).toMatch(/^ {2}Why: +The address does not exist, or /m)
   expect(lost).toMatch(/^lost@receiver\.test \(to\): uncertain after 1 attempt$/m)
   expect(lost).toContain('may deliver it twice')
 })
@@ -96,9 +98,70 @@ test('explain names the operator for mail that waits for a suspended provider, b
     ({ recipients }) => recipients[0]?.who_must_act === 'operator',
   )
   expect(views.map(({ recipients }) => recipients[0]?.attempts.length)).toEqual([1, 0])
-  expect(texts[1]).toMatch(/^ {2}Next: +attempt, due since \d{4}-.* \((now|.* ago)\)$/m)
+  expect(texts[1]).toMatch(/^ {2}Next: +attempt once the suspension ends$/m)
   expect(texts[1]).toMatch(
     /^ {2}Why: +It waits: .* is suspended until .* blocked using zen\.spamhaus\.org\. `tassis p/m,
+  )
+})
+
+test('explain names our DNS servers when they do not answer, and the account when it is paused', async () => {
+  const dns = await startDnsServer({ 'broken.test': 'SERVFAIL' })
+  let isDnsUp = true
+  const stopDns = async () => {
+    if (isDnsUp) await dns.close()
+    isDnsUp = false
+  }
+  await using _dns = { [Symbol.asyncDispose]: stopDns }
+  using data = createDataFolder()
+  const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
+  await setUpAccount(settings, { verified: true })
+  await using _ = await startServing(settings)
+  const send = async (to: string) => {
+    const args = [
+      'send',
+      '--account',
+      'Acme',
+      '--from',
+      'ada@sender.test',
+      '--to',
+      to,
+      '--subject',
+      'Hi',
+      '--no-follow',
+    ]
+    return (await runTassisJson<{ id: string }>(args, settings)).id
+  }
+  const id = await send('bob@broken.test')
+  await eventually(async () => {
+    const { recipients } = await runTassisJson<Explanation>(['explain', id], settings)
+    return recipients[0]?.attempts.length === 1
+  })
+  const explain = async (email: string) => (await runTassis(['explain', email], settings)).stdout
+  expect(await explain(id)).toMatch(
+    /^ {2}Who acts: +nobody\n {2}Why: +A domain does not exist, .* The mail is retried\.$/m,
+  )
+
+  await stopDns()
+  const down =
+    /^ {2}Next: +attempt once DNS answers\n {2}Who acts: +you, .*\n {2}Why: +The DNS servers of this service do not answer, .* `tassis doctor` names them/m
+  expect(await explain(id)).toMatch(down)
+  expect(await explain(await send('carl@other.test'))).toMatch(down)
+
+  await runTassisJson(['accounts', 'pause', 'Acme', '--reason', 'Bought addresses.'], settings)
+  const paused = await explain(id)
+  expect(paused).toMatch(/^ {2}Next: +nothing, until the account may send again\n {2}Who acts: +you, /m)
+  const [, resume = ''] =
+    /The account is paused: Bought addresses\. .*`tassis (accounts resume [\da-f-]+)` ends/.exec(paused) ?? []
+  expect((await runTassis(resume.split(' '), settings)).exitCode).toBe(0)
+  expect(await explain(id)).toMatch(down)
+})
+
+test('explain names the redirect of the operator when its host is not reached', async () => {
+  const { texts } = await explainAll({ greeting: { drop: 'end' } }, ['bob@receiver.test'], undefined, undefined, [
+    ['queue', 'redirect', '--domain', 'receiver.test', '--to', '[127.0.0.1]', '--yes'],
+  ])
+  expect(texts[0]).toMatch(
+    /^ {2}Who acts: +you, .*\n {2}Why: +The last attempt failed at the host that you chose\. You redirect this mail to \[127\.0\.0\.1\]; `tassis queue redirect --off --domain receiver\.test` ends that\.$/m,
   )
 })
 

@@ -128,10 +128,14 @@ test('an email is named by the beginning of its id, as the list of emails shows 
   await fill(service.url, 'three.test', 2)
   const { stdout } = await runTassis(['emails', 'list', '--to', 'r1@three.test'], data.settings)
   const [shown = ''] = /[\da-f-]{18}/.exec(stdout) ?? []
-  await runTassis(['queue', 'hold', '--email', shown, '--reason', 'Look first', '--yes'], data.settings)
+  const held = await runTassis(['queue', 'hold', '--email', shown, '--reason', 'Look first', '--yes'], data.settings)
+  expect(held.stdout).toBe(`1 held. It waits until \`tassis queue release --email ${shown}\`.\n`)
+  expect((await runTassis(['queue'], data.settings)).stdout).toMatch(/^r1@three\.test +scheduled +0 +held /m)
   const explained = (await runTassis(['explain', shown], data.settings)).stdout
   expect(explained).toContain('nothing, until the hold is released')
-  expect(explained).toMatch(/held since .* until you release it \(tassis queue release\): Look first/)
+  expect(explained).toMatch(
+    /held since .* until you release it \(tassis queue release --email [\da-f-]{36}\): Look first/,
+  )
   await runTassis(['queue', 'release', '--email', shown, '--yes'], data.settings)
   expect(await runTassis(['queue', 'drop', '--email', shown, '--yes'], data.settings)).toMatchObject({
     stdout: '1 dropped.\n',

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { describeLanes, readLanes } from '#app/operator/queue.ts'
+import { describeLanes, listLaneRecipients, readLanes } from '#app/operator/queue.ts'
 import {
   changeMail,
   holdMail,
@@ -12,12 +12,14 @@ import {
   releaseMail,
   type SelectorInput,
 } from '#app/operator/queue-control.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
+import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
 import { CHANGED_BATCH_SIZE } from '#features/sending/delivery/queue-control.ts'
 import { findInterruptedRecipients, QUEUE_START } from '#features/sending/queue/queue.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
@@ -256,7 +258,7 @@ test('held mail and mail that comes later wait until they are released, other ma
       {
         lane: `${actor.accountId}:one.test`,
         reason: expect.stringMatching(
-          /^held since \S+ until you release it \(tassis queue release\): They asked for a pause$/,
+          /^held since \S+ until you release it \(tassis queue release --.+\): They asked for a pause$/,
         ),
       },
     ])
@@ -288,10 +290,37 @@ test('a held email waits, with one event, while other mail of its lane is delive
   expect(last()?.data.reason).toBe('Held by the operator of the service.')
   expect(sink.messages).toHaveLength(1)
   const describe = async () => describeLanes(app, flow.service.delivery, await readLanes(app))
-  await eventually(async () => (await describe())[0]?.includes('until you release it (tassis queue release)'))
+  await eventually(async () => (await describe())[0]?.includes('until you release it (tassis queue release --email '))
   expect(await releaseMail(app, OPERATOR, selector)).toMatchObject([{ email_id: held.id }])
   expect((await flow.settled(held)).recipients).toMatchObject([{ status: 'sent' }])
   expectBalanced(flow.service)
+})
+
+test.each(['drop', 'bounce'] as const)('the hold of an email ends with the email: %s', async (action) => {
+  const { service, app, selectors } = await createQueue()
+  await using _ = service
+  const selector = parseSelector(app, selectors['email'] ?? {})
+  await holdMail(app, OPERATOR, parseSelector(app, { domain: 'two.test' }), '')
+  await holdMail(app, OPERATOR, selector, '')
+  const lane = async () => (await readLanes(app)).find(({ lane }) => lane.endsWith('one.test'))?.lane ?? ''
+  expect(listLaneRecipients(app.db, await lane(), 1, undefined)).toMatchObject([{ waits_for: 'hold' }])
+  await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
+  expect(readRules(app)).toMatchObject([{ domain: 'two.test' }])
+  await expect(holdMail(app, OPERATOR, selector, '')).rejects.toThrow(
+    /^The email is (cancelled|bounced): nothing of it/,
+  )
+  if (action === 'drop') return
+  const [letter] = app.db
+    .query<{ id: number; accountId: number }, []>('SELECT id, account_id AS accountId FROM dead_letters')
+    .all()
+  await retryDeadLetter(
+    app,
+    toOperatorActor(getAccount(app.config, app.db, letter?.accountId ?? 0)),
+    String(letter?.id),
+  )
+  expect(listLaneRecipients(app.db, await lane(), 1, undefined)).toMatchObject([
+    { recipient: 'ann@one.test', waits_for: null },
+  ])
 })
 
 test('a hold of a provider is the reason of mail that is not due, before delivery has looked up its provider', async () => {
@@ -302,7 +331,7 @@ test('a hold of a provider is the reason of mail that is not due, before deliver
   expect(await describe()).toEqual(['scheduled'])
   await holdMail(app, OPERATOR, parseSelector(app, { provider: 'mx.one.test' }), 'listed')
   expect(await describe()).toEqual([
-    expect.stringMatching(/^held since .* \(tassis queue release\): listed$/) as string,
+    expect.stringMatching(/^held since .* \(tassis queue release --provider mx\.one\.test\): listed$/) as string,
   ])
 })
 
@@ -419,7 +448,7 @@ describe('mail selected by provider', () => {
     const held = [await flow.send({ to: 'ann@one.test' }), await flow.send({ to: 'bob@two.test' })]
     await flow.outcome('cem@other.test')
     const { scheduler } = flow.service.delivery ?? {}
-    const isHeld = ({ reason }: { reason: string }) => reason.endsWith('(tassis queue release): They block us')
+    const isHeld = ({ reason }: { reason: string }) => /\(tassis queue release --.+\): They block us$/.test(reason)
     await eventually(() => scheduler?.states().filter(isHeld).length === 2)
     expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['cem@other.test']])
     expect(await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: undefined })).toMatchObject({

@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { describeLeftOut } from '#dashboard/screens/broadcasts/left-out.ts'
-import { isOver, toBroadcastState, toPercent, toResults, toShare } from '#dashboard/screens/broadcasts/states.ts'
+import {
+  isDelayed,
+  isOver,
+  toBroadcastState,
+  toPercent,
+  toResults,
+  toShare,
+} from '#dashboard/screens/broadcasts/states.ts'
 import { parseStep } from '#dashboard/screens/broadcasts/steps.ts'
 import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -393,6 +400,8 @@ describe('a broadcast in words', () => {
     ])
     expect([toShare(1, 3), toShare(0, 0)]).toEqual(['33.3 %', undefined])
     expect([isOver('done'), isOver('paused')]).toEqual([true, false])
+    const delays = ['restored: it waits', null].map((message) => isDelayed({ state: 'sending', message }))
+    expect([...delays, isDelayed({ state: 'failed', message: 'No list' })]).toEqual([true, false, false])
     expect(toBroadcastState('later than this version').word).toBe('later than this version')
     expect([parseStep({ step: 'test' }), parseStep({ step: 'x' })]).toEqual([{ step: 'test' }, {}])
     const leftOut = { suppressed: 0, pending: 2, unsubscribed: 1200, bounced: 0, complained: 0 }

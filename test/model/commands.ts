@@ -13,9 +13,9 @@ import {
   releaseSelected,
   retrySelected,
 } from '#features/sending/delivery/queue-control.ts'
-import { addRule } from '#features/sending/delivery/queue-rules.ts'
 import { cancelEmail } from '#features/sending/emails/cancel.ts'
 import { rescheduleEmail } from '#features/sending/emails/reschedule.ts'
+import { addRule } from '#features/sending/queue/queue-rules.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { type Answer, accepted, refused } from './pool.ts'

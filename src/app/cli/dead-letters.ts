@@ -8,6 +8,7 @@ import { type DeadLetterRecord, deadLetterWire } from '#features/sending/dead-le
 import {
   type DeadLetter,
   findDeadLetterOwner,
+  getDeadLetter,
   listDeadLettersOfEmail,
   selectDeadLetters,
 } from '#features/sending/dead-letters/read.ts'
@@ -65,6 +66,20 @@ const list = defineAdminCommand('dead-letters.list', ({ opened: { app } }, input
   )
 })
 
+/** The recipient of a dead letter if it may have the message, else null; an unknown id is not an error here. */
+const findUncertain = defineAdminCommand(
+  'dead-letters.uncertain',
+  ({ opened: { app } }, { id }: { readonly id: string }): string | null => {
+    try {
+      const { reason, to } = getDeadLetter(app.db, findDeadLetterOwner(app.db, id), id)
+      return reason === 'uncertain' ? to : null
+    } catch (error) {
+      if (error instanceof AppError && error.status === 404) return null
+      throw error
+    }
+  },
+)
+
 interface Retried {
   readonly id: string
   /** Why it was not put back into the queue; null: it was. */
@@ -90,7 +105,7 @@ async function retryOne(app: App, id: string): Promise<Retried['error']> {
   }
 }
 
-export const deadLetterAdminCommands = [list, retry]
+export const deadLetterAdminCommands = [list, findUncertain, retry]
 
 interface SelectOptions extends JsonOption, AccountOption {
   readonly reason?: DeadLetterReason
@@ -136,7 +151,7 @@ export function addDeadLetterCommands(program: Command): void {
       if (Number(id !== undefined) + Number(all || email !== undefined) !== 1)
         throw new UsageError('Give the ID of a dead letter, --email with the ID of an email, or --all.')
       const retried = await withData(loadConfig().config, (call) =>
-        id === undefined ? retrySelected(call, options) : call(retry, { ids: [id] }),
+        id === undefined ? retrySelected(call, options) : retryNamed(call, id, options),
       )
       const [{ error } = { error: null }] = retried
       if (id !== undefined && error) throw new CommandError(error.message, error.code)
@@ -149,6 +164,14 @@ export function addDeadLetterCommands(program: Command): void {
 const UNDELIVERED: readonly DeadLetterReason[] = ['expired', 'failed']
 const BATCH_SIZE = 100
 
+/** Asks first if the receiver may have the message. */
+async function retryNamed(call: Call, id: string, options: { readonly yes?: boolean }): Promise<Retried[]> {
+  const address = await call(findUncertain, { id })
+  if (address !== null)
+    confirmAction(options, `${toPrintable(address)} may have got the message, so it may arrive twice`, 'send it again')
+  return call(retry, { ids: [id] })
+}
+
 /** Counts and asks, then retries each letter once. */
 async function retrySelected(call: Call, options: SelectOptions & { readonly yes?: boolean }): Promise<Retried[]> {
   const selection = toSelection(options, UNDELIVERED)
@@ -158,7 +181,12 @@ async function retrySelected(call: Call, options: SelectOptions & { readonly yes
       `No dead letter matches${options.reason === undefined ? ' (uncertain ones only with --reason uncertain)' : ''}; \`tassis dead-letters list\` shows all.`,
       'dead_letter_not_found',
     )
-  confirmAction(options, `${formatCount(total, 'dead letter')} ${total === 1 ? 'matches' : 'match'}`, 'send them again')
+  const twice = options.reason === 'uncertain' ? ', which may arrive twice' : ''
+  confirmAction(
+    options,
+    `${formatCount(total, 'dead letter')} ${total === 1 ? 'matches' : 'match'}${twice}`,
+    'send them again',
+  )
   const retried: Retried[] = []
   for (let before: number | undefined; ; ) {
     const page: Awaited<ReturnType<typeof list.run>> = await call(list, {

@@ -56,12 +56,12 @@ function formatDisk(use: DiskUsage, now: Millis): string {
   ]
   const rows = [
     line(`${use.data_dir}`, use.total_bytes, 0),
-    line('database', database.file_bytes),
+    line('database', database.file_bytes + database.wal_bytes),
     ...GROUPS.filter((group) => database.groups[group] > 0).map((group) =>
       line(GROUP_NAMES[group], database.groups[group], 2),
     ),
     line('free, for new rows', database.free_bytes, 2),
-    line('write-ahead log', database.wal_bytes),
+    line('write-ahead log', database.wal_bytes, 2),
     ...formatMonths('content (bodies and attachments)', use.content),
     ...formatMonths('received messages, raw', use.raw_mail),
     line('captured messages', use.captures_bytes),

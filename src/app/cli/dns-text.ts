@@ -28,11 +28,14 @@ const PURPOSES: Readonly<Record<RecordView['key'], string>> = {
   tracking: 'host of tracked links; may be in another domain',
 }
 
-/** Formats one block per record, with each value on its own line. */
-export function formatRecords(domain: string, records: readonly RecordView[]): string {
+/**
+ * Formats one block per record, with each value on its own line.
+ * @param isChecked whether DNS was looked up since the domain counts as verified
+ */
+export function formatRecords(domain: string, records: readonly RecordView[], isChecked: boolean): string {
   const blocks = records.map((record) =>
     [
-      `${PURPOSES[record.key]}${record.verified ? ' (found)' : ''}`,
+      `${PURPOSES[record.key]}${record.verified ? (isChecked ? ' (found)' : ' (not checked)') : ''}`,
       `  Type      ${record.type}`,
       `  Name      ${record.host}`,
       ...(record.priority === null ? [] : [`  Priority  ${record.priority}`]),

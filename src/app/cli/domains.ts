@@ -182,7 +182,7 @@ export function addDomainCommands(program: Command): void {
           `Registered ${shown.domain} (${shown.id}). ${describeUntilVerified(shown)}`,
           ...shown.warnings.map((warning) => `Note: ${toPrintable(warning)}`),
           '',
-          formatRecords(shown.domain, shown.dns_records),
+          formatRecords(shown.domain, shown.dns_records, shown.checked_at !== null),
           '',
           `Then: tassis domains verify ${shown.domain}`,
         ].join('\n'),
@@ -225,8 +225,10 @@ export function addDomainCommands(program: Command): void {
             )
           : [
               ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
-              formatRecords(shown.domain, shown.dns_records),
-              ...[describeRotation(shown), ...describeFormer(shown)].filter(Boolean).map((text) => `\n${text}`),
+              formatRecords(shown.domain, shown.dns_records, shown.checked_at !== null),
+              ...[describeRotation(shown), ...describeFormer(shown), describeUnchecked(shown)]
+                .filter(Boolean)
+                .map((text) => `\n${text}`),
             ].join('\n'),
       )
     })
@@ -279,6 +281,7 @@ const formatRotation = (view: DomainView): string =>
     formatRecords(
       view.domain,
       view.dns_records.filter(({ key }) => key === 'dkim_next' || key === 'dkim_ed25519_next'),
+      view.checked_at !== null,
     ),
     describeRotation(view),
   ].join('\n\n')
@@ -288,6 +291,11 @@ function describeRotation({ domain, dkim_selector: selector, dns_records: record
   if (!records.some(({ key }) => key === 'dkim_next')) return ''
   return `Publish the new DKIM records beside the present ones. The present key (${selector}) signs until a DNS check finds them: every 5 minutes on the first day, then less often, or now with \`tassis domains verify ${domain}\`.`
 }
+
+const describeUnchecked = ({ domain, verified, checked_at: checkedAt }: DomainView): string =>
+  verified && checkedAt === null
+    ? `${domain} was marked verified without a DNS check. \`tassis domains verify ${domain}\` looks the records up.`
+    : ''
 
 /** Says how long the records of former selectors must stay, one line each. */
 const describeFormer = ({ domain, former_dkim_selectors: former }: DomainView): string[] =>
@@ -376,6 +384,7 @@ function describeMissingRecords(shown: DomainView): string {
   }
   if (verified) {
     if (records.some(({ key }) => key === 'dkim_next')) return 'new DKIM keys wait for their records'
+    if (shown.checked_at === null) return 'marked verified without a DNS check'
     const isFormerShown = shown.former_dkim_selectors.length > 0
     return isFormerShown ? `former DKIM keys: see \`tassis domains records ${shown.domain}\`` : ''
   }

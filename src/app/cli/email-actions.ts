@@ -6,7 +6,8 @@ import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { cancelEmail } from '#features/sending/emails/cancel.ts'
-import { resendEmail } from '#features/sending/emails/resend.ts'
+import { previewResend, resendEmail } from '#features/sending/emails/resend.ts'
+import { describeResendRisk, type ResendRisk } from '#features/sending/emails/resend-risks.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import { conflict } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -15,6 +16,7 @@ import { changeMail } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
+import { confirmAction } from './confirm.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from './find-email.ts'
 import { collectOption, type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, printResult, toPrintable, truncate } from './output.ts'
@@ -101,25 +103,37 @@ const cancel = defineAdminCommand('emails.cancel', async ({ opened: { app } }, {
   return { ...toName(found), cancelled: changed, in_delivery: inDelivery }
 })
 
-const resend = defineAdminCommand(
-  'emails.resend',
-  async ({ opened: { app }, delivery }, { id, to }: IdInput & { readonly to?: readonly string[] }) => {
-    const found = requireEmail(app, id)
-    const actor = toOperatorActor(getAccount(app.config, app.db, found.accountId))
-    const request = to === undefined ? {} : { to: [...to] }
-    const { response } = await resendEmail(
-      app,
-      actor,
-      formatUuid(found.email.uuid),
-      request,
-      undefined,
-      () => undefined,
-    )
-    return { ...toName(found), new_id: response.id, delivering: delivery !== undefined }
-  },
-)
+interface ResendInput extends IdInput {
+  readonly to?: readonly string[]
+}
 
-export const emailActionAdminCommands = [retry, cancel, resend]
+function toResend(app: App, { id, to }: ResendInput) {
+  const found = requireEmail(app, id)
+  return {
+    found,
+    actor: toOperatorActor(getAccount(app.config, app.db, found.accountId)),
+    emailId: formatUuid(found.email.uuid),
+    request: to === undefined ? {} : { to: [...to] },
+  }
+}
+
+const previewedResend = defineAdminCommand('emails.preview-resend', ({ opened: { app } }, input: ResendInput) => {
+  const { found, actor, emailId, request } = toResend(app, input)
+  return { ...toName(found), risks: previewResend(app, actor, emailId, request) }
+})
+
+const resend = defineAdminCommand('emails.resend', async ({ opened: { app }, delivery }, input: ResendInput) => {
+  const { found, actor, emailId, request } = toResend(app, input)
+  const { response, risks } = await resendEmail(app, actor, emailId, request, undefined, () => undefined)
+  return {
+    ...toName(found),
+    new_id: response.id,
+    warnings: risks.map(describeResendRisk),
+    delivering: delivery !== undefined,
+  }
+})
+
+export const emailActionAdminCommands = [retry, cancel, previewedResend, resend]
 
 /** @param emails the group `tassis emails` */
 export function addEmailActionCommands(emails: Command): void {
@@ -153,15 +167,32 @@ export function addEmailActionCommands(emails: Command): void {
   withJson(emails.command('resend').description('send a stored email that has ended again, as a new email'))
     .argument('<id>', EMAIL_ARGUMENT)
     .option('--to <address>', 'only to this recipient of the email; repeat for several', collectOption)
-    .action(async (id: string, { to, ...options }: JsonOption & { readonly to?: readonly string[] }) => {
-      const done = await withData(loadConfig().config, (call) => call(resend, { id, ...(to && { to }) }))
-      printResult(
-        options,
-        done,
-        (shown) =>
+    .option('--yes', 'do not ask, although a recipient may get it twice or is suppressed')
+    .action(async (id: string, { to, yes, ...options }: JsonOption & { to?: readonly string[]; yes?: boolean }) => {
+      const input = { id, ...(to && { to }) }
+      const done = await withData(loadConfig().config, async (call) => {
+        confirmRisks(yes, (await call(previewedResend, input)).risks)
+        return call(resend, input)
+      })
+      printResult(options, done, (shown) =>
+        [
+          ...shown.warnings.map((warning) => `Warning: ${toPrintable(warning)}`),
           `Accepted as ${shown.new_id}: ${formatName(shown)}.${formatIfStopped(shown)} \`tassis emails explain ${shown.new_id}\` shows how it goes.`,
+        ].join('\n'),
       )
     })
+}
+
+/** Recipients named in the question. */
+const MAX_NAMED_RISKS = 10
+
+/** Asks if a recipient may get the email twice or is suppressed. That one who got it gets it again is what resending means. */
+function confirmRisks(yes: boolean | undefined, risks: readonly ResendRisk[]): void {
+  const asked = risks.filter(({ kind }) => kind !== 'delivered')
+  if (asked.length === 0) return
+  const named = asked.slice(0, MAX_NAMED_RISKS).map((risk) => toPrintable(describeResendRisk(risk)))
+  const others = asked.length > named.length ? [`So it is with ${asked.length - named.length} more.`] : []
+  confirmAction({ yes }, [...named, ...others].join(' ').replace(/\.$/, ''), 'send it again')
 }
 
 const formatRetried = (

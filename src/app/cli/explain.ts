@@ -4,28 +4,24 @@
  */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
 import { adviseOnRecipient, type Responsible } from '#features/sending/delivery/advice.ts'
 import { type Attempt, attemptWire, toFinding } from '#features/sending/delivery/attempt-model.ts'
-import { describeHold, findEmailHold, findHold, type QueueRule } from '#features/sending/delivery/queue-rules.ts'
-import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempts.ts'
-import { accountOfLane, domainOfLane, simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
-import { findProviderHolds } from '../operator/queue.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { findNewestEmailTo } from './email-list.ts'
+import { readWaits, type Wait, type WaitsFor } from './explain-wait.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withAccount } from './find-email.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
@@ -38,8 +34,10 @@ interface RecipientView {
   readonly attempt_count: number
   /** When it is due next, or ends at its deadline; null once it has ended. */
   readonly next_at: string | null
-  /** Whether an operator holds it, so that `next_at` is null until the hold ends. */
+  /** Whether an operator holds it. */
   readonly held: boolean
+  /** What must end before the next attempt; `next_at` is then null, unless it ends by itself. */
+  readonly waits_for: WaitsFor
   readonly expires_at: string | null
   /** Its dead letter, by which it can be tried again; null: none. */
   readonly dead_letter_id: string | null
@@ -75,19 +73,16 @@ interface Input {
 /** Attempts read per email. */
 const MAX_ATTEMPTS = 1000
 
-const sql = prepareStatements((db) => ({
-  lane: db.prepare<{ lane: string | null }, [number]>('SELECT lane FROM recipients WHERE id = ?'),
-}))
-
 const explain = defineAdminCommand('explain', async (context, { id, limit }: Input): Promise<Explanation> => {
   const { app } = context.opened
-  const { email, account } = await requireEmailOrNewestTo(app, id)
+  const found = await requireEmailOrNewestTo(app, id)
+  const { email, account } = found
   const attempts = Map.groupBy(
     listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
     ({ recipientId }) => recipientId,
   )
   const recipients = email.recipients.slice(0, limit)
-  const holds = await findHolds(app, email.id, recipients)
+  const findWait = await readWaits(context, found, recipients, (recipientId) => attempts.get(recipientId)?.[0])
   const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
@@ -104,7 +99,7 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
       toRecipientView(
         context,
         email,
-        { recipient, hold: holds.get(recipient.id), letterId: letters.get(recipient.id) },
+        { recipient, wait: findWait(recipient), letterId: letters.get(recipient.id) },
         attempts.get(recipient.id) ?? [],
       ),
     ),
@@ -112,28 +107,6 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
 })
 
 export const explainAdminCommands = [explain]
-
-/** The holds by recipient; those of providers also before delivery has found their providers. */
-async function findHolds(
-  app: App,
-  emailId: number,
-  recipients: readonly StoredRecipient[],
-): Promise<ReadonlyMap<number, QueueRule>> {
-  const lanes = new Map(
-    recipients.flatMap(({ id, status }) => {
-      const lane = status === 'queued' || status === 'scheduled' ? sql(app.db).lane.get(id)?.lane : undefined
-      return lane == null ? [] : [[id, lane] as const]
-    }),
-  )
-  const ofProviders = await findProviderHolds(app, [...new Set(lanes.values())])
-  const ofEmail = findEmailHold(app.db, emailId)
-  return new Map(
-    [...lanes].flatMap(([id, lane]) => {
-      const hold = ofEmail ?? findHold(app.db, lane) ?? ofProviders.get(lane)
-      return hold ? [[id, hold] as const] : []
-    }),
-  )
-}
 
 /** The email that `text` names, else the newest one to that address. Throws 404 and 409. */
 async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
@@ -156,10 +129,12 @@ function findCaptureReason(config: Config, { sandbox }: StoredEmail, { address }
   return config.delivery === 'capture' ? 'mode' : undefined
 }
 
+/** Whether no attempt is made until somebody acts. */
+const isStopped = ({ waitsFor }: Wait): boolean => waitsFor === 'hold' || waitsFor === 'fence' || waitsFor === 'account'
+
 interface RecipientFacts {
   readonly recipient: StoredRecipient
-  /** Its hold by an operator. */
-  readonly hold: QueueRule | undefined
+  readonly wait: Wait
   /** Row id of its dead letter. */
   readonly letterId: number | undefined
 }
@@ -167,7 +142,7 @@ interface RecipientFacts {
 function toRecipientView(
   context: AdminCommandContext,
   email: StoredEmail,
-  { recipient, hold, letterId }: RecipientFacts,
+  { recipient, wait, letterId }: RecipientFacts,
   attempts: readonly StoredAttempt[],
 ): RecipientView {
   const { app } = context.opened
@@ -179,15 +154,17 @@ function toRecipientView(
     lastError: recipient.lastError,
     lastAttempt: newest && toFinding(newest),
     captured: findCaptureReason(app.config, email, recipient),
-    waitReason: hold ? describeHold(hold) : findWaitReason(context, email, recipient),
+    waitReason: wait.reason,
+    blockedBy: wait.blockedBy,
   })
   return {
     address: recipient.address,
     kind: recipient.kind,
     status: recipient.status,
     attempt_count: recipient.attempts,
-    next_at: recipient.status === 'processing' || hold ? null : isoTimeOrNull(recipient.nextAt),
-    held: hold !== undefined,
+    next_at: recipient.status === 'processing' || isStopped(wait) ? null : isoTimeOrNull(recipient.nextAt),
+    held: wait.waitsFor === 'hold',
+    waits_for: wait.waitsFor,
     expires_at: isoTimeOrNull(recipient.expiresAt),
     dead_letter_id: letterId === undefined ? null : String(letterId),
     who_must_act: who,
@@ -199,29 +176,6 @@ function toRecipientView(
       }),
     ),
   }
-}
-
-/** Why a recipient that is due still waits, or will wait when it is due; undefined if it waits for its time only. */
-function findWaitReason(
-  { opened: { app }, delivery }: AdminCommandContext,
-  email: StoredEmail,
-  { id, status, nextAt }: StoredRecipient,
-): string | undefined {
-  if ((status !== 'queued' && status !== 'scheduled') || nextAt === null) return undefined
-  const lane = sql(app.db).lane.get(id)?.lane
-  const fence = readFence(app.db)
-  if (
-    fence &&
-    typeof lane === 'string' &&
-    isMailRestored(fence, { emailId: email.id, accountId: accountOfLane(lane), domain: domainOfLane(lane) })
-  )
-    return describeRestored(fence)
-  if (status !== 'queued') return undefined
-  const isDue = nextAt <= app.clock.now()
-  if (!delivery || typeof lane !== 'string') return isDue ? 'no service is running' : undefined
-  if (isDue) return delivery.scheduler.describeWait(lane, nextAt)
-  const reason = delivery.scheduler.describeDelay(lane, nextAt)
-  return reason === NOT_DUE_REASON ? undefined : reason
 }
 
 interface ExplainOptions extends JsonOption {
@@ -289,13 +243,21 @@ function formatRecipient(recipient: RecipientView, { now, delivering }: Explanat
 const formatTime = (iso: string, now: Millis): string =>
   `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
 
+const NEXT_AFTER_WAIT: Readonly<Record<NonNullable<WaitsFor>, string>> = {
+  hold: 'nothing, until the hold is released',
+  fence: 'nothing, until it is released or dropped (tassis fence)',
+  account: 'nothing, until the account may send again',
+  suspension: 'attempt once the suspension ends',
+  dns: 'attempt once DNS answers',
+}
+
 function formatNext(
-  { status, held, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
+  { status, waits_for: waitsFor, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId }: RecipientView,
   now: Millis,
   delivering: boolean,
 ) {
   if (status === 'processing') return 'the attempt in progress ends'
-  if (held) return 'nothing, until the hold is released'
+  if (waitsFor !== null) return NEXT_AFTER_WAIT[waitsFor]
   if (nextAt === null)
     return letterId === null
       ? 'nothing'

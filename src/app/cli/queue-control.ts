@@ -186,7 +186,7 @@ const addHold = (queue: Command): Command =>
         options,
         done,
         ({ waiting, in_delivery }) =>
-          `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. Mail that comes later is held too, until \`tassis queue release ${describeSelected(selected)}\`.`,
+          `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. ${selected.email === undefined ? 'Mail that comes later is held too, until' : 'It waits until'} \`tassis queue release ${describeSelected(selected)}\`.`,
       )
     })
 

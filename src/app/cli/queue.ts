@@ -1,5 +1,4 @@
 /** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
-import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
@@ -12,6 +11,7 @@ import {
   countWebhooks,
   describeLanes,
   findLaneAccount,
+  findProviderHolds,
   listLaneRecipients,
   MAX_ERROR_LENGTH,
   readLanes,
@@ -94,7 +94,7 @@ const queue = defineAdminCommand(
         return first ? [{ domain, lane_count: laneCount, waiting, first }] : []
       }),
       lanes: await toLaneViews(app, delivery, shownLanes),
-      recipients: listRecipients(app.db, shownLanes, limit),
+      recipients: await listRecipients(app, shownLanes, limit),
       webhooks: countWebhooks(app.db),
       received: countQueueEntries(app.db),
       rules: readRules(app),
@@ -135,12 +135,20 @@ async function toLaneViews(
   }))
 }
 
-function listRecipients(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
+async function listRecipients(
+  app: App,
+  lanes: readonly { readonly lane: string }[],
+  limit: number,
+): Promise<WaitingRecipient[]> {
+  const holds = await findProviderHolds(
+    app,
+    lanes.map(({ lane }) => lane),
+  )
   const found: WaitingRecipient[] = []
   for (const { lane } of lanes) {
     const capacity = Math.min(MAX_PER_LANE, limit - found.length)
     if (capacity <= 0) break
-    found.push(...listLaneRecipients(db, lane, capacity))
+    found.push(...listLaneRecipients(app.db, lane, capacity, holds.get(lane)))
   }
   return found
 }
@@ -227,6 +235,12 @@ function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']
 const formatReceived = (received: number): string[] =>
   received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
 
+/** Mail that is due waits for what the table of domains names. */
+function formatNextAttempt({ waits_for: waitsFor, next_at: nextAt }: WaitingRecipient, due: string, now: number) {
+  if (waitsFor !== null) return waitsFor === 'hold' ? 'held' : 'fenced'
+  return Date.parse(nextAt) > now ? due : `due ${formatRelativeTime(Date.parse(nextAt), now)}`
+}
+
 function formatMail(found: QueueView, now: number, isAll: boolean): string {
   if (found.waiting === 0) return 'The queue is empty.'
   const formatDue = (iso: string) => `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
@@ -255,7 +269,7 @@ function formatMail(found: QueueView, now: number, isAll: boolean): string {
         recipient.recipient,
         recipient.status,
         String(recipient.attempts),
-        formatDue(recipient.next_at),
+        formatNextAttempt(recipient, formatDue(recipient.next_at), now),
         recipient.email_id,
         truncate(recipient.last_error ?? '', MAX_ERROR_LENGTH),
       ]),

@@ -1,6 +1,6 @@
 /** @module Wire shapes of /v1/operator: what operators see of the whole service. */
 import { type Static, Type } from '@sinclair/typebox'
-import { QUEUE_RULE_KINDS } from '#features/sending/delivery/queue-rules.ts'
+import { QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
 import { Nullable, PAGE_FIELDS, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 
 const MAX_FILTER_LENGTH = 320
@@ -170,6 +170,9 @@ export const QueueRecipient = Type.Object({
   status: text('Status of the recipient.'),
   attempts: count('Number of attempts so far.'),
   next_at: Timestamp({ description: 'When the next attempt is due.' }),
+  waits_for: Nullable(StringEnum(['hold', 'fence']), {
+    description: 'What an operator must end before that: a hold, or the fence of restored data; null: neither.',
+  }),
   last_error: Nullable(Type.String(), { description: 'Why the last attempt failed; null: it has not failed.' }),
 })
 export type QueueRecipient = Static<typeof QueueRecipient>

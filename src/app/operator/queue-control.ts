@@ -2,6 +2,7 @@
  * @module What operators do with mail in the queue, for `tassis queue` and the operator's routes: reads the input,
  * writes the audit entry, and counts what was done. Knows neither commands nor routes.
  */
+import type { Database } from 'bun:sqlite'
 import { findAccount, findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
@@ -15,15 +16,16 @@ import {
   retrySelected,
   wakeSelected,
 } from '#features/sending/delivery/queue-control.ts'
-import { addRule, listRules, type QueueRule, type QueueRuleKind } from '#features/sending/delivery/queue-rules.ts'
 import { formatTarget, parseTarget } from '#features/sending/delivery/redirect-target.ts'
 import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import { addRule, listRules, type QueueRule, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
 import type { MailSelector } from '#features/sending/queue/selection.ts'
+import { isOpen, statusName } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { invalid, notFound } from '#platform/errors.ts'
+import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
@@ -33,6 +35,7 @@ const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; accountId: number }, [Uint8Array]>(
     'SELECT id, account_id AS accountId FROM emails WHERE uuid = ?',
   ),
+  status: db.prepare<{ status: number }, [number]>('SELECT status FROM emails WHERE id = ?'),
 }))
 
 /** What an operator names: mail that matches every field. */
@@ -177,7 +180,12 @@ function auditAction(
   audit(app, tx, actor, { action, resourceType: 'queue', metadata })
 }
 
-/** Holds what matches now and what comes later; resolves with what matches now. */
+function requireOpen(db: Database, emailId: number): void {
+  const status = statusName(sql(db).status.get(emailId)?.status ?? -1)
+  if (!isOpen(status)) throw conflict('email_ended', `The email is ${status}: nothing of it waits any more.`)
+}
+
+/** Holds what matches now and what comes later; resolves with what matches now. Throws 409 for an email that has ended. */
 export async function holdMail(
   app: App,
   actor: AuditActor,
@@ -185,6 +193,7 @@ export async function holdMail(
   reason: string,
 ): Promise<SelectionView> {
   await app.commit.writeFromReserve((tx) => {
+    if (selector.emailId !== undefined) requireOpen(tx.db, selector.emailId)
     addRule(tx, { kind: 'hold', selector, reason, createdBy: actor.id, createdAt: app.eventTime() })
     auditAction(app, tx, actor, 'queue.held', selector, { reason })
   })

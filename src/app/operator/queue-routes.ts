@@ -38,6 +38,7 @@ import { toServiceActor } from './view-log.ts'
 const tags = ['Operator']
 const NOT_FOUND = ['account_not_found', 'No account has this id; for an email, `email_not_found`.'] as const
 const TOO_MANY = ['too_many_queue_rules', 'There are 1,000 holds and redirects.'] as const
+const NOT_HELD = [TOO_MANY[0], `${TOO_MANY[1]} For an email that has ended, \`email_ended\`.`] as const
 
 export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorContext) => {
   const change = async (actor: Actor, action: QueueAction, body: Static<typeof QueueChangeRequest>, reason = '') => {
@@ -103,7 +104,7 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
             'What matches waits until it is released, also what comes later; it does not expire. The response counts what matches now; mail in delivery is left alone.',
           tags,
           ...operatorsOnly,
-          ...errorResponses({ 404: NOT_FOUND, 409: TOO_MANY }),
+          ...errorResponses({ 404: NOT_FOUND, 409: NOT_HELD }),
         },
       },
     )

@@ -4,16 +4,16 @@ import type { App } from '#features/core/app/app.ts'
 import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { findLaneProvider } from '#features/sending/delivery/lane-provider.ts'
 import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
+import { NO_SERVICE_REASON, NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
+import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import {
   describeHold,
   findEmailHold,
   findHold,
   hasProviderRules,
   type QueueRule,
-} from '#features/sending/delivery/queue-rules.ts'
-import { NOT_DUE_REASON } from '#features/sending/delivery/wait-reasons.ts'
-import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
-import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+} from '#features/sending/queue/queue-rules.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -31,6 +31,8 @@ export interface WaitingRecipient {
   readonly status: Status
   readonly attempts: number
   readonly next_at: string
+  /** What an operator must end before the next attempt: a hold, or the fence of restored data; null: neither. */
+  readonly waits_for: 'hold' | 'fence' | null
   readonly last_error: string | null
 }
 
@@ -135,8 +137,7 @@ function describeWait(
   providerHold: QueueRule | undefined,
 ): string {
   const now = clock.now()
-  const reason =
-    delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : 'no service is running')
+  const reason = delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : NO_SERVICE_REASON)
   if (reason !== NOT_DUE_REASON) return reason
   if (providerHold) return describeHold(providerHold)
   const [first] = sql(db).ofLane.all(lane, 1)
@@ -147,7 +148,9 @@ function describeWait(
   if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
-  return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
+  return first.lastError === null
+    ? next
+    : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH).replace(/\.$/, '')}, ${next}`
 }
 
 /** Why an email of a lane waits, if it waits as restored. */
@@ -161,20 +164,35 @@ function findRestoredReason(db: Database, lane: string, emailId: number): string
 export const findLaneAccount = (db: Database, lane: string): { uuid: Uint8Array; name: string } | undefined =>
   sql(db).account.get(accountOfLane(lane)) ?? undefined
 
-/** The earliest recipients of a lane. */
-export const listLaneRecipients = (db: Database, lane: string, limit: number): WaitingRecipient[] =>
-  sql(db)
+/**
+ * The earliest recipients of a lane.
+ * @param providerHold the lane's entry of `findProviderHolds`
+ */
+export function listLaneRecipients(
+  db: Database,
+  lane: string,
+  limit: number,
+  providerHold: QueueRule | undefined,
+): WaitingRecipient[] {
+  const ofLane = findHold(db, lane) ?? providerHold
+  return sql(db)
     .ofLane.all(lane, limit)
-    .map((row) => ({
-      email_id: formatUuid(row.uuid),
-      account: row.account,
-      lane: row.lane,
-      recipient: row.recipient,
-      status: statusName(row.status),
-      attempts: row.attempts,
-      next_at: isoTime(row.nextAt),
-      last_error: findRestoredReason(db, row.lane, row.emailId) ?? row.lastError,
-    }))
+    .map((row) => {
+      const restored = findRestoredReason(db, row.lane, row.emailId)
+      const isHeld = ofLane !== undefined || findEmailHold(db, row.emailId) !== undefined
+      return {
+        email_id: formatUuid(row.uuid),
+        account: row.account,
+        lane: row.lane,
+        recipient: row.recipient,
+        status: statusName(row.status),
+        attempts: row.attempts,
+        next_at: isoTime(row.nextAt),
+        waits_for: restored !== undefined ? 'fence' : isHeld ? 'hold' : null,
+        last_error: restored ?? row.lastError,
+      }
+    })
+}
 
 /** Webhook deliveries that wait for an attempt, and webhooks deactivated by failures. */
 export function countWebhooks(db: Database): { waiting: number; off_by_failures: number } {

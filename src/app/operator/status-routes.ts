@@ -35,7 +35,7 @@ import {
   UnparsedMessage,
   UnparsedQuery,
 } from './model.ts'
-import { compareLanes, describeLanes, findLaneAccount, listLaneRecipients } from './queue.ts'
+import { compareLanes, describeLanes, findLaneAccount, findProviderHolds, listLaneRecipients } from './queue.ts'
 import { START_POSITION, toReceivedEntry, toUnparsedView } from './received.ts'
 import { toServiceActor } from './view-log.ts'
 
@@ -94,7 +94,8 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       async ({ actor, query }) => {
         // Addresses of other accounts: the entry names the lane.
         await recordView(actor, { name: 'queue_lane', id: query.lane })
-        return dataBody(listLaneRecipients(app.db, query.lane, MAX_RECIPIENTS))
+        const holds = await findProviderHolds(app, [query.lane])
+        return dataBody(listLaneRecipients(app.db, query.lane, MAX_RECIPIENTS, holds.get(query.lane)))
       },
       {
         query: QueueRecipientQuery,

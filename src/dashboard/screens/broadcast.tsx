@@ -107,9 +107,9 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) =
   </Stack>
 )
 
-const StateLine = ({ broadcast: { state } }: { readonly broadcast: BroadcastRecord }) => (
-  <Text component="div" role="status" data-state={state}>
-    <BroadcastStateLabel state={state} />
+const StateLine = ({ broadcast }: { readonly broadcast: BroadcastRecord }) => (
+  <Text component="div" role="status" data-state={broadcast.state}>
+    <BroadcastStateLabel broadcast={broadcast} />
   </Text>
 )
 

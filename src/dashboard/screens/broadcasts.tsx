@@ -155,7 +155,7 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
   {
     header: 'State',
     width: '17%',
-    cell: ({ state }) => <BroadcastStateLabel state={state} />,
+    cell: (row) => <BroadcastStateLabel broadcast={row} />,
   },
   {
     header: 'Progress',

@@ -170,9 +170,11 @@ test('a port that another program uses is a failure', async () => {
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_INBOUND_ADDR: `127.0.0.22:${hosts.port}`,
     TASSIS_SUBMISSION_ADDR: '192.0.2.1:587',
+    TASSIS_METRICS_ADDR: `127.0.0.22:${hosts.port}`,
   })
   expect(await checkPorts(context)).toMatchObject([
     { status: 'ok', subject: 'TASSIS_HTTP_ADDR' },
+    { status: 'failure', subject: 'TASSIS_METRICS_ADDR', message: expect.stringContaining('another program') },
     { status: 'failure', subject: 'TASSIS_INBOUND_ADDR', message: expect.stringContaining('another program') },
     { status: 'failure', subject: 'TASSIS_SUBMISSION_ADDR', message: expect.stringContaining('does not have') },
   ])

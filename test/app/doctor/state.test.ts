@@ -74,7 +74,7 @@ test('domains that lack records are named, and further ones are counted', async 
   expect(found).toHaveLength(21)
   expect(statuses(found).slice(0, 2)).toEqual(['failure d0.lost.test', 'warning d1.lost.test'])
   expect(found.at(-1)).toMatchObject({ subject: 'others', fix: '`tassis domains list` shows all.' })
-  app.db.run("UPDATE domains SET records_lost_at = NULL WHERE domain LIKE '%.lost.test'")
+  app.db.run("UPDATE domains SET records_lost_at = NULL, checked_at = 1 WHERE domain LIKE '%.lost.test'")
   expect(statuses(checkDomains(context))).toEqual(['ok'])
 })
 
@@ -210,8 +210,24 @@ test.each([
 ])('an SMTP certificate for %s with %d days left is: %s', async (name, daysLeft, expected) => {
   const file = join(folder, `${name}${daysLeft}.pem`)
   writeFileSync(file, issue(name, daysLeft).cert)
-  using context = createContext({ TASSIS_TLS_CERT_FILE: file, TASSIS_TLS_KEY_FILE: file })
+  const files = { TASSIS_TLS_CERT_FILE: file, TASSIS_TLS_KEY_FILE: file }
+  using context = createContext({ ...files, TASSIS_INBOUND_ADDR: '127.0.0.1:0' })
   expect(statuses(await checkCertificates(context))[0]).toBe(expected)
+})
+
+test('a self-signed certificate is reported for the listeners that show it', async () => {
+  const check = async (settings: Readonly<Record<string, string>>) => {
+    using context = createContext(settings)
+    return statuses(await checkCertificates(context)).slice(0, -1)
+  }
+  const [inbound, submission, https] = ['INBOUND', 'SUBMISSION', 'HTTPS'].map((name) => ({
+    [`TASSIS_${name}_ADDR`]: '127.0.0.1:0',
+  }))
+  expect(await check({})).toEqual(['skipped SMTP'])
+  expect(await check({ ...inbound })).toEqual(['ok SMTP'])
+  expect(await check({ ...inbound, ...submission })).toEqual(['warning SMTP'])
+  expect(await check({ ...https })).toEqual(['warning HTTPS'])
+  expect(await check({ ...https, ...inbound })).toEqual(['warning HTTPS', 'ok SMTP'])
 })
 
 test.each([

@@ -1,11 +1,13 @@
-/** @module Checks of the dates and names of our TLS certificates: of the SMTP listeners, and of the public URL. */
+/** @module Checks of the dates and names of our TLS certificates: of our listeners, and of the public URL. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { connect } from 'node:tls'
+import type { Config } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, seconds } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
+import { listServiceHosts } from '../../certificates/hosts.ts'
 import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
 import { checkOrderedCertificates } from './ordered-certificates.ts'
@@ -15,42 +17,55 @@ const MIN_LEFT_MS = days(14)
 const TLS_TIMEOUT_MS = seconds(5)
 
 export async function checkCertificates(context: DoctorContext): Promise<NewFinding[]> {
-  const { tlsCertFile, acmeTermsAgreed } = context.config
-  const isOrdered = tlsCertFile === '' && acmeTermsAgreed
   return [
-    ...(isOrdered ? [] : [checkSmtpCertificate(context)]),
+    ...checkListenerCertificates(context),
     await checkPublicCertificate(context),
     ...checkOrderedCertificates(context),
   ]
 }
 
-function checkSmtpCertificate({ config, clock }: DoctorContext): NewFinding {
-  const subject = 'SMTP'
-  const { tlsCertFile, hostname } = config
-  if (tlsCertFile === '')
-    return config.submissionAddr === '' && config.submissionTlsAddr === ''
-      ? ok('SMTP uses a self-signed certificate, which senders of mail accept.', subject)
-      : warning(
-          'SMTP submission uses a self-signed certificate, which programs reject unless they trust it.',
-          'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md), or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
-          subject,
-        )
+const LISTENER_NAMES = { smtp: 'SMTP', api: 'HTTPS' } as const
+
+/** What clients of our listeners see, unless the service orders it. */
+function checkListenerCertificates({ config, clock }: DoctorContext): NewFinding[] {
+  const listeners = listServiceHosts(config).flatMap(({ host, uses }) =>
+    uses.flatMap((use) => (use === 'tracking' ? [] : [{ host, use }])),
+  )
+  if (listeners.length === 0)
+    return [skipped('Not checked: neither SMTP nor HTTPS has a listener, so the service shows no certificate.', 'SMTP')]
+  const { tlsCertFile, acmeTermsAgreed } = config
+  if (tlsCertFile === '') return acmeTermsAgreed ? [] : listeners.map(({ use }) => describeSelfSigned(config, use))
   let certificate: X509Certificate
   try {
     certificate = new X509Certificate(readFileSync(tlsCertFile))
   } catch {
-    return failure(
-      `TASSIS_TLS_CERT_FILE is "${tlsCertFile}", which holds no readable certificate.`,
-      'Give the path of a PEM file that the user of the service may read.',
-      subject,
-    )
+    return [
+      failure(
+        `TASSIS_TLS_CERT_FILE is "${tlsCertFile}", which holds no readable certificate.`,
+        'Give the path of a PEM file that the user of the service may read.',
+        'TASSIS_TLS_CERT_FILE',
+      ),
+    ]
   }
-  const dated = describeEnd('The certificate of SMTP', Date.parse(certificate.validTo), clock.now(), subject)
-  if (dated.status !== 'ok' || certificate.checkHost(hostname) !== undefined) return dated
+  return listeners.map(({ host, use }) => {
+    const name = LISTENER_NAMES[use]
+    const dated = describeEnd(`The certificate of ${name}`, Date.parse(certificate.validTo), clock.now(), name)
+    if (dated.status !== 'ok' || certificate.checkHost(host) !== undefined) return dated
+    return warning(
+      `The certificate of ${name} is not for ${host}, so clients that verify it ${use === 'smtp' ? 'do not deliver' : 'refuse it'}.`,
+      `Use a certificate for ${host} in TASSIS_TLS_CERT_FILE, or set ${use === 'smtp' ? 'TASSIS_HOSTNAME' : 'TASSIS_PUBLIC_URL'} to its name.`,
+      name,
+    )
+  })
+}
+
+function describeSelfSigned(config: Config, use: keyof typeof LISTENER_NAMES): NewFinding {
+  const isForMailServers = use === 'smtp' && config.submissionAddr === '' && config.submissionTlsAddr === ''
+  if (isForMailServers) return ok('SMTP uses a self-signed certificate, which senders of mail accept.', 'SMTP')
   return warning(
-    `The certificate of SMTP is not for ${hostname}, so senders that verify it do not deliver.`,
-    `Use a certificate for ${hostname} in TASSIS_TLS_CERT_FILE, or set TASSIS_HOSTNAME to its name.`,
-    subject,
+    `${use === 'smtp' ? 'SMTP submission' : 'HTTPS'} uses a self-signed certificate, which programs reject unless they trust it.`,
+    'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md), or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
+    LISTENER_NAMES[use],
   )
 }
 

@@ -110,6 +110,7 @@ export async function checkRelay(context: DoctorContext): Promise<NewFinding[]> 
 const LISTENERS = [
   ['TASSIS_HTTP_ADDR', 'httpAddr'],
   ['TASSIS_HTTPS_ADDR', 'httpsAddr'],
+  ['TASSIS_METRICS_ADDR', 'metricsAddr'],
   ['TASSIS_INBOUND_ADDR', 'inboundAddr'],
   ['TASSIS_SUBMISSION_ADDR', 'submissionAddr'],
   ['TASSIS_SUBMISSION_TLS_ADDR', 'submissionTlsAddr'],

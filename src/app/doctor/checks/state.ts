@@ -37,6 +37,10 @@ const sql = prepareStatements((db) => ({
      FROM webhooks JOIN accounts ON accounts.id = account_id
      WHERE off_by_failures = 1 AND webhooks.deleted_at IS NULL AND accounts.deleted_at IS NULL ORDER BY webhooks.id LIMIT ?`,
   ),
+  unchecked: db.prepare<{ domain: string; account: string }, [number]>(
+    `SELECT domain, accounts.name AS account FROM domains JOIN accounts ON accounts.id = account_id
+     WHERE verified_at IS NOT NULL AND checked_at IS NULL AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL ORDER BY domains.id LIMIT ?`,
+  ),
   verified: db.prepare<{ n: number }, []>(
     'SELECT COUNT(*) AS n FROM domains WHERE deleted_at IS NULL AND (verified_at IS NOT NULL OR records_lost_at IS NOT NULL)',
   ),
@@ -116,7 +120,8 @@ export function checkReceived({ db, clock }: DoctorContext): NewFinding[] {
     : [ok('Received mail is processed.')]
 }
 
-export function checkDomains({ db }: DoctorContext): NewFinding[] {
+/** Domains that lack DNS records, or for which nobody looked. */
+export function checkDomains({ db, config }: DoctorContext): NewFinding[] {
   if (!db) return [NO_DATA]
   const found = sql(db)
     .lostDomains.all(MAX_NAMED + 1)
@@ -131,8 +136,17 @@ export function checkDomains({ db }: DoctorContext): NewFinding[] {
             domain,
           )
     })
-  return found.length > 0
-    ? limit(found, 'domains lack DNS records', '`tassis domains list` shows all.')
+  // In this mode no mail leaves the machine, so DNS does not matter.
+  const unchecked = (config.delivery === 'capture' ? [] : sql(db).unchecked.all(MAX_NAMED + 1)).map(
+    ({ domain, account }) =>
+      warning(
+        `The domain ${domain} of ${plain(account)} was marked verified without a DNS check, so receivers may reject its mail.`,
+        `\`tassis domains records ${domain}\` shows what to publish, \`tassis domains verify ${domain}\` looks it up.`,
+        domain,
+      ),
+  )
+  return found.length + unchecked.length > 0
+    ? limit([...found, ...unchecked], 'domains lack DNS records', '`tassis domains list` shows all.')
     : [ok('No domain has lost its DNS records.')]
 }
 

@@ -1,7 +1,8 @@
 /** @module The state of a broadcast by word, shape and colour. */
+import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
-import { type BroadcastState, toBroadcastState } from './states.ts'
+import { type BroadcastState, isDelayed, toBroadcastState } from './states.ts'
 
 const TONES: Readonly<Record<BroadcastState, Tone>> = {
   waiting: 'waiting',
@@ -14,6 +15,9 @@ const TONES: Readonly<Record<BroadcastState, Tone>> = {
   failed: 'bad',
 }
 
-export const BroadcastStateLabel = ({ state }: { readonly state: BroadcastState }) => (
-  <StatusLabel tone={TONES[state]}>{toBroadcastState(state).word}</StatusLabel>
-)
+export const BroadcastStateLabel = ({ broadcast }: { readonly broadcast: Pick<BroadcastRow, 'state' | 'message'> }) =>
+  isDelayed(broadcast) ? (
+    <StatusLabel tone="warning">Delayed</StatusLabel>
+  ) : (
+    <StatusLabel tone={TONES[broadcast.state]}>{toBroadcastState(broadcast.state).word}</StatusLabel>
+  )

@@ -25,6 +25,10 @@ const UNKNOWN: KnownState = { word: 'Unknown', verbs: [] }
 export const toBroadcastState = (state: string): KnownState =>
   (STATES as Readonly<Record<string, KnownState>>)[state] ?? { ...UNKNOWN, word: state }
 
+/** Whether something delays it, such as the fence after a restore; its message says what. */
+export const isDelayed = ({ state, message }: Pick<BroadcastRow, 'state' | 'message'>): boolean =>
+  state === 'sending' && message !== null
+
 /** Whether nothing changes any more, other than what readers do. */
 export const isOver = (state: string): boolean => ['done', 'cancelled', 'failed'].includes(state)
 

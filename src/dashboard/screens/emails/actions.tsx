@@ -146,6 +146,7 @@ function ResendDialog({ email, onClose }: DialogProps) {
   const haveIt = email.recipients.filter(
     (recipient) => toShownRecipientStatus(email, recipient) === 'sent' && chosen.includes(recipient.address),
   )
+  const suppressed = email.recipients.filter(({ address, status }) => status === 'rejected' && chosen.includes(address))
   const send = () =>
     resend.mutate(chosen, {
       onSuccess: (response) => {
@@ -182,6 +183,12 @@ function ResendDialog({ email, onClose }: DialogProps) {
       {haveIt.length > 0 && (
         <Alert color="yellow" title="It arrives twice">
           {haveIt.length === 1 ? haveIt[0]?.address : `${haveIt.length} recipients`} already got the first email.
+        </Alert>
+      )}
+      {suppressed.length > 0 && (
+        <Alert color="yellow" title="Suppressed addresses get none">
+          {suppressed.map(({ address }) => address).join(', ')} got no mail the first time. Remove the address from the
+          suppression list first.
         </Alert>
       )}
     </DialogFrame>

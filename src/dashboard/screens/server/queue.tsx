@@ -129,9 +129,14 @@ const RECIPIENT_COLUMNS: readonly Column<QueueRecipient>[] = [
   { header: 'Recipient', cell: ({ recipient }) => <bdi>{recipient}</bdi> },
   { header: 'Status', width: '16%', cell: ({ status }) => <StatusBadge status={status} /> },
   { header: 'Attempts', width: '14%', cell: ({ attempts }) => attempts },
-  { header: 'Next attempt', width: '18%', cell: ({ next_at: at }) => <Time iso={at} /> },
+  { header: 'Next attempt', width: '18%', cell: (row) => <NextAttempt {...row} /> },
   { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
 ]
+
+function NextAttempt({ next_at: at, waits_for: waitsFor }: Pick<QueueRecipient, 'next_at' | 'waits_for'>) {
+  if (waitsFor === null) return <Time iso={at} />
+  return waitsFor === 'hold' ? 'Held' : 'Waits as restored'
+}
 
 function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: string | undefined }) {
   const query = useLane(lane)

@@ -16,7 +16,7 @@ import type { SafeFetch } from '#platform/safe-fetch.ts'
 import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
-import type { DnssecResolver, Resolver } from '#protocols/dns/resolver.ts'
+import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
 import type { Metrics } from './metrics.ts'
 
 /** The work budget of accounts; `accounts/work-budget.ts` creates it. */
@@ -64,7 +64,7 @@ export interface App {
   readonly fairScheduler: FairScheduler
   /** Limits the work that an account's requests may cause. */
   readonly workBudget: WorkBudget
-  readonly resolver: DnssecResolver
+  readonly resolver: DnsClient
   /** Has no cache: used for clients that have just published a record. */
   readonly freshResolver: Resolver
   /** Creates the key pair with which a domain signs. */

@@ -2,10 +2,10 @@
 
 import type { EventType } from '#features/core/events/record.ts'
 import { isRestoredReason } from '#features/core/fence/restored.ts'
+import { isHoldReason } from '#features/sending/queue/queue-rules.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import type { BounceCategory } from './bounce-category.ts'
-import { isHoldReason } from './queue-rules.ts'
-import { isSuspension } from './wait-reasons.ts'
+import { isSuspension, NO_SERVICE_REASON, STALLED_REASON } from './wait-reasons.ts'
 
 /**
  * Who must act. `nobody`: nothing is to be done, or retries are enough. `recipient`: the recipient, or the operator of
@@ -31,7 +31,10 @@ export interface AttemptFinding {
 
 /** By category; `whileRetried` replaces `who` as long as the mail is retried. */
 const BY_CATEGORY: Readonly<Record<BounceCategory, Advice & { readonly whileRetried?: Responsible }>> = {
-  invalid_recipient: { who: 'sender', text: 'The address does not exist. Correct it, or stop sending to it.' },
+  invalid_recipient: {
+    who: 'sender',
+    text: 'The address does not exist, or its domain accepts no mail. Correct it, or stop sending to it.',
+  },
   inactive_mailbox: { who: 'sender', text: 'The mailbox accepts no mail any more. Stop sending to it.' },
   mailbox_full: { who: 'recipient', text: 'The recipient must make space in the mailbox.' },
   spam_content: {
@@ -57,9 +60,9 @@ const BY_CATEGORY: Readonly<Record<BounceCategory, Advice & { readonly whileRetr
   },
   message_too_large: { who: 'sender', text: 'The message is too large. Send a link in place of the attachment.' },
   dns_failure: {
-    who: 'recipient',
+    who: 'sender',
     whileRetried: 'nobody',
-    text: 'The DNS of a domain is wrong or does not answer: that of the recipient, unless the reply names another.',
+    text: 'A domain does not exist, has no mail server, or its DNS does not answer: that of the recipient, unless the reply names another. Check the address.',
   },
   connection_failure: {
     who: 'recipient',
@@ -108,11 +111,15 @@ export interface RecipientFinding {
   readonly captured: 'domain' | 'mode' | 'simulator' | undefined
   /** Why it waits although it is due, or will when it is, as the scheduler words it. */
   readonly waitReason: string | undefined
+  /** What the operator must mend before it can be sent, in whole sentences. */
+  readonly blockedBy?: string | undefined
 }
 
 /** Who must act for a recipient to get the mail, and what to do. */
 export function adviseOnRecipient(recipient: RecipientFinding): Advice {
-  const { status, category, lastError, lastAttempt, captured, waitReason } = recipient
+  const { status, category, lastError, lastAttempt, captured, waitReason, blockedBy } = recipient
+  if (blockedBy !== undefined && (status === 'queued' || status === 'scheduled'))
+    return { who: 'operator', text: blockedBy }
   switch (status) {
     case 'scheduled':
       return waitReason !== undefined
@@ -148,7 +155,14 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
 
 /** For mail that waits for more than its time. A suspension is about our address, so it is the operator's, also before a first attempt. */
 function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefined): Advice {
-  const text = `It waits: ${endSentence(waitReason)}`
+  if (waitReason === NO_SERVICE_REASON)
+    return {
+      who: 'operator',
+      text: 'It waits: no service is running. Start it: `systemctl start tassis`, or `tassis serve`.',
+    }
+  // Reasons are the ends of sentences about a lane.
+  const text = endSentence(/^(?:is|waits|makes) /.test(waitReason) ? `It ${waitReason}` : `It waits: ${waitReason}`)
+  if (waitReason === STALLED_REASON) return { who: 'operator', text }
   if (isSuspension(waitReason))
     return { who: 'operator', text: `${text} \`tassis providers\` shows what to do about it.` }
   if (isRestoredReason(waitReason) || isHoldReason(waitReason)) return { who: 'operator', text }

@@ -4,12 +4,12 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
+import { findRedirect } from '#features/sending/queue/queue-rules.ts'
 import type { LaneProviders } from '#features/sending/queue/selection.ts'
 import { shuffle } from '#platform/ids.ts'
 import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { SMARTHOST_PROVIDER } from './providers/policy.ts'
 import type { ProviderRegistry } from './providers/registry.ts'
-import { findRedirect } from './queue-rules.ts'
 import { parseTarget } from './redirect-target.ts'
 
 type LookupApp = Pick<App, 'config' | 'db' | 'resolver'>

@@ -8,6 +8,14 @@ import type { App } from '#features/core/app/app.ts'
 import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
 import { makeDue, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import {
+  findEmailHold,
+  findHold,
+  hasProviderRules,
+  type QueueRule,
+  type QueueRuleKind,
+  removeRules,
+} from '#features/sending/queue/queue-rules.ts'
+import {
   type LaneProviders,
   listSelectedLanes,
   type MailSelector,
@@ -23,14 +31,6 @@ import { findLaneProviders } from './lane-provider.ts'
 import { WAKE_BATCH_SIZE } from './lanes.ts'
 import { listSuspendedProviders } from './providers/pair-store.ts'
 import { ProviderRegistry } from './providers/registry.ts'
-import {
-  findEmailHold,
-  findHold,
-  hasProviderRules,
-  type QueueRule,
-  type QueueRuleKind,
-  removeRules,
-} from './queue-rules.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
 export const CHANGED_BATCH_SIZE = 50

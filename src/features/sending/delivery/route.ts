@@ -5,6 +5,7 @@
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
+import { findRedirect } from '#features/sending/queue/queue-rules.ts'
 import { type DomainPolicy, describeDomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
 import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import type { DemandSource } from '#features/sending/transport-security/transport-security.ts'
@@ -21,7 +22,6 @@ import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import type { Route, RouteHost } from './protocol.ts'
 import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
-import { findRedirect } from './queue-rules.ts'
 import { formatTarget, parseTarget, type RedirectTarget } from './redirect-target.ts'
 
 export type RouteResult =

@@ -5,11 +5,11 @@
 
 import type { App } from '#features/core/app/app.ts'
 import { findEmailLogFields } from '#features/sending/queue/names.ts'
+import { findHold } from '#features/sending/queue/queue-rules.ts'
 import { type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import type { Lane, Lanes } from './lanes.ts'
-import { findHold } from './queue-rules.ts'
 import type { Sites } from './sites.ts'
 
 export interface StallWatchOptions {

@@ -9,6 +9,9 @@ export const NOT_DUE_REASON = 'waits for its time'
 /** The reason of a lane that waits for nothing but its turn. */
 export const ABOUT_TO_BE_DELIVERED_REASON = 'is about to be delivered'
 
+/** The reason of due mail while nothing delivers it. */
+export const NO_SERVICE_REASON = 'no service is running'
+
 /** The reason of a lane for which the log has a warning. */
 export const STALLED_REASON = 'makes no progress, although nothing known holds it: see the log; a restart frees it'
 

@@ -2,6 +2,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
+import { SendResponse } from '#features/sending/accept/model.ts'
 import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 const Nullable = <T extends TSchema>(schema: T, description: string) =>
@@ -127,6 +128,18 @@ export const ResendRequest = StrictObject({
   ),
 })
 export type ResendRequest = Static<typeof ResendRequest>
+
+export const ResendResponse = Type.Object({
+  ...SendResponse.properties,
+  warnings: extra(
+    Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          'Recipients who get, or may get, it a second time, and suppressed ones, who get none: a sentence each.',
+      }),
+    ),
+  ),
+})
 
 export const EmailSource = Type.Object({
   headers: Type.String({

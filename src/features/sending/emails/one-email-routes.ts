@@ -9,11 +9,12 @@ import { dataBody } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import { cancelEmail } from './cancel.ts'
-import { EmailChange, EmailDetail, EmailSource, ResendRequest } from './model.ts'
+import { EmailChange, EmailDetail, EmailSource, ResendRequest, ResendResponse } from './model.ts'
 import { getEmail, readEmailEvents, type StoredEmail } from './read.ts'
 import { type RenderBodies, readEmailBodies } from './read-bodies.ts'
 import { rescheduleEmail } from './reschedule.ts'
 import { resendEmail } from './resend.ts'
+import { describeResendRisk } from './resend-risks.ts'
 import { type EmailRouteOptions, IDEMPOTENCY_KEY_PARAMETER } from './routes.ts'
 import { emailDetailWire, isSystemMail } from './wire.ts'
 
@@ -93,20 +94,23 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       '/:id/resend',
       async ({ actor, params, body, headers, set, status }) => {
         const key = headers['idempotency-key']
-        const { response } = await resendEmail(app, actor, params.id, body, key, () => {
+        const { response, risks } = await resendEmail(app, actor, params.id, body, key, () => {
           Object.assign(set.headers, options.takeRate(actor))
         })
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
-        return status(202, dataBody(response))
+        return status(
+          202,
+          dataBody({ ...response, ...(risks.length > 0 && { warnings: risks.map(describeResendRisk) }) }),
+        )
       },
       {
         params,
         body: ResendRequest,
-        response: { 202: DataBody(SendResponse) },
+        response: { 202: DataBody(ResendResponse) },
         detail: {
           summary: 'Send an email again',
           description:
-            'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
+            'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
           tags: ['Emails'],
           ...RESEND_PARAMETERS,
           ...locatedAt('/v1/emails'),

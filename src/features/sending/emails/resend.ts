@@ -24,10 +24,12 @@ import { KiB } from '#platform/units.ts'
 import { domainOfMailbox, normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { ResendRequest } from './model.ts'
 import { findEmail, type StoredEmail, type StoredRecipient } from './read.ts'
+import { findResendRisks, type ResendRisk } from './resend-risks.ts'
 import { isSystemMail } from './wire.ts'
 
 /** What acceptance needs and `StoredEmail` lacks. */
 interface Origin {
+  readonly streamId: number
   readonly broadcastId: number | null
   readonly templateId: number | null
   readonly listId: number | null
@@ -38,7 +40,7 @@ interface Origin {
 
 const sql = prepareStatements((db) => ({
   origin: db.prepare<Origin, [number]>(
-    `SELECT broadcast_id AS broadcastId, template_id AS templateId, list_id AS listId, slug AS stream, size_bytes AS sizeBytes
+    `SELECT stream_id AS streamId, broadcast_id AS broadcastId, template_id AS templateId, list_id AS listId, slug AS stream, size_bytes AS sizeBytes
      FROM emails LEFT JOIN streams ON streams.id = stream_id WHERE emails.id = ?`,
   ),
 }))
@@ -61,17 +63,18 @@ export async function resendEmail(
   request: ResendRequest,
   idempotencyHeader: string | undefined,
   admit: () => void,
-): Promise<AcceptedEmail> {
+): Promise<AcceptedEmail & { readonly risks: readonly ResendRisk[] }> {
   const uuid = parseUuidParam(id, 'email_not_found', 'email')
   const resendOf = formatUuid(uuid)
   const idempotency = createIdempotency(resendOf, request, idempotencyHeader)
   const replay = resolveReplay(app, actor, idempotency)
-  if (replay) return respondWithReplay(app, actor, replay)
+  if (replay) return { ...(await respondWithReplay(app, actor, replay)), risks: [] }
   const email = findEmail(app.db, actor.accountId, uuid)
   const origin = email && sql(app.db).origin.get(email.id)
   if (!email || !origin) throw notFoundById('email_not_found', 'email')
   const stream = requireRepeatable(app, email, origin)
   const recipients = chooseRecipients(email, request.to)
+  const risks = readRisks(app, actor, email, origin, recipients)
   admit()
   const memory = app.memory.reserve(origin.sizeBytes * MEMORY_FACTOR)
   if (!memory) throw serverBusy()
@@ -96,7 +99,7 @@ export async function resendEmail(
       idempotency,
       extra: copyExtra(email, resendOf, idempotency),
     }
-    return await acceptEmail(app, actor, draft, undefined, (tx, response) => {
+    const accepted = await acceptEmail(app, actor, draft, undefined, (tx, response) => {
       // A person may have been erased, or the content removed, since it was read.
       const current = findEmail(tx.db, actor.accountId, uuid)
       if (!current) throw notFoundById('email_not_found', 'email')
@@ -110,9 +113,31 @@ export async function resendEmail(
         metadata: { new_email_id: response.id },
       })
     })
+    return { ...accepted, risks: accepted.response.replayed ? [] : risks }
   } finally {
     memory.release()
   }
+}
+
+/** What to know before `resendEmail`; throws as it does, as far as the email and its recipients are the cause. */
+export function previewResend(app: App, actor: Actor, id: string, request: ResendRequest): ResendRisk[] {
+  const email = findEmail(app.db, actor.accountId, parseUuidParam(id, 'email_not_found', 'email'))
+  const origin = email && sql(app.db).origin.get(email.id)
+  if (!email || !origin) throw notFoundById('email_not_found', 'email')
+  requireRepeatable(app, email, origin)
+  return readRisks(app, actor, email, origin, chooseRecipients(email, request.to))
+}
+
+function readRisks(
+  app: App,
+  { accountId }: Actor,
+  email: StoredEmail,
+  origin: Origin,
+  chosen: readonly DraftRecipient[],
+): ResendRisk[] {
+  const addresses = new Set(chosen.map(({ address }) => address))
+  const recipients = email.recipients.filter(({ address }) => addresses.has(address))
+  return findResendRisks(app, { ...email, accountId }, origin, recipients)
 }
 
 function createIdempotency(

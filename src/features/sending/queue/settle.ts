@@ -10,7 +10,8 @@ import { countForStream, type StreamCounter } from '#features/setup/streams/repu
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { deriveEmailStatus, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
+import { endEmailHold } from './email-holds.ts'
+import { deriveEmailStatus, isOpen, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /** The columns of an email that a transition needs. */
 export interface EmailRow {
@@ -145,4 +146,5 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
   if (updated.changes !== 1) throw new Error(`email ${email.id} is not ${statusName(email.status)}`)
   countStatus(tx, email, statusName(email.status), -1)
   countStatus(tx, email, next, 1)
+  if (!isOpen(next)) endEmailHold(tx, email.id)
 }

@@ -148,3 +148,35 @@ export const idempotencyKeys = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.keyHash] })],
 )
+
+/**
+ * What operators have decided for mail in the queue and for mail to come: to hold it, to send it to another host, or
+ * from which pool of outgoing addresses. A rule applies to the mail that matches every column that is not null.
+ */
+export const queueRules = sqliteTable(
+  'queue_rules',
+  {
+    id: integer('id').primaryKey(),
+    /** `hold`, `redirect` or `pool`. */
+    kind: text('kind').notNull(),
+    accountId: integer('account_id'),
+    /** The recipients' domain in A-labels, or `sandbox`. */
+    domain: text('domain'),
+    /** The name of an entry of `providers.toml`, or the MX hosts of a site without an entry. */
+    provider: text('provider'),
+    emailId: integer('email_id'),
+    /** Where redirected mail goes, or the name of the pool; null for a hold. */
+    target: text('target'),
+    /** Why, in the operator's words; may be empty. */
+    reason: text('reason').notNull(),
+    /** `cli`, or the public id of the user. */
+    createdBy: text('created_by').notNull(),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [
+    index('queue_rules_domain').on(t.domain),
+    index('queue_rules_account').on(t.accountId),
+    index('queue_rules_email').on(t.emailId),
+    index('queue_rules_provider').on(t.provider),
+  ],
+)

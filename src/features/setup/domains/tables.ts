@@ -50,6 +50,7 @@ export const domains = sqliteTable(
     lossNoticeSentAt: time('loss_notice_sent_at'),
     /** What the last of these mails reported: `lost`, `ended` or `restored`. */
     lossNotice: text('loss_notice'),
+    /** Null: never checked, or not since the operator marked the domain verified. */
     checkedAt: time('checked_at'),
     /** When the next scheduled DNS check is due. */
     nextCheckAt: time('next_check_at').notNull(),

@@ -54,6 +54,13 @@ export interface VerificationState {
 /** The records without which nothing is sent under the domain's name. */
 export const SENDING_RECORDS: readonly DnsRecordKey[] = ['spf', 'dkim', 'return_path']
 
+/** Whether a domain counts as verified because the operator said so, and DNS has not been looked up since. */
+export const isUnchecked = ({
+  verifiedAt,
+  checkedAt,
+}: Pick<VerificationState, 'verifiedAt'> & { readonly checkedAt: Millis | null }): boolean =>
+  verifiedAt !== null && checkedAt === null
+
 /** How long a verified domain still sends without its records. */
 export const LOSS_GRACE_MS = hours(72)
 

@@ -33,6 +33,7 @@ import {
   computeNextCheckDelay,
   getSendsUntil,
   isSameState,
+  isUnchecked,
   listLostRecords,
   SENDING_RECORDS,
   type VerificationChange,
@@ -45,6 +46,7 @@ const sql = prepareStatements((db) => ({
      inbound_enabled = ?, mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, loss_notice_due_at = ?, failing = ?,
      checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
   ),
+  setUnchecked: db.prepare('UPDATE domains SET checked_at = NULL WHERE id = ?'),
   setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
 }))
 
@@ -105,6 +107,7 @@ export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Doma
     const assumed = verified('Marked verified by the operator.')
     const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as CheckResults
     storeChecks(app, tx, actor, before, checks, 'request')
+    sql(tx.db).setUnchecked.run(before.id)
     audit(app, tx, actor, {
       action: 'domain.vouched_for',
       resourceType: 'domain',
@@ -163,7 +166,7 @@ export function storeChecks(
       before.lossNoticeDueAt,
     ),
     formatFailing(after.failing),
-    isWhole ? now : before.checkedAt,
+    isWhole && !(isUnchecked(before) && isUnanswered(checks)) ? now : before.checkedAt,
     isWhole ? nextCheckAt : Math.min(before.nextCheckAt, nextCheckAt),
     updatedAt,
     before.id,
@@ -186,6 +189,9 @@ export function storeChecks(
       tracking_domain: before.trackingDomain,
     })
 }
+
+const isUnanswered = (checks: CheckResults): boolean =>
+  Object.values(checks).some(({ outcome }) => outcome === 'unknown')
 
 function findChanges(before: VerificationState, after: VerificationState): VerificationChange[] {
   const changes: VerificationChange[] = []

@@ -1,6 +1,7 @@
 /** @module Who must act after an attempt and for a recipient, as a table. */
 import { describe, expect, test } from 'bun:test'
 import { adviseOn, adviseOnRecipient, type RecipientFinding } from '#features/sending/delivery/advice.ts'
+import { NO_SERVICE_REASON, STALLED_REASON } from '#features/sending/delivery/wait-reasons.ts'
 
 const CATEGORIES = [
   ['invalid_recipient', 'sender', 'sender'],
@@ -12,7 +13,7 @@ const CATEGORIES = [
   ['reputation', 'operator', 'operator'],
   ['rate_limited', 'nobody', 'operator'],
   ['message_too_large', 'sender', 'sender'],
-  ['dns_failure', 'nobody', 'recipient'],
+  ['dns_failure', 'nobody', 'sender'],
   ['connection_failure', 'nobody', 'recipient'],
   ['tls_failure', 'recipient', 'recipient'],
   ['protocol_error', 'operator', 'operator'],
@@ -81,6 +82,10 @@ test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
     'operator',
     /^It waits: gmail .* Blocked\. `tassis providers` shows/,
   ],
+  ['is about to be delivered', { waitReason: 'is about to be delivered' }, 'nobody', /^It is about to be delivered\.$/],
+  ['is stalled', { waitReason: STALLED_REASON }, 'operator', /^It makes no progress, .*; a restart frees it\.$/],
+  ['waits without a service', { waitReason: NO_SERVICE_REASON }, 'operator', /Start it: `systemctl start tassis`/],
+  ['is blocked', { blockedBy: 'DNS is down.', waitReason: 'is about' }, 'operator', /^DNS is down\.$/],
   ['is held', { lastError: 'Held: The account is paused' }, 'operator', /account is paused/],
   ['is scheduled', { status: 'scheduled' }, 'nobody', /at its time/],
   ['is being sent', { status: 'processing' }, 'nobody', /now/],

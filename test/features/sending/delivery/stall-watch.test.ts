@@ -2,7 +2,7 @@
 import { expect, spyOn, test } from 'bun:test'
 import { createServer } from 'node:net'
 import { LaneClaimer } from '#features/sending/delivery/lane-claimer.ts'
-import { addRule } from '#features/sending/delivery/queue-rules.ts'
+import { addRule } from '#features/sending/queue/queue-rules.ts'
 import { createLog } from '#platform/log.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'

@@ -79,6 +79,25 @@ test('the new email has everything of the first, its own id and key, and both ar
   expectBalanced(emails)
 })
 
+// Proves: email-29
+test('the response names recipients who may get it twice, and suppressed ones', async () => {
+  await using emails = await createEmailApi()
+  const sent = await ended(emails, { to: ['bob@r.test', 'carl@r.test', 'dora@r.test', 'erik@r.test'] })
+  const mark = emails.app.db.query('UPDATE recipients SET status = ? WHERE address = ?')
+  mark.run(statusCode('uncertain'), 'bob@r.test')
+  mark.run(statusCode('sent'), 'carl@r.test')
+  await emails.api('POST', '/v1/suppressions', { email_address: 'Dora@r.test' })
+  const warn = async (body?: unknown) =>
+    (at((await resend(emails, sent.id, body)).body, 'data') as { warnings?: string[] }).warnings
+  expect(await warn()).toEqual([
+    'bob@r.test may have got the first email, so it may arrive twice.',
+    'carl@r.test got the first email, so this one arrives in addition.',
+    'dora@r.test is suppressed, so it gets none.',
+  ])
+  expect(await warn({ to: ['dora@r.test'] })).toEqual(['dora@r.test is suppressed, so it gets none.'])
+  expect(await warn({ to: ['erik@r.test'] })).toBeUndefined()
+})
+
 test('attachments reach the receiver again, and an email of an email that was sent again names the latter', async () => {
   await using emails = await createEmailApi({ delivers: true })
   const first = await emails.accepted({ ...FULL, from: `ada@${UNVERIFIED}`, to: 'bob@r.test', cc: [], bcc: [] })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readPools, setPool } from '#app/operator/accounts.ts'
 import { OutboundSources } from '#features/sending/delivery/providers/outbound-sources.ts'
-import { listRules, removeRules } from '#features/sending/delivery/queue-rules.ts'
+import { listRules, removeRules } from '#features/sending/queue/queue-rules.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
 import { listOutboundIps, parseOutboundSource } from '#platform/outbound-source.ts'
 import { minutes } from '#platform/units.ts'

@@ -7,7 +7,7 @@ import {
   findRedirect,
   hasProviderRules,
   removeRules,
-} from '#features/sending/delivery/queue-rules.ts'
+} from '#features/sending/queue/queue-rules.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 
 const RULE = { reason: 'a test', createdBy: 'operator', createdAt: 0 } as const

@@ -4,14 +4,15 @@
  * who may set a rule.
  */
 import type { Database } from 'bun:sqlite'
-import { accountOfLane, domainOfLane, streamOfLane } from '#features/sending/queue/lanes.ts'
-import type { MailSelector } from '#features/sending/queue/selection.ts'
 import { findStreamPool } from '#features/setup/streams/streams.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { accountOfLane, domainOfLane, streamOfLane } from './lanes.ts'
+import type { MailSelector } from './selection.ts'
 
 /** The kinds that commands for the queue list and end. */
 export const QUEUE_RULE_KINDS = ['hold', 'redirect'] as const
@@ -31,13 +32,17 @@ export interface QueueRule {
   readonly reason: string
   readonly createdBy: string
   readonly createdAt: Millis
+  /** Public ids of its account and its email. */
+  readonly accountUuid: UuidBytes | null
+  readonly emailUuid: UuidBytes | null
 }
 
 /** Each claim reads them; an operator needs a few. */
 const MAX_RULES = 1000
 
 const COLUMNS = `id, kind, account_id AS accountId, domain, provider, email_id AS emailId, target, reason, created_by AS createdBy,
-  created_at AS createdAt`
+  created_at AS createdAt, (SELECT uuid FROM accounts WHERE accounts.id = queue_rules.account_id) AS accountUuid,
+  (SELECT uuid FROM emails WHERE emails.id = queue_rules.email_id) AS emailUuid`
 
 const sql = prepareStatements((db) => ({
   // The most specific rule first: account and domain, then domain, then account.
@@ -53,7 +58,6 @@ const sql = prepareStatements((db) => ({
   ),
   anyProvider: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE provider IS NOT NULL LIMIT 1'),
   ofEmail: db.prepare<QueueRule, [number]>(`SELECT ${COLUMNS} FROM queue_rules WHERE email_id = ? AND kind = 'hold'`),
-  anyEmail: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE email_id IS NOT NULL LIMIT 1'),
   // A rule is ended by what it names, so `release --account` also ends a rule for one domain of the account.
   matching: db.prepare<QueueRule, [number | null, string | null, number | null, string | null, string | null]>(
     `SELECT ${COLUMNS} FROM queue_rules WHERE (?1 IS NULL OR account_id = ?1) AND (?2 IS NULL OR domain = ?2)
@@ -74,10 +78,6 @@ const sql = prepareStatements((db) => ({
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   delete: db.prepare('DELETE FROM queue_rules WHERE id = ?'),
-  deleteEnded: db.prepare(
-    `DELETE FROM queue_rules WHERE email_id IS NOT NULL
-     AND NOT EXISTS (SELECT 1 FROM recipients WHERE recipients.email_id = queue_rules.email_id AND next_at IS NOT NULL)`,
-  ),
 }))
 
 /** The kinds of rules that were committed; undefined until they are needed. */
@@ -126,9 +126,20 @@ export const hasProviderRules = (db: Database): boolean =>
 
 const HELD = 'held since '
 
-/** Why the mail of a held lane waits. */
-export const describeHold = ({ createdAt, reason }: QueueRule): string =>
-  `${HELD}${new Date(createdAt).toISOString()} until you release it (tassis queue release)${reason === '' ? '' : `: ${reason}`}`
+/** Why held mail waits, with the command that ends the hold. */
+export const describeHold = (rule: QueueRule): string =>
+  `${HELD}${new Date(rule.createdAt).toISOString()} until you release it (tassis queue release ${formatSelector(rule)})${rule.reason === '' ? '' : `: ${rule.reason}`}`
+
+/** The options of `tassis queue` that name the mail of a rule. An email is named alone. */
+const formatSelector = ({ domain, provider, accountUuid, emailUuid }: QueueRule): string => {
+  if (emailUuid !== null) return `--email ${formatUuid(emailUuid)}`
+  return [
+    ...(domain === null ? [] : [`--domain ${domain}`]),
+    // Names of sites have spaces.
+    ...(provider === null ? [] : [`--provider ${provider.includes(' ') ? `"${provider}"` : provider}`]),
+    ...(accountUuid === null ? [] : [`--account ${formatUuid(accountUuid)}`]),
+  ].join(' ')
+}
 
 /** Whether `describeHold` wrote this reason. */
 export const isHoldReason = (reason: string): boolean => reason.startsWith(HELD)
@@ -137,12 +148,18 @@ export const isHoldReason = (reason: string): boolean => reason.startsWith(HELD)
 export const findEmailHold = (db: Database, emailId: number): QueueRule | undefined =>
   sql(db).ofEmail.get(emailId) ?? undefined
 
-/** Whether an operator holds any single email, so that claims must look. */
-export const hasEmailHolds = (db: Database): boolean => sql(db).anyEmail.get() !== null
-
 /** Where an operator redirects the mail of a lane; undefined if it goes to its MX. */
 export const findRedirect = (db: Database, lane: string, provider?: string): string | undefined =>
   findRule(db, 'redirect', lane, provider)?.target ?? undefined
+
+/** What redirects the mail of a lane, if no provider is named, with the command that ends it; undefined: nothing. */
+export function describeRedirect(db: Database, lane: string): string | undefined {
+  const rule = findRule(db, 'redirect', lane)
+  return (
+    rule &&
+    `You redirect this mail to ${rule.target}; \`tassis queue redirect --off ${formatSelector(rule)}\` ends that`
+  )
+}
 
 /** The pool of outgoing addresses that an operator gave an account; undefined if it has none of its own. */
 export const findPool = (db: Database, accountId: number): string | undefined =>
@@ -159,8 +176,7 @@ export const listPools = (db: Database, lane: string, parentId: number): string[
 export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
 
 /**
- * Adds a rule; one of the same kind for the same mail is replaced. Throws 409 when there are too many. Rules for emails
- * that have ended are deleted.
+ * Adds a rule; one of the same kind for the same mail is replaced. Throws 409 when there are too many.
  */
 export function addRule(
   tx: Tx,
@@ -176,7 +192,6 @@ export function addRule(
   const { kind, selector, target = null, reason, createdBy, createdAt } = rule
   const { accountId = null, domain = null, provider = null, emailId = null } = selector
   const key = [accountId, domain, provider, emailId] as const
-  sql(tx.db).deleteEnded.run()
   const same = sql(tx.db).same.get(kind, ...key)
   if (same) sql(tx.db).delete.run(same.id)
   if ((sql(tx.db).count.get()?.n ?? 0) >= MAX_RULES)
