@@ -19,6 +19,7 @@ import waysIn from '../../migrations/0015_ways_in.sql' with { type: 'text' }
 import keys from '../../migrations/0016_keys.sql' with { type: 'text' }
 import fence from '../../migrations/0017_fence.sql' with { type: 'text' }
 import words from '../../migrations/0018_words.sql' with { type: 'text' }
+import wording from '../../migrations/0019_wording.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -43,4 +44,5 @@ export const migrations: readonly Migration[] = [
   { name: '0016_keys', sql: keys },
   { name: '0017_fence', sql: fence },
   { name: '0018_words', sql: words },
+  { name: '0019_wording', sql: wording },
 ]
