@@ -80,7 +80,7 @@ function renderHtml(texts: ConfirmationTexts, title: string, mail: ConfirmationM
 </head>
 <body style="margin:0;padding:24px 12px;background:#eef0f3;color:#1b1f24;font-family:Arial,Helvetica,sans-serif;font-size:16px;line-height:24px">
 <table role="presentation" align="center" width="100%" cellpadding="0" cellspacing="0" style="max-width:544px;margin:0 auto;background:#ffffff">
-<tr><td style="padding:32px 24px">
+<tr><td style="padding:32px 24px;overflow-wrap:anywhere;word-break:break-word">
 ${renderMailBrand(texts)}<p dir="auto" style="margin:0 0 16px">${renderLines(own?.texts.mail_intro ?? texts.hello)}</p>
 <p style="margin:0 0 24px">${fillText(texts.someoneEntered, names)}</p>
 <p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">${texts.confirmButton}</a></p>
