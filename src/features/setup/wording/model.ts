@@ -21,24 +21,46 @@ const shownFields = Object.fromEntries(
   TEXT_NAMES.map((name) => [name, Type.Optional(Type.String({ description: describeText(name) }))]),
 ) as Record<TextName, TOptional<TString>>
 
-const byLanguage = <T>(schema: T) =>
-  Object.fromEntries(LANGUAGES.map((language) => [language, schema])) as Record<Language, T>
+/** Names as in English texts. */
+const LANGUAGE_NAMES = new Intl.DisplayNames('en', { type: 'language' })
+
+const byLanguage = <T extends object>(schema: T) =>
+  Object.fromEntries(
+    LANGUAGES.map((language) => [language, { ...schema, description: `${LANGUAGE_NAMES.of(language)}.` }]),
+  ) as Record<Language, T>
+
+const EXAMPLE = { de: { mail_subject: 'Noch ein Klick für {{list}}', confirm_button: 'Ja, gern' } }
 
 const ShownTexts = Type.Object(byLanguage(Type.Optional(Type.Object(shownFields))))
 
 export const WordingRecord = Type.Object({
-  name: Nullable(Type.String(), { description: 'The name that readers see; null: the domain of the sender.' }),
+  name: Nullable(Type.String(), {
+    description: 'The name that readers see; null: the domain of the sender.',
+    examples: ['Ada & Co'],
+  }),
   logo: Nullable(
     Type.Object({
-      url: Type.String({ description: 'Where the logo is: the same for everybody, and another one for another logo.' }),
-      content_type: Type.String({ description: 'image/png or image/jpeg.' }),
-      width: Type.Integer({ description: 'Pixels; it is shown with half as many, for sharp screens.' }),
-      height: Type.Integer({ description: 'Pixels.' }),
+      url: Type.String({
+        description: 'Where the logo is: the same for everybody, and another one for another logo.',
+        examples: [`https://mail.example.com${LOGO_PATH}/47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU`],
+      }),
+      content_type: Type.String({ description: 'image/png or image/jpeg.', examples: ['image/png'] }),
+      width: Type.Integer({
+        description: 'Pixels; it is shown with half as many, for sharp screens.',
+        examples: [480],
+      }),
+      height: Type.Integer({ description: 'Pixels.', examples: [120] }),
     }),
     { description: 'The logo; null: none.' },
   ),
-  texts: { ...ShownTexts, description: "The account's own texts, by language." },
-  defaults: { ...ShownTexts, description: 'Our texts, which these replace; a text that is missing here adds to ours.' },
+  texts: { ...ShownTexts, description: "The account's own texts, by language.", examples: [EXAMPLE] },
+  defaults: {
+    ...ShownTexts,
+    description: 'Our texts, which these replace; a text that is missing here adds to ours.',
+    examples: [
+      { de: { mail_subject: 'Bitte bestätigen Sie Ihre Anmeldung zu {{list}}', confirm_button: 'Bestätigen' } },
+    ],
+  },
 })
 export type WordingRecord = Static<typeof WordingRecord>
 
@@ -54,7 +76,10 @@ export const WordingChangeBody = StrictObject(
       }),
     ),
   },
-  { description: 'At least one field; omitted fields and languages keep their value.' },
+  {
+    description: 'At least one field; omitted fields and languages keep their value.',
+    examples: [{ name: 'Ada & Co', texts: EXAMPLE }],
+  },
 )
 export type WordingChangeBody = Static<typeof WordingChangeBody>
 

@@ -174,7 +174,7 @@ export function changeLogo(app: App, actor: Actor, logo: Logo | null): Promise<W
   return app.commit.write((tx) => {
     const values = logo && [logo.hash, logo.type, logo.width, logo.height, logo.bytes]
     sql(tx.db).setLogo.run(actor.accountId, ...(values ?? [null, null, null, null, null]), app.eventTime())
-    record(app, tx, actor, logo ? 'logo.updated' : 'logo.deleted', logo ? { hash: logo.hash } : {})
+    record(app, tx, actor, logo ? 'wording.logo_updated' : 'wording.logo_deleted', logo ? { hash: logo.hash } : {})
     return readWording(tx.db, actor.accountId)
   })
 }

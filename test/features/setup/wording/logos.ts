@@ -1,14 +1,14 @@
 /** @module Pictures for tests of logos, and their upload. */
 import type { ApiResponse, TestApi } from '#test/support/api.ts'
 
-/** A red pixel. */
-const PIXEL = Uint8Array.fromBase64(
+/** A PNG. */
+export const RED_PIXEL = Uint8Array.fromBase64(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
 )
 
 /** A red rectangle. */
 export const drawLogo = (format: 'png' | 'jpeg' | 'webp', width: number, height: number): Promise<Uint8Array> =>
-  new Bun.Image(PIXEL).resize(width, height)[format]().bytes()
+  new Bun.Image(RED_PIXEL).resize(width, height)[format]().bytes()
 
 /** @param type sent as Content-Type, which nothing depends on */
 export async function putLogo(
