@@ -20,6 +20,7 @@ const AREAS = {
     'domains',
     'certificates',
     'templates',
+    'wording',
     'contact-store',
     'suppression-store',
     'health',

@@ -13,6 +13,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { generateSecret } from '#features/webhooks/webhooks/secret.ts'
 import { createRequestHeaders } from '#features/webhooks/webhooks/signature.ts'
 import { hours } from '#platform/units.ts'
+import { RED_PIXEL } from '#test/features/setup/wording/logos.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { createDataFolder, startServing } from './app/process.ts'
 import { at, createTestApi, type TestApi } from './support/api.ts'
@@ -329,7 +330,8 @@ function argumentsOf(command: string, variables: Readonly<Record<string, string>
 
 const csvOf = (markdown: string): string | undefined => /^```csv\n(.*?)^```$/ms.exec(markdown)?.[1]
 /** Files that the commands send, by name. */
-const FILES: Readonly<Record<string, string | undefined>> = {
+const FILES: Readonly<Record<string, string | Uint8Array<ArrayBuffer> | undefined>> = {
+  '@logo.png': RED_PIXEL,
   '@list.csv': csvOf(suppressions),
   '@contacts.csv': csvOf(contacts),
 }
@@ -344,7 +346,11 @@ interface Answer {
 async function ask(given: readonly string[]): Promise<Answer> {
   const rest = [...given]
   const headers = new Headers()
-  let [url, method, body]: [string, string | undefined, string | undefined] = ['', undefined, undefined]
+  let [url, method, body]: [string, string | undefined, string | Uint8Array<ArrayBuffer> | undefined] = [
+    '',
+    undefined,
+    undefined,
+  ]
   for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
     if (next === '-X') method = rest.shift()
     else if (next === '-d') body = rest.shift()
@@ -508,6 +514,10 @@ describe('every curl command works on a fresh service:', () => {
       `PUT ${path}: 200`,
       `POST ${path}/contacts: 201`,
       `POST ${path}/contacts: 201`,
+      'PATCH /v1/account/wording: 200',
+      'PUT /v1/account/logo: 200',
+      'GET /v1/account/wording: 200',
+      'DELETE /v1/account/wording: 204',
       `PUT ${path}: 200`,
       `POST ${path}/contacts/import: 202`,
       `GET ${path}/contacts/export: 200`,

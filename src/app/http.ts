@@ -69,6 +69,7 @@ import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { hasOpenEmail } from '#features/sending/queue/queue.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
@@ -82,6 +83,8 @@ import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
 import { createPreviewStore } from '#features/setup/templates/shown-previews.ts'
+import { logoPages } from '#features/setup/wording/pages.ts'
+import { wordingRoutes } from '#features/setup/wording/routes.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
@@ -110,6 +113,7 @@ import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
 import { VERSION } from './version.ts'
+import { createWordingDefaults } from './wording-defaults.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -290,6 +294,7 @@ export function createRoutes(
     authRoutes(app, people),
     teamRoutes(app),
     accountRoutes(app),
+    wordingRoutes(app, { defaults: createWordingDefaults(), publicUrl: trimTrailingSlashes(app.config.publicUrl) }),
     accountDeletionRoutes(app),
     accountExportRoutes(app),
     subAccountRoutes(app, { deleteAccount, inviteOwner: createOwnerInviter(app, later) }),
@@ -321,6 +326,7 @@ export function createRoutes(
       : []),
     tlsPages(app),
     challengePages(challenges),
+    logoPages(app),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),

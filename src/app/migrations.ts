@@ -20,6 +20,7 @@ import keys from '../../migrations/0016_keys.sql' with { type: 'text' }
 import fence from '../../migrations/0017_fence.sql' with { type: 'text' }
 import words from '../../migrations/0018_words.sql' with { type: 'text' }
 import keyNotices from '../../migrations/0019_key_notices.sql' with { type: 'text' }
+import wording from '../../migrations/0020_wording.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -45,4 +46,5 @@ export const migrations: readonly Migration[] = [
   { name: '0017_fence', sql: fence },
   { name: '0018_words', sql: words },
   { name: '0019_key_notices', sql: keyNotices },
+  { name: '0020_wording', sql: wording },
 ]

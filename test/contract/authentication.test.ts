@@ -153,6 +153,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /app/inbound/{id}/html': 401,
   'GET /app/inbound/mailboxes/{id}/messages/{message}/html': 401,
   'GET /app/previews/{id}': 401,
+  'GET /app/wording/{place}': 401,
   'POST /billing/stripe': 400,
   // The hook of an API key, which it looks up itself; a request to it is signed.
   'GET /hooks/supabase': 401,

@@ -15,6 +15,7 @@ import { sha256 } from '#platform/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { postFile } from '#test/features/audience/contact-lists/files.ts'
+import { RED_PIXEL } from '#test/features/setup/wording/logos.ts'
 import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
@@ -103,9 +104,10 @@ export interface Route {
   /** Top-level keys of the response: `data` alone, a page, or as listed. */
   readonly shape: 'one' | 'list' | 'none' | readonly string[]
   /**
-   * Returns a CSV body, a different one at each call; `answer`: the response, not the request, is CSV or another file.
+   * Returns a CSV or other file as the body, a different one at each call; `answer`: the response, not the request, is
+   * CSV or another file.
    */
-  readonly csv?: (() => string) | 'answer'
+  readonly csv?: (() => string | Uint8Array<ArrayBuffer>) | 'answer'
   /** True where an unknown or foreign id gets the same response as an id of the account, and nothing happens. */
   readonly isUnknownFine?: boolean
   /** True where `data` is one object although there are other top-level keys. */
@@ -245,6 +247,15 @@ export const ROUTES: readonly Route[] = [
     method: 'PATCH',
     body: () => ({ name: unique('Name') }),
   },
+  get('/v1/account/wording', 'account:read'),
+  {
+    ...get('/v1/account/wording', 'account:admin'),
+    method: 'PATCH',
+    body: () => ({ name: unique('Name'), texts: { de: { confirm_button: 'Ja', mail_intro: null } } }),
+  },
+  { ...get('/v1/account/wording', 'account:admin', { status: 204, shape: 'none' }), method: 'DELETE' },
+  { ...get('/v1/account/logo', 'account:admin'), method: 'PUT', csv: () => RED_PIXEL },
+  { ...get('/v1/account/logo', 'account:admin', { status: 204, shape: 'none' }), method: 'DELETE' },
   listRoute('/v1/agent-mailboxes', 'mailboxes:read'),
   {
     ...get('/v1/agent-mailboxes', 'mailboxes:write', { status: 201 }),
@@ -787,10 +798,12 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app/captured/{id}/html',
   'GET /app/mail/{id}/html',
   'GET /app/previews/{id}',
+  'GET /app/wording/{place}',
   'GET /app/newsletters/{id}/html',
   'GET /mailbox-files',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
+  'GET /t/logo/{hash}',
   'GET /t/*',
   'GET /confirm/{token}',
   'POST /confirm/{token}',

@@ -7,6 +7,7 @@ import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { systemClock } from '#platform/clock.ts'
+import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { createBillingApi } from '#test/support/billing.ts'
@@ -371,6 +372,53 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await expectUnharmed(dashboard)
   })
 
+  test('own texts, a name and a logo are saved, previewed as readers see them, and replaced by ours again', async () => {
+    const { ada, open, api } = await createTeam()
+    await using dashboard = await open(ada)
+    const { page } = dashboard
+    await dashboard.goTo('/settings/wording')
+    const button = (name: string) => page.getByRole('button', { name, exact: true }).click()
+    const place = (name: string) => page.getByRole('group', { name, exact: true })
+    const preview = page.frameLocator('iframe[title=Preview]')
+    await page.getByRole('textbox', { name: 'Name' }).fill('Ada & Co')
+    await button('Save the name')
+    await preview.getByText('Ada & Co').first().waitFor()
+    const upload = (name: string, buffer: Uint8Array) =>
+      page.locator('input[type=file]').setInputFiles({ name, mimeType: 'image/png', buffer: Buffer.from(buffer) })
+    await upload('logo.png', new TextEncoder().encode('<svg/>'))
+    await page.getByText('save an SVG, PDF or GIF as PNG first').first().waitFor()
+    await upload('logo.png', await drawLogo('png', 480, 20))
+    await page.getByText('The logo is saved.').waitFor()
+    await preview.getByRole('img', { name: 'Ada & Co' }).waitFor()
+    await page.getByLabel('Language').selectOption('de')
+    expect(await place('Page behind its link').getByLabel('Button').getAttribute('placeholder')).toBe('Bestätigen')
+    await place('Confirmation mail').getByLabel('Beginning').fill('Hallo {{vorname}}')
+    await button('Save the texts')
+    await page.getByText('{{vorname}} is not a placeholder').waitFor()
+    await place('Confirmation mail')
+      .getByLabel('Beginning')
+      .fill(`Hallo von {{name}}\n${HOSTILE.replace('\u202e', '')}`)
+    await place('Page behind its link').getByLabel('Button').fill('Ja, gern')
+    await button('Save the texts')
+    await preview.getByText('Hallo von Ada & Co').waitFor()
+    await page.getByLabel('Mail or page').selectOption('Page behind its link')
+    await preview.getByRole('button', { name: 'Ja, gern', exact: true }).waitFor()
+    await button('Use ours in German')
+    await preview.getByRole('button', { name: 'Bestätigen', exact: true }).waitFor()
+    await button('Remove the logo')
+    await page.locator('.logo-preview').waitFor({ state: 'detached' })
+    expect(at(await api('GET', '/v1/account/wording'), 'data')).toMatchObject({
+      name: 'Ada & Co',
+      logo: null,
+      texts: {},
+    })
+    await place('Unsubscribe page').getByLabel('Heading').fill('Nicht gespeichert')
+    await page.getByRole('link', { name: 'Streams' }).first().click()
+    await dialog(page).getByText('The texts that you changed are lost.').waitFor()
+    await confirm(page, 'Leave')
+    await expectUnharmed(dashboard)
+  })
+
   test('a sub-account is created, gets a key that is shown once, is disabled, enabled, changed and deleted', async () => {
     const { ada, open } = await createTeam()
     await using dashboard = await open(ada)
@@ -580,6 +628,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
       ['/settings/team', ['Invite somebody', `Change role of ${ada}`, `Remove ${ada}`]],
       ['/settings/streams', ['Create a stream']],
       ['/settings/accounts', ['Create a sub-account']],
+      ['/settings/wording', ['Save the name', 'Save the texts']],
       ['/settings/plan', []],
       ['/settings/audit', []],
       [
@@ -609,7 +658,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
   })
 
   test('has no axe violations in light and dark, and fits narrow screens', async () => {
-    const { ada, open, add, api } = await createTeam(HOSTILE)
+    const { ada, open, add, api, key } = await createTeam(HOSTILE)
     await add('vera', 'viewer')
     await api('POST', '/v1/team/invitations', {
       email: 'somebody-with-a-long-address@a-long-domain.people.test',
@@ -621,6 +670,11 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
       'data',
       'id',
     )
+    await api('PATCH', '/v1/account/wording', {
+      name: 'x'.repeat(100),
+      texts: { en: { mail_intro: '<b>'.repeat(300) } },
+    })
+    await putLogo({ url: service.url, key }, await drawLogo('png', 480, 20))
     await using dashboard = await open(ada)
     const { page } = dashboard
     for (const [path, button] of [
@@ -632,6 +686,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
       [`/settings/streams/${stream}`, 'Delete this stream'],
       ['/settings/accounts', 'Create a sub-account'],
       [`/settings/accounts/${sub}`, 'Create an API key for it'],
+      ['/settings/wording', undefined],
       ['/settings/plan', undefined],
       ['/settings/audit', undefined],
       ['/settings/privacy', 'Delete this account'],

@@ -65,7 +65,10 @@ function createReturning(copy: Copy): Uint8Array {
 async function listComplaints() {
   const [show] = complaintAdminCommands
   if (!show) throw new Error('the command does not exist')
-  const { accounts, data: newest } = await show.run({ opened: office.opened, delivery: office.delivery }, { limit: 500 })
+  const { accounts, data: newest } = await show.run(
+    { opened: office.opened, delivery: office.delivery },
+    { limit: 500 },
+  )
   const account = accounts.find(({ account_id: id }) => id === office.actor.accountUuid)
   if (!account) throw new Error('the account is not shown')
   return { ...account, newest }

@@ -20,6 +20,7 @@ import type { PreviewStore } from '#features/setup/templates/shown-previews.ts'
 import { AppError } from '#platform/errors.ts'
 import { escapeHtml } from '#platform/http/html.ts'
 import { toMailResponse } from './mail-response.ts'
+import { renderWordingPreview } from './wording-preview.ts'
 
 interface MailFrameOptions {
   readonly auth: Pick<AuthContext, 'findActor' | 'requireOwnHost'>
@@ -109,6 +110,18 @@ export function mailFrames(app: App, options: MailFrameOptions) {
           async (actor) => (await previewNewsletter(app, actor, frame.params.id, frame.query.contact_email)).parts.html,
         ),
       { params, query: Type.Object({ ...IMAGES, contact_email: Type.Optional(Type.String()) }), detail },
+    )
+    .get(
+      '/app/wording/:place',
+      (frame) =>
+        toFrame(frame, 'account:read', (actor) =>
+          renderWordingPreview(app, actor, frame.params.place, frame.query.language),
+        ),
+      {
+        params: Type.Object({ place: Type.String() }),
+        query: Type.Object({ ...IMAGES, language: Type.Optional(Type.String()) }),
+        detail,
+      },
     )
     .get(
       '/app/previews/:id',

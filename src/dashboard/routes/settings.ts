@@ -37,6 +37,12 @@ const stream = createRoute({
   component: lazyRouteComponent(() => import('../screens/settings/stream.tsx'), 'StreamScreen'),
 })
 
+const wording = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/wording',
+  component: lazyRouteComponent(() => import('../screens/settings/wording.tsx'), 'WordingScreen'),
+})
+
 const subAccounts = createRoute({
   getParentRoute: () => root,
   path: '/settings/accounts',
@@ -81,6 +87,7 @@ export const settingsRoutes = [
   profile,
   streams,
   stream,
+  wording,
   subAccounts,
   subAccount,
   plan,

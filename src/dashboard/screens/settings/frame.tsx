@@ -10,6 +10,7 @@ const SETTINGS = [
   { label: 'Team', to: '/settings/team' },
   { label: 'Your sign-in', to: '/settings/profile' },
   { label: 'Streams', to: '/settings/streams' },
+  { label: 'Wording', to: '/settings/wording' },
   { label: 'Sub-accounts', to: '/settings/accounts' },
   { label: 'Plan', to: '/settings/plan' },
   { label: 'Audit log', to: '/settings/audit' },

@@ -2,7 +2,8 @@
  * @module Renders the email that requests a confirmation: subject, text and HTML. Pure. The email names the list
  * and its sender, and says that ignoring it is enough to stay off the list: someone else may have entered the address.
  */
-import { html } from '#platform/http/html.ts'
+import { formatSender, renderLines, renderLogo, renderSender } from '#features/setup/wording/brand.ts'
+import { type Html, html } from '#platform/http/html.ts'
 import { fillPlain, fillText } from '#platform/http/language.ts'
 import type { ConfirmationTexts } from './texts.ts'
 
@@ -29,7 +30,7 @@ export function renderConfirmationMail(
   readonly html: string
 } {
   const oneLineMail = { ...mail, listName: toOneLine(mail.listName) }
-  const subject = fillPlain(texts.subject, { list: oneLineMail.listName })
+  const subject = toOneLine(texts.own?.texts.mail_subject ?? fillPlain(texts.subject, { list: oneLineMail.listName }))
   return { subject, text: renderText(texts, oneLineMail), html: renderHtml(texts, subject, oneLineMail) }
 }
 
@@ -46,9 +47,10 @@ function renderText(
   texts: ConfirmationTexts,
   { listName, address, senderDomain, url, days }: ConfirmationMail,
 ): string {
-  return `${texts.hello}
+  const { own } = texts
+  return `${own?.texts.mail_intro ?? texts.hello}
 
-${fillPlain(texts.someoneEntered, { address, list: listName, sender: senderDomain })}
+${fillPlain(texts.someoneEntered, { address, list: listName, sender: formatSender(own, senderDomain) })}
 
 ${texts.confirmHere}
 
@@ -57,16 +59,17 @@ ${url}
 ${fillPlain(texts.linkWorks, { days: formatDays(texts, days) })}
 
 ${texts.ifNotYou}
-`
+${own?.texts.mail_footer === undefined ? '' : `\n${own.texts.mail_footer}\n`}`
 }
 
 /** Uses only tables and inline styles, because every mail program shows them. */
 function renderHtml(texts: ConfirmationTexts, title: string, mail: ConfirmationMail): string {
   const { listName, address, senderDomain, url, days } = mail
+  const { own } = texts
   const names = {
     address: html`<strong><bdi>${address}</bdi></strong>`,
     list: html`<bdi>${listName}</bdi>`,
-    sender: html`<strong>${senderDomain}</strong>`,
+    sender: renderSender(own, senderDomain),
   }
   return html`<!doctype html>
 <html lang="${texts.language}">
@@ -77,15 +80,24 @@ function renderHtml(texts: ConfirmationTexts, title: string, mail: ConfirmationM
 </head>
 <body style="margin:0;padding:24px 12px;background:#eef0f3;color:#1b1f24;font-family:Arial,Helvetica,sans-serif;font-size:16px;line-height:24px">
 <table role="presentation" align="center" width="100%" cellpadding="0" cellspacing="0" style="max-width:544px;margin:0 auto;background:#ffffff">
-<tr><td style="padding:32px 24px">
-<p style="margin:0 0 16px">${texts.hello}</p>
+<tr><td style="padding:32px 24px;overflow-wrap:anywhere;word-break:break-word">
+${renderMailBrand(texts)}<p dir="auto" style="margin:0 0 16px">${renderLines(own?.texts.mail_intro ?? texts.hello)}</p>
 <p style="margin:0 0 24px">${fillText(texts.someoneEntered, names)}</p>
 <p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">${texts.confirmButton}</a></p>
 <p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">${fillPlain(texts.orOpen, { days: formatDays(texts, days) })}<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
 <p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">${texts.ifNotYou}</p>
-</td></tr>
+${own?.texts.mail_footer !== undefined && html`<p dir="auto" style="margin:24px 0 0;font-size:14px;line-height:20px;color:#525a65">${renderLines(own.texts.mail_footer)}</p>\n`}</td></tr>
 </table>
 </body>
 </html>
 `.toString()
+}
+
+/**
+ * The logo is at a URL: an attachment would be sent and stored with every mail, and mail programs show it as a file. The
+ * URL is the same for all, so that loading it says nothing about the reader.
+ */
+function renderMailBrand({ own }: ConfirmationTexts): Html | false {
+  const content = own && (renderLogo(own, 'display:block;border:0;max-width:100%;height:auto') || own.name)
+  return content ? html`<p style="margin:0 0 24px;font-weight:bold">${content}</p>\n` : false
 }

@@ -1,5 +1,7 @@
-/** @module The texts of confirmation emails and pages by language. Pure. */
-import { chooseLanguage, type Language } from '#platform/http/language.ts'
+/** @module The texts of confirmation emails and pages by language, and those of an account in their place. Pure. */
+import type { Texts as OwnTexts } from '#features/setup/wording/texts.ts'
+import type { OwnWords } from '#features/setup/wording/wording.ts'
+import { chooseLanguage, fillPlain, type Language } from '#platform/http/language.ts'
 import { type ConfirmationTexts, english } from './texts.ts'
 import { dutch, french, german, italian, polish, portuguese, spanish } from './translations.ts'
 
@@ -17,3 +19,23 @@ export const CONFIRMATION_TEXTS: Readonly<Record<Language, ConfirmationTexts>> =
 /** The texts in the reader's preferred language; English by default. @param accepted value of Accept-Language */
 export const chooseConfirmationTexts = (accepted: string | null): ConfirmationTexts =>
   CONFIRMATION_TEXTS[chooseLanguage(accepted)]
+
+/** The texts with those of an account. Its subject is final: see `confirmation-mail.ts`. */
+export const applyOwnWords = (texts: ConfirmationTexts, own: OwnWords): ConfirmationTexts => ({
+  ...texts,
+  own,
+  confirmButton: own.texts.mail_button ?? texts.confirmButton,
+  question: own.texts.confirm_heading ?? texts.question,
+  confirm: own.texts.confirm_button ?? texts.confirm,
+  isConfirmed: own.texts.confirmed_heading ?? texts.isConfirmed,
+})
+
+/** The texts that those of an account replace. */
+export const toReplaceableTexts = (texts: ConfirmationTexts): OwnTexts => ({
+  mail_subject: fillPlain(texts.subject, { list: '{{list}}' }),
+  mail_intro: texts.hello,
+  mail_button: texts.confirmButton,
+  confirm_heading: texts.question,
+  confirm_button: texts.confirm,
+  confirmed_heading: texts.isConfirmed,
+})

@@ -2,6 +2,7 @@
  * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks for a
  * confirmation, and its button confirms; opening the page changes nothing. The pages load nothing from other hosts.
  */
+import { BRAND_STYLE, renderBrand, renderOwnText, renderSender } from '#features/setup/wording/brand.ts'
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import { fillText } from '#platform/http/language.ts'
 import type { ConfirmationTexts } from './texts.ts'
@@ -20,7 +21,7 @@ export const confirmationPage = (texts: ConfirmationTexts, subject: PageSubject)
     texts,
     texts.title,
     html`<h1>${texts.question}</h1>
-<p>${fillSentence(texts, texts.willGet, subject)}</p>
+${renderOwnText(texts.own?.texts.confirm_text)}<p>${fillSentence(texts, texts.willGet, subject)}</p>
 ${buttonHtml(texts)}
 <p class="note">${texts.notAsked}</p>`,
   )
@@ -31,7 +32,7 @@ export const confirmedPage = (texts: ConfirmationTexts, subject: PageSubject): H
     texts,
     texts.isConfirmed,
     html`<h1>${texts.isConfirmed}</h1>
-<p>${fillSentence(texts, texts.gets, subject)}</p>
+${renderOwnText(texts.own?.texts.confirmed_text)}<p>${fillSentence(texts, texts.gets, subject)}</p>
 <p>${texts.everyMessage}</p>`,
   )
 
@@ -108,16 +109,16 @@ ${buttonHtml(texts)}`,
 
 /** Fills in the names that most texts have. */
 function fillSentence(texts: ConfirmationTexts, text: string, { address, listName, senderDomain }: PageSubject): Html {
-  const names = { list: html`<bdi>${listName}</bdi>`, sender: html`<strong><bdi>${senderDomain}</bdi></strong>` }
+  const names = { list: html`<bdi>${listName}</bdi>`, sender: renderSender(texts.own, senderDomain) }
   return fillText(text, {
     ...names,
     address: html`<strong><bdi>${address}</bdi></strong>`,
-    mail: fillText(senderDomain === '' ? texts.mail : texts.mailFrom, names),
+    mail: fillText(senderDomain === '' && !texts.own?.name ? texts.mail : texts.mailFrom, names),
   })
 }
 
 function resubscribeHtml(texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html {
-  const askSender = subject.senderDomain === '' ? texts.askUnknownSender : texts.askSender
+  const askSender = subject.senderDomain === '' && !texts.own?.name ? texts.askUnknownSender : texts.askSender
   return html`<p>${texts.stillWanted} ${
     formUrl === undefined
       ? fillSentence(texts, askSender, subject)
@@ -141,5 +142,5 @@ button:focus-visible, a:focus-visible { outline: 3px solid var(--strong); outlin
 }
 `
 
-const renderPage = ({ language }: ConfirmationTexts, title: string, main: Html): Html =>
-  htmlPage({ title, language, style: STYLE, main })
+const renderPage = ({ language, own }: ConfirmationTexts, title: string, main: Html): Html =>
+  htmlPage({ title, language, style: STYLE + BRAND_STYLE, main: html`${renderBrand(own)}${main}` })

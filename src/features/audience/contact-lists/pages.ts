@@ -6,13 +6,14 @@ import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { findOwnWords } from '#features/setup/wording/wording.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
 import { confirmSubscription, type LinkState, readLinkState } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
-import { chooseConfirmationTexts } from './languages.ts'
+import { applyOwnWords, chooseConfirmationTexts } from './languages.ts'
 import {
   alreadyConfirmedPage,
   confirmationPage,
@@ -48,6 +49,7 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
         const facts = openConfirmToken(app.keys, params.token)
         if (!facts) return localisedResponse(texts.language, incompleteLinkPage(texts), 404)
         return toResponse(texts, readLinkState(app, facts, app.eventTime()), {
+          db: app.db,
           facts,
           formUrl,
           renderOpen: confirmationPage,
@@ -62,7 +64,12 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
         const facts = openConfirmToken(app.keys, params.token)
         if (!facts) return localisedResponse(texts.language, incompleteLinkPage(texts), 404)
         try {
-          return toResponse(texts, await confirmSubscription(app, facts), { facts, formUrl, renderOpen: confirmedPage })
+          return toResponse(texts, await confirmSubscription(app, facts), {
+            db: app.db,
+            facts,
+            formUrl,
+            renderOpen: confirmedPage,
+          })
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           return localisedResponse(texts.language, notStoredPage(texts), error.status)
@@ -76,6 +83,7 @@ const chooseTextsFor = (request: Request): ConfirmationTexts =>
   chooseConfirmationTexts(request.headers.get('accept-language'))
 
 interface LinkView {
+  readonly db: Database
   readonly facts: ConfirmFacts
   readonly formUrl: (listId: number) => string | undefined
   /** The page for an open link: the question in a GET, the confirmation in a POST. */
@@ -83,11 +91,13 @@ interface LinkView {
 }
 
 /** The page for the state of a link. */
-function toResponse(texts: ConfirmationTexts, state: LinkState, { facts, formUrl, renderOpen }: LinkView): Response {
-  const { language } = texts
-  if (state.kind === 'gone') return localisedResponse(language, nothingToConfirmPage(texts), 410)
+function toResponse(ours: ConfirmationTexts, state: LinkState, { db, facts, formUrl, renderOpen }: LinkView): Response {
+  const { language } = ours
+  if (state.kind === 'gone') return localisedResponse(language, nothingToConfirmPage(ours), 410)
   const { list, contact } = state
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
+  const own = findOwnWords(db, facts.accountUuid, { language, sender: facts.senderDomain, list: list.name })
+  const texts = applyOwnWords(ours, own)
   switch (state.kind) {
     case 'open':
       return localisedResponse(language, renderOpen(texts, question))

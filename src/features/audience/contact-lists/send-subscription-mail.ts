@@ -16,15 +16,16 @@ import { markWelcomed } from '#features/setup/contact-store/status.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
+import { findOwnWords, LOGO_PATH } from '#features/setup/wording/wording.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type Language, parseLanguage } from '#platform/http/language.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox, formatMailbox } from '#protocols/address/parse.ts'
 import { CONFIRM_PATH, sealConfirmToken } from './confirm-token.ts'
 import { renderConfirmationMail } from './confirmation-mail.ts'
-import { CONFIRMATION_TEXTS } from './languages.ts'
+import { applyOwnWords, CONFIRMATION_TEXTS } from './languages.ts'
 import { findConfirmationSender, findNoReplySender, type SubscriptionMailKind } from './subscription-mails.ts'
 import { createWelcomeDraft } from './welcome.ts'
 
@@ -137,7 +138,14 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
   const from = findConfirmationSender(app.db, mail.accountId, mail.from)
   if (from === undefined) throw new NoVerifiedSenderError('The account has no verified domain to send from.')
   const senderDomain = domainOfMailbox(from)
-  const { subject, text, html } = renderConfirmationMail(CONFIRMATION_TEXTS[chooseMailLanguage(mail, contact)], {
+  const language = chooseMailLanguage(mail, contact)
+  const own = findOwnWords(app.db, mail.accountUuid, {
+    language,
+    sender: senderDomain,
+    list: list.name,
+    toLogoUrl: (hash) => `${trimTrailingSlashes(app.config.publicUrl)}${LOGO_PATH}/${hash}`,
+  })
+  const { subject, text, html } = renderConfirmationMail(applyOwnWords(CONFIRMATION_TEXTS[language], own), {
     listName: list.name,
     address: contact.email,
     senderDomain,
@@ -147,11 +155,15 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
   const draft = createDraft(
     app,
     // Tracking would replace the link, and the text shows the link's URL.
-    { from, to: contact.email, subject, text_body: text, html_body: html, tracking: false },
+    { from: addName(from, own.name), to: contact.email, subject, text_body: text, html_body: html, tracking: false },
     undefined,
   )
   return { ...draft, extra: { ...draft.extra, headers: AUTOMATIC_HEADERS } }
 }
+
+/** A sender without a name of its own gets the account's. @param from in header form */
+const addName = (from: string, name: string | null): string =>
+  name === null || from.includes('<') ? from : formatMailbox({ name, address: from })
 
 /** The contact's `language` in its metadata, if translated; else the visitor's, else English. */
 function chooseMailLanguage({ language }: OutboxMail, { metadata }: Contact): Language {

@@ -2,6 +2,7 @@
  * @module The English texts of confirmation emails and pages, and the purpose of each. Readers know the list and its
  * sender, not this service. Names in braces are filled in. Contains no HTML.
  */
+import type { OwnWords } from '#features/setup/wording/wording.ts'
 import type { Language } from '#platform/http/language.ts'
 
 /**
@@ -10,6 +11,8 @@ import type { Language } from '#platform/http/language.ts'
  */
 export interface ConfirmationTexts {
   readonly language: Language
+  /** What the account has set in place of ours, or beside ours. */
+  readonly own?: OwnWords
 
   /** The email. */
   readonly subject: string

@@ -58,6 +58,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'abuse_findings', where: OF_ACCOUNT },
   { table: 'pause_notices', where: OF_ACCOUNT },
   { table: 'resumed_figures', where: OF_ACCOUNT },
+  { table: 'wordings', where: OF_ACCOUNT },
   { table: 'stored_amounts', where: OF_ACCOUNT },
   { table: 'content_watch', where: OF_ACCOUNT },
   { table: 'held_accounts', where: OF_ACCOUNT },

@@ -33,6 +33,7 @@ import { findEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
 import { toNewsletterWire } from '#features/sending/newsletters/model.ts'
 import { getNewsletter } from '#features/sending/newsletters/newsletters.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { toApiKeyWire } from '#features/setup/api-keys/model.ts'
 import { findContactById } from '#features/setup/contact-store/find.ts'
@@ -44,6 +45,8 @@ import { getStream } from '#features/setup/streams/streams.ts'
 import { toTemplateWire, toVersionWire } from '#features/setup/templates/model.ts'
 import { getTemplate } from '#features/setup/templates/templates.ts'
 import { getVersion, listVersions, MAX_VERSIONS } from '#features/setup/templates/versions.ts'
+import { toWordingWire } from '#features/setup/wording/model.ts'
+import { findLogo, readWording } from '#features/setup/wording/wording.ts'
 import { ALL_TYPES, readFeed, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
 import { getRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { toRouteWire } from '#features/webhooks/inbound-routes/model.ts'
@@ -296,6 +299,18 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   },
   *members({ db }, { accountId }) {
     yield listMembers(db, accountId).map(memberWire)
+  },
+  *wording({ db, config }, { accountId }) {
+    const wording = readWording(db, accountId)
+    const { name, texts, logo: facts } = wording
+    if (name === null && facts === null && Object.keys(texts).length === 0) return
+    const logo = facts && findLogo(db, facts.hash)
+    yield [
+      {
+        ...toWordingWire(wording, trimTrailingSlashes(config.publicUrl)),
+        logo_content: logo ? Buffer.from(logo.bytes).toString('base64') : null,
+      },
+    ]
   },
   *invitations({ db, clock }, { accountId }) {
     yield listInvitations(db, accountId, clock.now()).map(invitationWire)

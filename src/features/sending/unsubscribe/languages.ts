@@ -1,4 +1,6 @@
-/** @module The texts of the unsubscribe pages by language. Pure. */
+/** @module The texts of the unsubscribe pages by language, and those of an account in their place. Pure. */
+import type { Texts as OwnTexts } from '#features/setup/wording/texts.ts'
+import type { OwnWords } from '#features/setup/wording/wording.ts'
 import { chooseLanguage, type Language } from '#platform/http/language.ts'
 import { english, type Texts } from './texts.ts'
 import { dutch, french, german, italian, polish, portuguese, spanish } from './translations.ts'
@@ -16,3 +18,19 @@ export const TEXTS: Readonly<Record<Language, Texts>> = {
 
 /** The texts in the reader's preferred language; English by default. @param accepted value of Accept-Language */
 export const chooseTexts = (accepted: string | null): Texts => TEXTS[chooseLanguage(accepted)]
+
+/** The texts with those of an account. */
+export const applyOwnWords = (texts: Texts, own: OwnWords): Texts => ({
+  ...texts,
+  own,
+  question: own.texts.unsubscribe_heading ?? texts.question,
+  unsubscribe: own.texts.unsubscribe_button ?? texts.unsubscribe,
+  isOff: own.texts.unsubscribed_heading ?? texts.isOff,
+})
+
+/** The texts that those of an account replace. */
+export const toReplaceableTexts = ({ question, unsubscribe, isOff }: Texts): OwnTexts => ({
+  unsubscribe_heading: question,
+  unsubscribe_button: unsubscribe,
+  unsubscribed_heading: isOff,
+})

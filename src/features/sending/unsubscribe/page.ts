@@ -2,6 +2,12 @@
  * @module Renders the pages behind an unsubscribe link. Pure: turns values into HTML without scripts. Buttons send the
  * request; viewing a page changes nothing. Loads nothing from other hosts.
  */
+import {
+  BRAND_STYLE,
+  renderBrand,
+  renderSender as renderNamedSender,
+  renderOwnText,
+} from '#features/setup/wording/brand.ts'
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import { fillText } from '#platform/http/language.ts'
 import type { Texts } from './texts.ts'
@@ -26,7 +32,7 @@ export const askPage = (texts: Texts, subscription: Subscription): Html =>
     texts,
     texts.unsubscribe,
     html`<h1>${texts.question}</h1>
-<p>${fillSentence(texts, texts.willStop, subscription)}</p>
+${renderOwnText(texts.own?.texts.unsubscribe_text)}<p>${fillSentence(texts, texts.willStop, subscription)}</p>
 ${renderForm(renderButton('unsubscribe', texts.unsubscribe))}
 ${subscription.isOfPart && renderAllOffer(texts, subscription)}
 ${renderEssentialNote(texts)}`,
@@ -38,7 +44,7 @@ export const stoppedPage = (texts: Texts, subscription: Subscription): Html =>
     texts,
     texts.isOff,
     html`<h1>${texts.isOff}</h1>
-<p>${fillSentence(texts, texts.hasStopped, subscription)} ${texts.mayStillArrive}</p>
+${renderOwnText(texts.own?.texts.unsubscribed_text)}<p>${fillSentence(texts, texts.hasStopped, subscription)} ${texts.mayStillArrive}</p>
 ${subscription.isOfPart && renderAllOffer(texts, subscription)}
 <h2>${texts.wasItMistake}</h2>
 ${renderForm(renderButton('resubscribe', texts.subscribeAgain, 'quiet'))}
@@ -51,7 +57,7 @@ export const allStoppedPage = (texts: Texts, subscription: Subscription): Html =
     texts,
     texts.isOff,
     html`<h1>${texts.isOff}</h1>
-<p>${fillSentence(texts, texts.hasStopped, { ...subscription, isOfPart: false })} ${texts.mayStillArrive}</p>
+${renderOwnText(texts.own?.texts.unsubscribed_text)}<p>${fillSentence(texts, texts.hasStopped, { ...subscription, isOfPart: false })} ${texts.mayStillArrive}</p>
 <h2>${texts.wasItMistake}</h2>
 ${renderForm(renderButton('resubscribe-all', texts.subscribeAgain, 'quiet'))}
 ${renderEssentialNote(texts)}`,
@@ -75,7 +81,10 @@ ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
  */
 export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
   const title = isOff ? texts.isOff : texts.getsNothing
-  const names = { address: renderAddress(subscription), sender: renderSender(subscription, texts.thisSenderAtStart) }
+  const names = {
+    address: renderAddress(subscription),
+    sender: renderSender(texts, subscription, texts.thisSenderAtStart),
+  }
   return renderPage(
     texts,
     title,
@@ -120,14 +129,14 @@ ${renderForm(renderButton('unsubscribe', texts.unsubscribe))}`,
 const fillSentence = (texts: Texts, text: string, subscription: Subscription): Html =>
   fillText(text, {
     address: renderAddress(subscription),
-    sender: renderSender(subscription, texts.thisSender),
+    sender: renderSender(texts, subscription, texts.thisSender),
     mail: renderNoMoreMail(texts, subscription),
   })
 
 const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const renderSender = ({ senderDomain }: Subscription, fallback: string): Html | string =>
-  senderDomain === '' ? fallback : html`<strong><bdi>${senderDomain}</bdi></strong>`
+const renderSender = ({ own }: Texts, { senderDomain }: Subscription, fallback: string): Html | string =>
+  senderDomain === '' && !own?.name ? fallback : renderNamedSender(own, senderDomain)
 
 const renderNoMoreMail = (texts: Texts, subscription: Subscription): Html =>
   renderMail(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])
@@ -143,7 +152,7 @@ function renderMail(
   const { isOfPart, partName } = subscription
   const text = !isOfPart ? all : partName === null ? part : named
   return fillText(text, {
-    sender: renderSender(subscription, texts.thisSender),
+    sender: renderSender(texts, subscription, texts.thisSender),
     part: html`<bdi>${partName}</bdi>`,
   })
 }
@@ -182,5 +191,5 @@ button:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
 }
 `
 
-const renderPage = ({ language }: Texts, title: string, main: Html): Html =>
-  htmlPage({ title, language, style: STYLE, main })
+const renderPage = ({ language, own }: Texts, title: string, main: Html): Html =>
+  htmlPage({ title, language, style: STYLE + BRAND_STYLE, main: html`${renderBrand(own)}${main}` })

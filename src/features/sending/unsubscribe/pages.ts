@@ -6,13 +6,14 @@
 import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
+import { findOwnWords } from '#features/setup/wording/wording.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { UNSUBSCRIBE_PATH } from './headers.ts'
-import { chooseTexts } from './languages.ts'
+import { applyOwnWords, chooseTexts } from './languages.ts'
 import {
   allStoppedPage,
   askPage,
@@ -79,7 +80,7 @@ export function unsubscribePages(app: App) {
         const texts = chooseTextsFor(request)
         const facts = readFacts(params.token)
         return facts
-          ? createLocalisedResponse(texts, choosePage(texts, facts, readSubscriptionState(app.db, facts), askPage))
+          ? createLocalisedResponse(texts, choosePage(app, texts, facts, readSubscriptionState(app.db, facts), askPage))
           : createLocalisedResponse(texts, unknownLinkPage(texts), 404)
       },
       { detail: hidden },
@@ -94,7 +95,7 @@ export function unsubscribePages(app: App) {
         if (!facts) return createLocalisedResponse(texts, unknownLinkPage(texts), 404)
         try {
           const state = await applyAction(facts, parseAction(body))
-          return createLocalisedResponse(texts, choosePage(texts, facts, state, startedPage))
+          return createLocalisedResponse(texts, choosePage(app, texts, facts, state, startedPage))
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           const { status, retryAfterSeconds } = error
@@ -146,7 +147,8 @@ function parseAction(body: unknown): PageAction | undefined {
 
 /** The page for the state of the address; the page of `renderSubscribed` if the address still gets the mail. */
 function choosePage(
-  texts: Texts,
+  { db }: Pick<App, 'db'>,
+  ours: Texts,
   facts: UnsubscribeFacts,
   state: SubscriptionState | undefined,
   renderSubscribed: (texts: Texts, subscription: Subscription) => Html,
@@ -158,7 +160,10 @@ function choosePage(
     isOfPart: isForStreamOrList(facts),
     partName: state?.partName ?? null,
   }
-  if (!state) return senderGonePage(texts, subscription)
+  if (!state) return senderGonePage(ours, subscription)
+  const { language } = ours
+  const own = findOwnWords(db, facts.accountUuid, { language, sender: subscription.senderDomain })
+  const texts = applyOwnWords(ours, own)
   if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
   if (state.isOffAll) return allStoppedPage(texts, subscription)
   return state.isOffNamed ? stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)

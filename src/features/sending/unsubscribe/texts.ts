@@ -3,6 +3,7 @@
  * service. Names in braces are filled in. Contains no HTML.
  */
 
+import type { OwnWords } from '#features/setup/wording/wording.ts'
 import type { Language } from '#platform/http/language.ts'
 
 /**
@@ -11,6 +12,8 @@ import type { Language } from '#platform/http/language.ts'
  */
 export interface Texts {
   readonly language: Language
+  /** What the account has set in place of ours, or beside ours. */
+  readonly own?: OwnWords
 
   readonly unsubscribe: string
   readonly unsubscribeAll: string

@@ -2,6 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { Browser, Page } from 'playwright-core'
 import { CONFIRMATION_TEXTS } from '#features/audience/contact-lists/languages.ts'
 import { days, hours } from '#platform/units.ts'
+import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
 import {
   isChromiumAvailable,
   narrowOverflowPx,
@@ -11,7 +14,7 @@ import {
   seenTexts,
   startBrowser,
 } from '#test/support/browser.ts'
-import { type ConfirmingService, createConfirmingService, leave } from './confirmation-fixture.ts'
+import { type ConfirmingService, createConfirmingService, leave, PUBLIC_URL } from './confirmation-fixture.ts'
 
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
@@ -34,6 +37,14 @@ async function inspectPage(page: Page) {
     small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
   }
 }
+/** Whether the logo was loaded, and whether its proportions are wrong by more than rounding to pixels explains. */
+const readPicture = (page: Page): Promise<unknown> =>
+  page.evaluate<unknown>(
+    `(({ complete, naturalWidth, naturalHeight, width, height }) => ({
+      isLoaded: complete && naturalWidth > 0,
+      isFlat: Math.abs(width / naturalWidth - height / naturalHeight) * naturalHeight > 1,
+    }))(document.querySelector('img'))`,
+  )
 const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
 describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
@@ -87,6 +98,68 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       })
       expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
       expect(complaints).toEqual([])
+    })
+
+    // Proves: account-20
+    test.each([
+      ['wide', 480, 30],
+      ['tall', 40, 192],
+    ] as const)('the mail and its pages show own German texts and a %s logo', async (shape, width, height) => {
+      const name = `${shape}-${screen.name}`
+      const words = 'Verbraucherinformationsdienst-Abonnementbestätigungsverfahren'
+      const button = `Ja, ${words.slice(0, 50)}`
+      await putLogo(service, await drawLogo('png', width, height))
+      await service.api('PATCH', '/v1/account/wording', {
+        name: 'Donaudampfschifffahrtsgesellschaft mbH & Co. KG',
+        texts: {
+          de: {
+            mail_intro: `Guten Tag,\n${words} ${words}`,
+            mail_button: button,
+            mail_footer: `Donaudampfschifffahrtsgesellschaft mbH\nHauptstraße 1, 94032 Passau\n${words}`,
+            confirm_heading: `Nur noch ein Klick: ${words}`,
+            confirm_text: `Schön, dass Sie „{{list}}“ von {{name}} lesen möchten.\n\n${'Lesen Sie mit. '.repeat(20)}`,
+            confirm_button: button,
+            confirmed_text: 'Herzlich willkommen!',
+          },
+        },
+      })
+      try {
+        const list = await service.list({ name: `Kunden ${name}` })
+        await service.add(list, { email: `${name}@receiver.test`, metadata: { language: 'de' } })
+        const mail = await eventually(async () => {
+          const [row] = at((await service.api('GET', '/v1/emails')).body, 'data') as {
+            id: string
+            to_address: unknown
+          }[]
+          return row && JSON.stringify(row.to_address).includes(name) ? service.detail(row.id) : undefined
+        })
+        await using opened = await openPage(browser, screen, 'de-DE')
+        const { page, complaints, picture } = opened
+        await page.route(`${PUBLIC_URL}/**`, (route) =>
+          route.fulfill({ status: 302, headers: { location: route.request().url().replace(PUBLIC_URL, service.url) } }),
+        )
+        await page.setContent(String(mail['html_body']))
+        await picture(`wording-mail-${shape}`)
+        expect(await readPicture(page)).toEqual({ isLoaded: true, isFlat: false })
+        expect(await overflowPx(page)).toBe(0)
+        const path = /\/confirm\/[\w-]+/.exec(String(mail['text_body']))?.[0] ?? ''
+        await page.goto(`${service.url}${path}`)
+        await picture(`wording-confirm-${shape}`)
+        expect(await readPicture(page)).toEqual({ isLoaded: true, isFlat: false })
+        expect(await inspectPage(page)).toEqual({
+          ...WELL,
+          language: 'de',
+          title: 'Anmeldung bestätigen',
+          headings: [`Nur noch ein Klick: ${words}`],
+          buttons: [button],
+        })
+        await page.getByRole('button').click()
+        await page.getByText('Herzlich willkommen!').waitFor()
+        await picture(`wording-confirmed-${shape}`)
+        expect(complaints).toEqual([])
+      } finally {
+        await service.api('DELETE', '/v1/account/wording')
+      }
     })
 
     test('invalid links and the longest names fit the screen and are readable', async () => {

@@ -54,6 +54,7 @@ test('an export has every kind of record, no bodies of mail and no secrets', asy
     contacts: 1,
     signup_forms: 0,
     streams: 2,
+    wording: 0,
     newsletters: 0,
     emails: 1,
     dead_letters: 0,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { Browser, Page } from 'playwright-core'
 import { TEXTS } from '#features/sending/unsubscribe/languages.ts'
 import { suppress, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
+import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 
@@ -122,6 +123,44 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         buttons: [],
       })
       await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
+    })
+
+    // Proves: account-20
+    test('own German texts and a logo fit and are readable', async () => {
+      await putLogo(service, await drawLogo('png', 480, 192))
+      const words = 'Verbraucherinformationsdienst-Abmeldebestätigungsverfahren'
+      await service.api('PATCH', '/v1/account/wording', {
+        name: 'Donaudampfschifffahrtsgesellschaft mbH & Co. KG',
+        texts: {
+          de: {
+            unsubscribe_heading: `Möchten Sie ${words} wirklich verlassen?`,
+            unsubscribe_text: `Schade!\n${'Wir hätten Ihnen gern weiter geschrieben. '.repeat(10)}${words}`,
+            unsubscribe_button: 'Newsletter nicht mehr erhalten',
+            unsubscribed_heading: 'Auf Wiedersehen',
+            unsubscribed_text: 'Danke, dass Sie dabei waren.',
+          },
+        },
+      })
+      try {
+        const path = await service.link({ stream: 'news', to: `own-${screen.name}@receiver.test` })
+        await using opened = await openPage(browser, screen, 'de-DE')
+        const { page, picture, complaints } = opened
+        await page.goto(`${service.url}${path}`)
+        await picture('wording-unsubscribe')
+        expect(await inspectPage(page)).toMatchObject({
+          ...NO_PROBLEMS,
+          language: 'de',
+          buttons: ['Newsletter nicht mehr erhalten', expect.any(String)],
+        })
+        expect(await page.evaluate<number>('document.querySelector("img").naturalWidth')).toBe(480)
+        await page.getByRole('button', { name: 'Newsletter nicht mehr erhalten' }).click()
+        await page.getByRole('heading', { name: 'Auf Wiedersehen' }).waitFor()
+        await picture('wording-unsubscribed')
+        expect(await inspectPage(page)).toMatchObject({ ...NO_PROBLEMS, language: 'de', title: 'Auf Wiedersehen' })
+        expect(complaints).toEqual([])
+      } finally {
+        await service.api('DELETE', '/v1/account/wording')
+      }
     })
 
     test('the longest names and the page of a damaged link fit and are readable', async () => {

@@ -1,0 +1,94 @@
+/** @module The texts of the wording in one language. */
+import { Fieldset, Group, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { type FormEvent, useState } from 'react'
+import type { WordingRecord } from '#features/setup/wording/model.ts'
+import type { TextName } from '#features/setup/wording/texts.ts'
+import type { Language } from '#platform/http/language.ts'
+import { request } from '../../api/client.ts'
+import { ActionButton } from '../../parts/action.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { LeaveGuard } from '../../parts/leave-guard.tsx'
+import { useChange } from './queries.ts'
+import { omitFieldErrors, SubmitButton } from './submit.tsx'
+import { hasLines, LANGUAGE_NAMES, listFields, PLACE_NAMES, PLACES } from './wording-fields.ts'
+
+export const WORDING_KEY = ['wording'] as const
+
+type Values = { readonly [Name in TextName]?: string }
+
+interface WordingTextsProps {
+  readonly wording: WordingRecord
+  readonly language: Language
+  readonly roleReason: string | undefined
+}
+
+export function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
+  const [changes, setChanges] = useState<Values>({})
+  const save = useChange(
+    (texts: Values | null) => request('PATCH', '/v1/account/wording', { body: { texts: { [language]: texts } } }),
+    WORDING_KEY,
+  )
+  const own: Values = wording.texts[language] ?? {}
+  const values = { ...own, ...changes }
+  const isUnchanged = Object.keys(changes).length === 0
+  const mutate = (texts: Values | null) => save.mutate(texts, { onSuccess: () => setChanges({}) })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (!isUnchanged && roleReason === undefined) mutate(values)
+  }
+  const toFieldName = (name: TextName) => `texts.${language}.${name}`
+  const allFields = PLACE_NAMES.flatMap((place) => listFields(place).map(([name]) => toFieldName(name)))
+  const toProps = (name: TextName, label: string) => ({
+    label,
+    value: values[name] ?? '',
+    onChange: (event: { currentTarget: { value: string } }) => {
+      const { value } = event.currentTarget
+      save.reset()
+      setChanges((before) => ({ ...before, [name]: value }))
+    },
+    placeholder: wording.defaults[language]?.[name] ?? '',
+    error: findFieldError(save.error, toFieldName(name)),
+    readOnly: roleReason !== undefined,
+    lang: language,
+    dir: 'auto',
+    autoComplete: 'off',
+  })
+  return (
+    <form onSubmit={submit} noValidate aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}>
+      <Stack maw={640} align="stretch">
+        {PLACE_NAMES.map((place) => (
+          <Fieldset key={place} legend={PLACES[place].label}>
+            <Stack gap="sm">
+              {listFields(place).map(([name, label]) =>
+                hasLines(name) ? (
+                  <Textarea key={name} {...toProps(name, label)} autosize minRows={2} maxRows={8} />
+                ) : (
+                  <TextInput key={name} {...toProps(name, label)} />
+                ),
+              )}
+            </Stack>
+          </Fieldset>
+        ))}
+        <FormError error={omitFieldErrors(save.error, ...allFields)} />
+        <Group>
+          <SubmitButton
+            reason={roleReason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)}
+            isBusy={save.isPending}
+          >
+            Save the texts
+          </SubmitButton>
+          {Object.keys(own).length > 0 && (
+            <ActionButton variant="default" reason={roleReason} onClick={() => mutate(null)}>
+              Use ours in {LANGUAGE_NAMES[language]}
+            </ActionButton>
+          )}
+          <Text component="span" role="status" size="sm">
+            {save.isSuccess && isUnchanged && 'Saved.'}
+          </Text>
+        </Group>
+      </Stack>
+      <LeaveGuard text="The texts that you changed are lost." isDirty={() => !isUnchanged && !save.isPending} />
+    </form>
+  )
+}

@@ -1,0 +1,155 @@
+/** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
+import { Alert, Code, FileInput, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
+import { type FormEvent, useState } from 'react'
+import type { WordingRecord } from '#features/setup/wording/model.ts'
+import type { Language } from '#platform/http/language.ts'
+import { request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { SettingsPage } from './frame.tsx'
+import { useChange, useRead } from './queries.ts'
+import { omitFieldErrors, SubmitButton } from './submit.tsx'
+import { LANGUAGE_NAMES } from './wording-fields.ts'
+import { WordingPreview } from './wording-preview.tsx'
+import { WORDING_KEY, WordingTexts } from './wording-texts.tsx'
+
+const PATH = '/v1/account/wording'
+
+export function WordingScreen() {
+  const query = useRead<{ readonly data: WordingRecord }>(WORDING_KEY, PATH)
+  const [language, setLanguage] = useState<Language>('en')
+  const roleReason = useAllowed('admin')
+  return (
+    <SettingsPage title="Wording">
+      <Text size="sm" maw={640}>
+        What people read when they confirm a subscription or unsubscribe. What you leave empty is ours, in their
+        language. Buttons, links and what we say about the address, the list and the sender always stay.
+      </Text>
+      {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+      <QueryView query={query}>
+        {({ data }) => (
+          <>
+            <Section title="Name and logo">
+              <NameForm wording={data} roleReason={roleReason} />
+              <Logo wording={data} roleReason={roleReason} />
+            </Section>
+            <Section title="Texts">
+              <NativeSelect
+                maw={260}
+                label="Language"
+                description="The reader's language decides which texts are shown."
+                value={language}
+                onChange={(event) => setLanguage(event.currentTarget.value as Language)}
+                data={Object.entries(LANGUAGE_NAMES).map(([value, label]) => ({
+                  value,
+                  label: data.texts[value as Language] ? `${label} (own texts)` : label,
+                }))}
+              />
+              <Text size="sm" maw={640}>
+                <Code>{'{{name}}'}</Code> is the name above or the domain of the sender, <Code>{'{{list}}'}</Code> the
+                contact list; it cannot be used when unsubscribing.
+              </Text>
+              <WordingTexts key={language} wording={data} language={language} roleReason={roleReason} />
+            </Section>
+            <Section title="Preview">
+              <WordingPreview language={language} version={query.dataUpdatedAt} />
+            </Section>
+          </>
+        )}
+      </QueryView>
+    </SettingsPage>
+  )
+}
+
+interface PartProps {
+  readonly wording: WordingRecord
+  /** Why nothing can be changed; undefined when it can. */
+  readonly roleReason: string | undefined
+}
+
+function NameForm({ wording, roleReason }: PartProps) {
+  const [typed, setTyped] = useState<string>()
+  const save = useChange((name: string) => request('PATCH', PATH, { body: { name } }), WORDING_KEY)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (typed !== undefined && roleReason === undefined)
+      save.mutate(typed, { onSuccess: () => setTyped((now) => (now === typed ? undefined : now)) })
+  }
+  return (
+    <form onSubmit={submit} noValidate aria-label="Name">
+      <Stack maw={560} align="flex-start">
+        <TextInput
+          w="100%"
+          label="Name"
+          description="Of the sender, as people know it. The domain is shown behind it."
+          value={typed ?? wording.name ?? ''}
+          onChange={(event) => {
+            save.reset()
+            setTyped(event.currentTarget.value)
+          }}
+          error={findFieldError(save.error, 'name')}
+          readOnly={roleReason !== undefined}
+          maxLength={100}
+          dir="auto"
+          autoComplete="off"
+        />
+        <FormError error={omitFieldErrors(save.error, 'name')} />
+        <Group>
+          <SubmitButton
+            reason={roleReason ?? (typed === undefined ? 'Nothing was changed yet.' : undefined)}
+            isBusy={save.isPending}
+          >
+            Save the name
+          </SubmitButton>
+          <Text component="span" role="status" size="sm">
+            {save.isSuccess && typed === undefined && 'Saved.'}
+          </Text>
+        </Group>
+      </Stack>
+    </form>
+  )
+}
+
+function Logo({ wording: { logo, name }, roleReason }: PartProps) {
+  const upload = useChange((file: File) => request('PUT', '/v1/account/logo', { body: toTypedBlob(file) }), WORDING_KEY)
+  const remove = useChange(() => request('DELETE', '/v1/account/logo'), WORDING_KEY)
+  return (
+    <Stack maw={560} align="flex-start">
+      {logo && (
+        <img
+          className="logo-preview"
+          src={new URL(logo.url).pathname}
+          width={logo.width / 2}
+          height={logo.height / 2}
+          alt={name ?? 'Logo'}
+        />
+      )}
+      <FileInput
+        w="100%"
+        label="Logo"
+        description="PNG, JPEG or WebP, at most 100 KiB. It is shown on white, at most 240 by 96 pixels large."
+        placeholder={logo ? 'Choose another file' : 'Choose a file'}
+        accept="image/png,image/jpeg,image/webp"
+        value={null}
+        disabled={roleReason !== undefined || upload.isPending}
+        onChange={(file) => file && upload.mutate(file)}
+      />
+      <FormError error={upload.error ?? remove.error} />
+      {logo && (
+        <ActionButton variant="default" reason={roleReason} onClick={() => remove.mutate(undefined)}>
+          Remove the logo
+        </ActionButton>
+      )}
+      <Text component="span" role="status" size="sm">
+        {upload.isSuccess && logo && 'The logo is saved.'}
+      </Text>
+    </Stack>
+  )
+}
+
+/** The server looks at the content only. */
+const toTypedBlob = (file: File): Blob => new Blob([file], { type: 'application/octet-stream' })

@@ -1,0 +1,104 @@
+/** @module /v1/account/wording and /v1/account/logo. */
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { acceptsBody } from '#platform/http/body.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { DataBody } from '#platform/http/schemas.ts'
+import { KiB } from '#platform/units.ts'
+import { MAX_LOGO_BYTES, MAX_UPLOAD_PIXELS, readLogo } from './logo.ts'
+import { toWordingWire, WordingChangeBody, WordingRecord } from './model.ts'
+import type { TextsByLanguage } from './texts.ts'
+import { changeLogo, changeWording, deleteWording, readWording, type Wording } from './wording.ts'
+
+const tags = ['Account']
+
+export interface WordingRouteOptions {
+  /** Our texts, which those of an account replace. */
+  readonly defaults: TextsByLanguage
+  /** Without trailing slashes. */
+  readonly publicUrl: string
+}
+
+export const wordingRoutes = (app: App, { defaults, publicUrl }: WordingRouteOptions) => {
+  const toBody = (wording: Wording) => dataBody({ ...toWordingWire(wording, publicUrl), defaults })
+  const read = ({ accountId }: Actor) => toBody(readWording(app.db, accountId))
+  return new Elysia({ prefix: '/v1/account' })
+    .use(authenticated)
+    .get('/wording', ({ actor }) => read(actor), {
+      response: DataBody(WordingRecord),
+      detail: {
+        summary: 'Get the wording',
+        description:
+          "The account's own name, logo and texts of confirmation mails, confirmation pages and unsubscribe pages.",
+        tags,
+        ...requires('account:read'),
+      },
+    })
+    .patch('/wording', async ({ actor, body }) => toBody(await changeWording(app, actor, body)), {
+      body: WordingChangeBody,
+      response: DataBody(WordingRecord),
+      detail: {
+        summary: 'Change the wording',
+        description:
+          'A text that is missing is ours, in the same language. Buttons, links and our sentences about the address, the list and the sender always stay. Texts are plain text.',
+        tags,
+        ...errorResponses({ 422: ['unknown_placeholder', 'A text has a placeholder that cannot be used there.'] }),
+        ...requires('account:admin'),
+      },
+    })
+    .delete(
+      '/wording',
+      async ({ actor, set }) => {
+        await deleteWording(app, actor)
+        set.status = 204
+      },
+      {
+        detail: {
+          summary: 'Delete the wording',
+          description: 'Name, logo and texts: everything is ours again.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )
+    .put('/logo', async ({ actor, body }) => toBody(await changeLogo(app, actor, await readLogo(body))), {
+      response: DataBody(WordingRecord),
+      detail: {
+        summary: 'Set the logo',
+        description: `The bytes of a PNG, JPEG or WebP file, at most ${MAX_LOGO_BYTES / KiB} KiB and ${MAX_UPLOAD_PIXELS} pixels in each direction; its content decides, not its Content-Type. It is stored as PNG or JPEG with at most 480 by 192 pixels, without anything else that was in the file. Mail that was sent with another logo shows the name in its place.`,
+        tags,
+        ...acceptsBody('bytes'),
+        requestBody: {
+          required: true,
+          content: Object.fromEntries(
+            ['image/png', 'image/jpeg', 'image/webp'].map((type) => [
+              type,
+              { schema: { type: 'string', format: 'binary' } },
+            ]),
+          ),
+        },
+        ...errorResponses({
+          413: ['logo_too_large', 'The file is too large.'],
+          422: ['invalid_logo', 'The file is no PNG, JPEG or WebP, has too many pixels, or is damaged.'],
+        }),
+        ...requires('account:admin'),
+      },
+    })
+    .delete(
+      '/logo',
+      async ({ actor, set }) => {
+        await changeLogo(app, actor, null)
+        set.status = 204
+      },
+      {
+        detail: {
+          summary: 'Delete the logo',
+          description: 'Mails and pages show the name instead.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )
+}
