@@ -14,6 +14,8 @@ export interface S3Stub extends AsyncDisposable {
   readonly requests: string[]
   /** A status with which requests are refused; undefined: they are served. */
   failure: number | undefined
+  /** The code of these responses; `InternalError` unless a test sets another. */
+  failureCode: string
 }
 
 const hmac = (key: string | Uint8Array, text: string): Uint8Array => createHmac('sha256', key).update(text).digest()
@@ -55,7 +57,7 @@ export function startS3Stub(): S3Stub {
       status,
       headers: { 'content-type': 'application/xml' },
     })
-  const stub = { failure: undefined as number | undefined }
+  const stub = { failure: undefined as number | undefined, failureCode: 'InternalError' }
 
   const list = (url: URL): Response => {
     const prefix = url.searchParams.get('prefix') ?? ''
@@ -100,7 +102,7 @@ export function startS3Stub(): S3Stub {
       const [, requested, ...rest] = url.pathname.split('/')
       const key = decodeURIComponent(rest.join('/'))
       requests.push(`${request.method} ${key}`)
-      if (stub.failure !== undefined) return refuse(stub.failure, 'InternalError')
+      if (stub.failure !== undefined) return refuse(stub.failure, stub.failureCode)
       const authorization = request.headers.get('authorization') ?? ''
       const [, signature] = /Signature=([0-9a-f]{64})/.exec(authorization) ?? []
       if (!authorization.includes(`Credential=${accessKeyId}/`)) return refuse(403, 'InvalidAccessKeyId')

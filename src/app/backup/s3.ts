@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { S3Client } from 'bun'
 import type { Config } from '#platform/config.ts'
 import { MiB } from '#platform/units.ts'
+import { CommandError } from '../cli/admin-command.ts'
 import type { BackupReader } from './backup-reader.ts'
 import { BackupError } from './errors.ts'
 import { formatManifest, MANIFEST_FILE, type Manifest, parseManifest } from './manifest.ts'
@@ -124,14 +125,12 @@ export class S3Backups {
       )
     const manifest = await this.#explain(() => this.#readManifest(name))
     const stored = new Map(await this.#explain(() => this.#list('files/')))
-    const client = this.#client
-    const toKey = (sha256: string): string => this.#key(`files/${sha256}`)
+    const read = (sha256: string) => this.#read(`files/${sha256}`)
     return {
       name,
       manifest,
       async *entries() {
-        for (const { path, sha256 } of manifest.files)
-          if (stored.has(sha256)) yield { path, chunks: client.file(toKey(sha256)).stream() }
+        for (const { path, sha256 } of manifest.files) if (stored.has(sha256)) yield { path, chunks: read(sha256) }
       },
     }
   }
@@ -160,6 +159,21 @@ export class S3Backups {
     await writer.end()
   }
 
+  /** The bytes of an object. A failure is not damage of the backup, so it throws CommandError, not BackupError. */
+  async *#read(name: string): AsyncGenerator<Uint8Array> {
+    const reader = this.#client.file(this.#key(name)).stream().getReader()
+    try {
+      for (;;) {
+        const { done, value } = await this.#explain(() => reader.read(), CommandError)
+        if (done) return
+        yield value
+      }
+    } finally {
+      // Of a stream that failed, this fails too.
+      void reader.cancel().catch(() => undefined)
+    }
+  }
+
   /** Names below the prefix, without `start`, with sizes. */
   async #list(start: string): Promise<[string, number][]> {
     const prefix = this.#key(start)
@@ -174,14 +188,14 @@ export class S3Backups {
   }
 
   /** Runs requests; explains their failure without the credentials. */
-  async #explain<T>(run: () => Promise<T>): Promise<T> {
+  async #explain<T>(run: () => Promise<T>, Failure: typeof CommandError = BackupError): Promise<T> {
     try {
       return await run()
     } catch (error) {
       if (error instanceof BackupError || !(error instanceof Error)) throw error
       const code = 'code' in error ? String(error.code) : error.name
       const [, hint] = HINTS.find(([pattern]) => pattern.test(`${code} ${error.message}`)) ?? []
-      throw new BackupError(
+      throw new Failure(
         `The storage ${this.#place} failed (${code}: ${error.message})${hint === undefined ? '' : `; ${hint}`}.`,
       )
     }
@@ -191,5 +205,9 @@ export class S3Backups {
 const HINTS: readonly (readonly [RegExp, string])[] = [
   [/NoSuchBucket/, 'create the bucket, or correct TASSIS_BACKUP_S3_BUCKET'],
   [/InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden/, 'correct the access key and its rights'],
+  [
+    /RequestTimeTooSkewed/,
+    'the clock of this machine differs by more than 15 minutes from that of the storage: set it (`timedatectl` shows whether it is synchronised)',
+  ],
   [/ConnectionRefused|ENOTFOUND|FailedToOpenSocket|Timeout/i, 'check TASSIS_BACKUP_S3_ENDPOINT and the network'],
 ]

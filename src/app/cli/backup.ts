@@ -10,7 +10,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { isArchiveName } from '../backup/archive.ts'
 import type { BackupJob, BackupReport } from '../backup/job.ts'
-import { formatKeys, readKeyText } from '../backup/key.ts'
+import { findMissingKeys, formatKeys, readKeyText } from '../backup/key.ts'
 import { listNeededKeys } from '../backup/manifest.ts'
 import { findBackups } from '../backup/names.ts'
 import { compareFiles } from '../backup/reader.ts'
@@ -175,6 +175,15 @@ function formatReport(report: ReturnType<typeof toReportView>): string {
   ].join('\n')
 }
 
+/** The keys of a backup that the settings do not provide; null where they name no readable key. */
+function findMissingHere(fingerprints: readonly string[]): string[] | null {
+  try {
+    return findMissingKeys(readKeyText(loadConfig().config), fingerprints)
+  } catch {
+    return null
+  }
+}
+
 async function verify(path: string | undefined, options: BackupOptions): Promise<void> {
   if (path === undefined)
     throw new UsageError('Name the backup to verify; `tassis backup --list` shows those of the schedule.')
@@ -190,6 +199,7 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
     hostname: manifest.hostname,
     has_key: manifest.has_key,
     master_keys: listNeededKeys(manifest),
+    missing_master_keys: manifest.has_key ? [] : findMissingHere(listNeededKeys(manifest)),
     files: manifest.files.length,
     total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
     problems,
@@ -202,6 +212,11 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
         : `${reader.name} is damaged; use another backup:`,
       ...problems.map((problem) => `  ${problem}`),
       `  ${result.has_key ? 'holds' : 'needs'} the ${formatKeys(result.master_keys)}`,
+      ...(result.missing_master_keys && result.missing_master_keys.length > 0
+        ? [
+            `  warning: the key file here lacks the ${formatKeys(result.missing_master_keys)}; look for an older copy of it`,
+          ]
+        : []),
       ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
     ].join('\n'),
   )

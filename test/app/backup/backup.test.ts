@@ -433,6 +433,14 @@ test('a backup that was written while secrets were sealed again needs the former
   // A backup that would hold too few keys is not written.
   const short = { dataDir: stopped.path, folder: newFolder(), hostname: 'x', masterKey: newest }
   await expect(createBackup(short, systemClock)).rejects.toThrow(`lacks the master key ${formerKey}`)
+  // The key file here may hold fewer keys than the backup needs.
+  writeFileSync(path, newest)
+  const warned = await runTassis(['backup', '--verify', backup], stopped.settings)
+  expect([warned.exitCode, warned.stdout.split('\n')[2]]).toEqual([
+    0,
+    `  warning: the key file here lacks the master key ${formerKey}; look for an older copy of it`,
+  ])
+  writeFileSync(path, `${newest}${old}`)
   // Nor does one need the former key once everything is sealed again.
   await runTassis(['keys', 'rotate-master'], stopped.settings)
   const { masterKeys } = await runTassisJson<{ masterKeys: string[] }>(['backup', newFolder()], stopped.settings)

@@ -3,6 +3,10 @@ import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { BackupError } from '#app/backup/errors.ts'
+import { compareFiles } from '#app/backup/reader.ts'
+import { S3Backups } from '#app/backup/s3.ts'
+import { CommandError } from '#app/cli/admin-command.ts'
 import { MiB } from '#platform/units.ts'
 import { type S3Stub, startS3Stub } from '#test/support/s3-stub.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, type Settings, setUpAccount } from '../process.ts'
@@ -119,10 +123,29 @@ test('failures say what to do, and never show the secret', async () => {
   )
   storage.failure = 500
   expect(await failure({})).toContain('failed (InternalError')
-  storage.failure = undefined
+  Object.assign(storage, { failure: 403, failureCode: 'RequestTimeTooSkewed' })
+  expect(await failure({})).toContain('; the clock of this machine differs by more than 15 minutes')
+  Object.assign(storage, { failure: undefined, failureCode: 'InternalError' })
   const incomplete = await runTassis(['backup'], { ...settings, TASSIS_BACKUP_S3_BUCKET: '' })
   expect(incomplete.stderr).toContain('set TASSIS_BACKUP_S3_BUCKET')
   expect((await runTassis(['restore', 's3:tassis-1'], settings)).stderr).toContain('holds no backup')
   expect((await runTassis(['config'], settings)).stdout).not.toContain(storage.secretAccessKey)
   expect((await runTassis(['backup'], data.settings)).stderr).toContain('No place for backups is set')
+})
+
+test('a restore says that the storage failed in the middle, and not that the backup is damaged', async () => {
+  const { path } = await runTassisJson<{ path: string }>(['backup'], settings)
+  const reader = await new S3Backups({
+    endpoint: storage.url,
+    bucket: storage.bucket,
+    prefix: 'mail/one',
+    region: 'us-east-1',
+    accessKeyId: storage.accessKeyId,
+    secretAccessKey: storage.secretAccessKey,
+  }).open(path.slice('s3:'.length))
+  storage.failure = 500
+  const error = await compareFiles(reader).catch((thrown: unknown) => thrown)
+  expect(error).not.toBeInstanceOf(BackupError)
+  expect(error).toBeInstanceOf(CommandError)
+  expect(String(error)).toContain(`The storage ${storage.url}/${storage.bucket}/mail/one failed (InternalError`)
 })
