@@ -20,6 +20,7 @@ import {
   toPrintable,
   truncate,
 } from './output.ts'
+import { formatArgument } from './queue-words.ts'
 
 const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 const MAX_NAME_LENGTH = 60
@@ -82,7 +83,10 @@ export function addProviderCommands(program: Command): void {
       printResult(options, done, ({ provider, resumed }) =>
         resumed === 0
           ? `${toPrintable(provider)} was neither suspended nor slowed down.`
-          : `${toPrintable(provider)} is back to its limits; mail that waits is tried now.`,
+          : [
+              `${toPrintable(provider)} is back to its limits; mail that is due is tried now.`,
+              `\`tassis queue retry --provider ${formatArgument(provider)}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
+            ].join('\n'),
       )
     })
 }
@@ -91,6 +95,9 @@ const formatProviders = (found: ProviderList, now: number): string =>
   [
     formatTraffic(found, now),
     ...found.alerts.map((alert) => formatAlert(alert, now)),
+    ...(found.data.some(({ suspension }) => suspension !== null)
+      ? ['`tassis providers resume NAME` ends a suspension at once; do so when its cause has ended.']
+      : []),
     ...found.warnings.map((warning) => `Warning: ${toPrintable(warning)}`),
   ].join('\n\n')
 
