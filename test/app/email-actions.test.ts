@@ -137,7 +137,7 @@ test('emails retry, cancel and resend act on one email and say what else helps',
   })
   expect(await run('emails', 'retry', id.slice(0, 18))).toEqual({
     exitCode: 0,
-    said: `0 recipients due now: "Your invoice" to erik@receiver.test. No service is running, so nothing is sent until one starts.\n\`tassis emails explain ${id}\` shows how it goes.`,
+    said: `Due already: "Your invoice" to erik@receiver.test. No service is running, so nothing is sent until one starts.\n\`tassis emails explain ${id}\` shows how it goes.`,
   })
   expect(await run('emails', 'cancel', id)).toEqual({
     exitCode: 0,

@@ -2,13 +2,15 @@
  * @module Restored copies of a data directory: what was open waits as `restored`, and nothing of the lost time is
  * mistaken for anything else. A receiver counts.
  */
+
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
-import { describeLanes, readLanes } from '#app/operator/queue.ts'
+import { describeLanes, listLaneRecipients, readLanes } from '#app/operator/queue.ts'
+import { changeMail, parseSelector } from '#app/operator/queue-control.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
@@ -214,6 +216,10 @@ test('scheduled mail is held when its time comes, and a release before that leav
   app.db.run('UPDATE recipients SET next_at = ?', [Date.now()])
   app.mailDue.emit({ lane: '1:one.test', at: Date.now() })
   await allHeld(app)
+  const selector = parseSelector(app, { domain: 'one.test' })
+  const retried = await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: undefined })
+  expect(retried).toMatchObject({ changed: 0, held: 1 })
+  expect(listLaneRecipients(app.db, '1:one.test', 1, undefined)).toMatchObject([{ waits_for: 'fence' }])
   expect(await releaseFence(app, OPERATOR, {})).toEqual({ released: 1, due: 1, isEnded: true })
   await eventually(() => countReceived('later@one.test') === 1)
 })

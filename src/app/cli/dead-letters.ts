@@ -221,6 +221,8 @@ const formatList = (letters: readonly LetterView[], total: number): string =>
           ]),
         ),
         ...(total > letters.length ? [`… and ${total - letters.length} more (--limit)`] : []),
+        '',
+        '`tassis emails explain EMAIL` says what happened. `tassis dead-letters retry ID` tries one again; an uncertain one may arrive twice.',
       ].join('\n')
 
 function formatRetried(retried: readonly Retried[]): string {

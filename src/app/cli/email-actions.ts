@@ -205,8 +205,8 @@ const formatRetried = (
   },
 ): string =>
   [
-    `${formatCount(shown.changed, 'recipient')} due now${formatHeldAndInDelivery(shown)}: ${formatName(shown)}.${formatIfStopped(shown)}`,
-    ...(shown.held > 0 ? ['`tassis queue` shows the hold, `tassis queue release` ends it.'] : []),
+    `${shown.changed + shown.held + shown.in_delivery === 0 ? 'Due already' : `${formatCount(shown.changed, 'recipient')} due now`}${formatHeldAndInDelivery(shown)}: ${formatName(shown)}.${formatIfStopped(shown)}`,
+    ...(shown.held > 0 ? ['`tassis queue` shows why, and what ends it.'] : []),
     ...shown.suspended.map(formatSuspended),
     `\`tassis emails explain ${shown.id}\` shows how it goes.`,
   ].join('\n')

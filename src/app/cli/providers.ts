@@ -20,6 +20,7 @@ import {
   toPrintable,
   truncate,
 } from './output.ts'
+import { formatArgument } from './queue-words.ts'
 
 const MAX_NAME_LENGTH = 60
 const MAX_REASON_LENGTH = 120
@@ -81,7 +82,10 @@ export function addProviderCommands(program: Command): void {
       printResult(options, done, ({ provider, resumed }) =>
         resumed === 0
           ? `${toPrintable(provider)} was neither suspended nor slowed down.`
-          : `${toPrintable(provider)} is back to its limits; mail that waits is tried now.`,
+          : [
+              `${toPrintable(provider)} is back to its limits; mail that is due is tried now.`,
+              `\`tassis queue retry --provider ${formatArgument(provider)}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
+            ].join('\n'),
       )
     })
 }
@@ -90,6 +94,9 @@ const formatProviders = (found: ProviderList, now: number): string =>
   [
     formatTraffic(found, now),
     ...found.alerts.map((alert) => formatAlert(alert, now)),
+    ...(found.data.some(({ suspension }) => suspension !== null)
+      ? ['`tassis providers resume NAME` ends a suspension at once; do so when its cause has ended.']
+      : []),
     ...found.warnings.map((warning) => `Warning: ${toPrintable(warning)}`),
   ].join('\n\n')
 

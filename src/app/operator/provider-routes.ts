@@ -71,7 +71,7 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
         detail: {
           summary: 'Lift the suspension of a provider',
           description:
-            'Also restores a lowered rate. Mail that waits is tried at once; if the provider rejects it again, the suspension begins again.',
+            'Also restores a lowered rate. Mail that is due is tried at once; if the provider rejects it again, the suspension begins again.',
           tags,
           ...operatorsOnly,
           ...errorResponses({ 404: ['provider_not_found', 'Nothing was sent to a provider of this name.'] }),

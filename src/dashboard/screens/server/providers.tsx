@@ -147,8 +147,8 @@ function ResumeDialog({ provider, onClose }: { readonly provider: string; onClos
       onClose={() => onClose()}
     >
       <Text style={{ overflowWrap: 'anywhere' }}>
-        Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail is tried now. If it is rejected again,
-        the suspension begins again.
+        Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail that is due is tried now. If it is
+        rejected again, the suspension begins again.
       </Text>
     </DialogFrame>
   )

@@ -161,11 +161,13 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
       text: 'It waits: no service is running. Start it: `systemctl start tassis`, or `tassis serve`.',
     }
   // Reasons are the ends of sentences about a lane.
+  if (isRestoredReason(waitReason))
+    return { who: 'operator', text: endSentence(`It ${waitReason.replace(/^restored: /, '')}`) }
   const text = endSentence(/^(?:is|waits|makes) /.test(waitReason) ? `It ${waitReason}` : `It waits: ${waitReason}`)
   if (waitReason === STALLED_REASON) return { who: 'operator', text }
   if (isSuspension(waitReason))
     return { who: 'operator', text: `${text} \`tassis providers\` shows what to do about it.` }
-  if (isRestoredReason(waitReason) || isHoldReason(waitReason)) return { who: 'operator', text }
+  if (isHoldReason(waitReason)) return { who: 'operator', text }
   return { who: lastAttempt ? adviseOn(lastAttempt).who : 'nobody', text }
 }
 

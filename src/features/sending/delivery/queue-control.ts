@@ -3,9 +3,12 @@
  * transactions, so that other work goes on and a crash leaves whole ones. Mail in delivery is left alone. A call
  * changes a limited number of recipients and returns where to continue. Never decides who may do so.
  */
+import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
+import { isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import { makeDue, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import {
   findEmailHold,
@@ -93,7 +96,7 @@ export interface ControlResult {
   readonly changed: number
   /** Recipients that were left alone, because they were in delivery. */
   readonly inDelivery: number
-  /** Recipients that were left alone, because an operator holds them. */
+  /** Recipients that were left alone, because an operator holds them, or they wait as restored. */
   readonly held: number
   /** Suspended providers of the examined mail: a retry sends them nothing but probes. */
   readonly suspended: readonly string[]
@@ -138,7 +141,7 @@ async function changeSelected(
 
 /**
  * Makes selected mail due now that waits for another attempt, and ends the backoff of its site. Mail that an operator
- * holds is left alone; so is scheduled mail. A suspended provider stays suspended.
+ * holds, or that waits as restored, is left alone; so is scheduled mail. A suspended provider stays suspended.
  */
 export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
   const suspended = new Set(listSuspendedProviders(app.db))
@@ -152,7 +155,8 @@ export async function retrySelected(app: App, selector: MailSelector, after = QU
     (tx, recipient, provider) => {
       const now = app.clock.now()
       const { lane, emailId, status, nextAt } = recipient
-      if (findHold(tx.db, lane, provider) || findEmailHold(tx.db, emailId)) return 'held'
+      if (findHold(tx.db, lane, provider) || findEmailHold(tx.db, emailId) || isRestored(tx.db, lane, emailId))
+        return 'held'
       if (status !== QUEUED) return 'unchanged'
       if (provider !== undefined && suspended.has(provider)) found.add(provider)
       const isDue = nextAt <= now
@@ -166,6 +170,9 @@ export async function retrySelected(app: App, selector: MailSelector, after = QU
   )
   return { ...result, suspended: [...found] }
 }
+
+const isRestored = (db: Database, lane: string, emailId: number): boolean =>
+  isMailRestored(readFence(db), { emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) })
 
 /** Ends selected mail as soft bounces, with dead letters, as if its time was over. */
 export async function bounceSelected(

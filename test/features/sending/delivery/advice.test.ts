@@ -83,6 +83,12 @@ test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
     /^It waits: gmail .* Blocked\. `tassis providers` shows/,
   ],
   ['is about to be delivered', { waitReason: 'is about to be delivered' }, 'nobody', /^It is about to be delivered\.$/],
+  [
+    'waits as restored',
+    { waitReason: 'restored: waits since the data were restored from a backup; see `tassis fence`' },
+    'operator',
+    /^It waits since the data were restored from a backup; see `tassis fence`\.$/,
+  ],
   ['is stalled', { waitReason: STALLED_REASON }, 'operator', /^It makes no progress, .*; a restart frees it\.$/],
   ['waits without a service', { waitReason: NO_SERVICE_REASON }, 'operator', /Start it: `systemctl start tassis`/],
   ['is blocked', { blockedBy: 'DNS is down.', waitReason: 'is about' }, 'operator', /^DNS is down\.$/],
