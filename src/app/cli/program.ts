@@ -64,6 +64,8 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
     // Before commands are added, because they inherit these settings.
     .exitOverride()
+    // An option after a subcommand is its own: `queue release --all` must not pass as `queue --all`.
+    .enablePositionalOptions()
     .showSuggestionAfterError()
     .configureOutput({
       outputError: (text, write) => {
