@@ -99,12 +99,22 @@ Commands talk to the running service over \`admin.sock\` in the data directory (
 themselves when no service runs. Each command prints its own help with \`--help\`. If the service does not respond within 10
 seconds, a command ends and says so.
 
-\`--json\` prints JSON for programs. A list is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with
-\`has_more\`, a higher \`--limit\` shows more.
+\`--json\` prints JSON for programs, with names in snake_case. A list is \`{"data": [...], "has_more": false}\`, mostly with a
+\`total\`; with \`has_more\`, a higher \`--limit\` shows more. Everything else is one object; \`tassis send\` prints one a line.
 
-Exit codes: 0 done; 1 refused, failed or a check found problems; 2 wrong usage, a wrong setting or a data directory that
-cannot be opened. Errors are one sentence on standard error; with \`--json\` one line,
-\`{"error": {"code": "email_not_found", "message": "..."}}\`.`
+Exit codes:
+
+- 0: done
+- 1: refused, failed, or a check found problems; also a data directory or port that another process uses, because a later
+  attempt may succeed
+- 2: wrong usage, a wrong setting, or a data directory that is missing, belongs to another user or was written by another
+  version: nothing was done, and the same command fails again
+
+Errors are one sentence on standard error; with \`--json\` one line,
+\`{"error": {"code": "email_not_found", "message": "..."}}\`.
+
+Times such as \`--since\` are in UTC: \`2h\`, \`3 days ago\`, \`today\`, \`yesterday\`, \`14:30\` (the last one), \`2026-11-21\` or
+\`2026-11-21T14:30Z\`.`
 
 const help = new Help()
 

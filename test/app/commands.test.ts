@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite'
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -183,6 +184,56 @@ test('with --json, each error is one line of JSON with a code, also of wrong usa
   }
   const wrong = await runTassis(['queue', '--json'], { ...data.settings, TASSIS_WORKERS: 'x' })
   expect([wrong.exitCode, JSON.parse(wrong.stderr)]).toMatchObject([2, { error: { code: 'wrong_configuration' } }])
+})
+
+test('on data of another version, commands name the version to use and end with 2', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const change = (sql: string) => {
+    const db = new Database(join(data.path, 'tassis.db'))
+    db.run(sql)
+    db.close()
+  }
+  change("INSERT INTO migrations VALUES ('9999_later')")
+  for (const command of [['queue'], ['check'], ['serve']])
+    expect(await runTassis(command, data.settings)).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr:
+        'tassis: A newer version of Tassis wrote the database, which has the migration 9999_later; use that version again.\n',
+    })
+  change("DELETE FROM migrations WHERE name IN ('9999_later', (SELECT max(name) FROM migrations WHERE name < '9'))")
+  const { exitCode, stderr } = await runTassis(['check'], data.settings)
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('An older version of Tassis wrote the database')])
+})
+
+test('an option of a command is not taken for one of its subcommands', async () => {
+  for (const args of [
+    ['queue', 'release', '--all'],
+    ['fence', 'release', '--limit', '3'],
+    ['providers', 'resume', 'gmail', '--all'],
+  ])
+    expect(await runTassis(args, {})).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('unknown option') })
+})
+
+test('release ends a hold, a redirect or both, and prints which', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const run = async (...args: string[]) => {
+    const { stdout } = await runTassis(['queue', ...args, '--domain', 'one.test', '--yes'], data.settings)
+    return stdout.trimEnd().replace(/ since \S+ \S+ by cli/g, '')
+  }
+  const restore = async () => {
+    await run('hold')
+    await run('redirect', '--to', 'two.test')
+  }
+  await restore()
+  expect(await run('release', '--only', 'redirect')).toBe('Ended: mail to one.test goes to two.test')
+  expect(await run('release')).toBe('Ended: mail to one.test is held')
+  await restore()
+  expect(await run('release', '--only', 'hold')).toBe('Ended: mail to one.test is held')
+  expect(await run('redirect', '--off')).toBe('Ended: mail to one.test goes to two.test')
+  expect(await run('release')).toBe('No hold or redirect matches; `tassis queue` shows them.')
 })
 
 test('a benchmark that measures nothing says what to add', async () => {

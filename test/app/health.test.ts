@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTestApi } from '#test/support/api.ts'
 import { createTestDisk } from '#test/support/disk.ts'
-import { createDataFolder, runTassis, startServing } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, startServing } from './process.ts'
 
 setDefaultTimeout(60_000)
 
@@ -10,6 +10,7 @@ test('health reports a running service as ready, and what to do when none answer
   await using service = await startServing(folder.settings)
   const settings = { ...folder.settings, TASSIS_HTTP_ADDR: new URL(service.url).host }
   expect(await runTassis(['health'], settings)).toEqual({ exitCode: 0, stdout: 'ready\n', stderr: '' })
+  expect(await runTassisJson(['health'], settings)).toEqual({ ready: true })
   service.signal('SIGTERM')
   await service.exited
   const { exitCode, stderr } = await runTassis(['health'], settings)

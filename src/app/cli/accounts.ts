@@ -129,7 +129,7 @@ export function addAccountCommands(program: Command): Command {
       .command('pool')
       .description('show or choose the outgoing addresses from which the mail of an account leaves'),
   )
-    .argument('<account>', 'id or name of the account; its sub-accounts follow it unless they have a pool of their own')
+    .argument('<account>', 'ID or name of the account; its sub-accounts follow it unless they have a pool of their own')
     .argument('[pool]', 'name of a pool in TASSIS_OUTBOUND_IPS; without it, shows the pools')
     .option('--stream <slug>', 'only mail of this stream, from now on; its pool wins over that of the account')
     .option('--none', 'end the pool of the account or stream')

@@ -3,7 +3,7 @@
  * itself, so the backup belongs to the user who runs it, and asks a running service only to delete no content meanwhile.
  */
 import { join, resolve } from 'node:path'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -59,7 +59,7 @@ export function addBackupCommand(program: Command): void {
   withJson(
     program
       .command('backup')
-      .description('write a backup of the data directory while the service runs, or verify one')
+      .description('write a backup of the data directory while the service runs, or verify or list backups')
       .argument(
         '[path]',
         'folder in which the backup gets a folder of its own, or a file ending in .tar or .tar.zst; default: the places of scheduled backups',
@@ -67,11 +67,22 @@ export function addBackupCommand(program: Command): void {
       .option('--with-key', 'include the master key; whoever has the backup can then read everything in it')
       .option(
         '--keep <count>',
-        'remove older backups in the folder beyond this number',
+        'remove older backups beyond this number; default: none of a folder that you name, else as TASSIS_BACKUP_KEEP says',
         createWholeNumberParser(1, MAX_KEPT),
       )
-      .option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged')
-      .option('--list', 'list the backups in the folder, or in the places of scheduled backups'),
+      .addOption(
+        new Option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged').conflicts([
+          'list',
+          'keep',
+          'withKey',
+        ]),
+      )
+      .addOption(
+        new Option('--list', 'list the backups in the folder, or in the places of scheduled backups').conflicts([
+          'keep',
+          'withKey',
+        ]),
+      ),
   ).action(async (path: string | undefined, options: BackupOptions) => {
     if (options.list) printResult(options, toList(await list(path)), formatList)
     else if (options.verify) await verify(path, options)

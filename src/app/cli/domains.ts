@@ -1,5 +1,5 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Actor, App } from '#features/core/app/app.ts'
 import {
   DNS_RECORD_KEYS,
@@ -215,7 +215,7 @@ export function addDomainCommands(program: Command): void {
 
   withAccount(withJson(domains.command('records').description('print the DNS records to publish')))
     .argument('<domain>', 'name or ID')
-    .option('--zone', 'print zone file lines')
+    .addOption(new Option('--zone', 'print zone file lines').conflicts('json'))
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
       const found = await withData(loadConfig().config, (call) => call(records, toDomainInput(domain, options)))
       printResult(options, found, (shown) =>

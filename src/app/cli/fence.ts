@@ -78,7 +78,7 @@ interface FenceOptions extends JsonOption, Omit<Selected, 'since'> {
   readonly limit: number
 }
 
-/** The parent command has `--json` too and parses it first. */
+/** With `--json` of the parent command: `tassis fence --json ...`. */
 const readOptions = (command: Command): FenceOptions => command.optsWithGlobals<FenceOptions>()
 
 function toSelected({ domain, account, since: time }: FenceOptions): Selected {
@@ -100,7 +100,7 @@ const withSelection = (command: Command): Command =>
 const NOTHING_WAITS = 'Nothing waits: the data were not restored from a backup, or all of it was released or dropped.'
 
 export function addFenceCommands(program: Command): void {
-  const fence = withLimit(withJson(program.command('fence')), 'maximum number of lines', 20)
+  const fence = withLimit(withJson(program.command('fence')), 'maximum number of accounts and domains', 20)
     .description('show what waits since the data were restored from a backup or a copy, to release or drop it')
     .action(async (_, command: Command) => {
       const options = readOptions(command)

@@ -133,7 +133,7 @@ export function addKeyCommands(program: Command): void {
   withAccount(withJson(keys.command('import').description('import your own key string from standard input or a file')))
     .argument('[key]', 'the key; an argument is visible in the process list, so prefer standard input')
     .requiredOption('--name <name>', 'name of the key')
-    .option('--file <path>', 'file with the key')
+    .option('--file <path>', 'file with the key; default: standard input')
     .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
     .action(
       async (
@@ -141,6 +141,8 @@ export function addKeyCommands(program: Command): void {
         options: JsonOption & AccountOption & { name: string; file?: string; scope?: readonly string[] },
       ) => {
         const { account, name, scope } = options
+        if (keyArgument !== undefined && options.file !== undefined)
+          throw new UsageError('Give the key as an argument or with --file, not both.')
         const key = keyArgument ?? readKey(options.file)
         const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [], key }
         const imported = await withData(loadConfig().config, (call) => call(create, input))

@@ -1,6 +1,6 @@
 /**
  * @module The command line: registers every command and sets the exit code. 0: done. 1: refused, failed or a check
- * found problems. 2: wrong usage, a wrong setting or an unusable data directory. Errors are one sentence on stderr.
+ * found problems. 2: wrong usage, a wrong setting or a missing or unusable data directory. Errors are one sentence.
  */
 import { Command, CommanderError } from 'commander'
 import { systemClock } from '#platform/clock.ts'
@@ -64,6 +64,8 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
     // Before commands are added, because they inherit these settings.
     .exitOverride()
+    // An option after a subcommand is its own: `queue release --all` must not pass as `queue --all`.
+    .enablePositionalOptions()
     .showSuggestionAfterError()
     .configureOutput({
       outputError: (text, write) => {

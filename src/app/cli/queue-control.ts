@@ -116,7 +116,7 @@ const withSelector = (command: Command): Command =>
     'this email alone: its ID, or the beginning as shown by `tassis emails list`',
   )
 
-/** The parent command has `--json` too and parses it first. */
+/** With `--json` of the parent command: `tassis queue --json ...`. */
 const readOptions = <T extends ControlOptions>(command: Command): T => command.optsWithGlobals<T>()
 
 const toSelected = ({ domain, provider, account, email }: ControlOptions): Selected => ({
@@ -232,7 +232,7 @@ const addRedirect = (queue: Command): Command =>
   withLaneSelector(
     queue
       .command('redirect')
-      .description('send mail, now and in future, to another host than its MX, until it is released'),
+      .description('send mail, now and in future, to another host than its MX, until the redirect is ended'),
   )
     .option(
       '--to <destination>',

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { type Config, ConfigError } from '#platform/config.ts'
+import { NewerDatabaseError } from '#platform/db/migrate.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
@@ -31,11 +32,12 @@ function openSnapshot(path: string): Database {
 
 /** The first read, which fixes the snapshot. */
 function requireCurrentSchema(db: Database): void {
-  const applied = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
-  const known = migrations.map(({ name }) => name)
-  if (applied.map(({ name }) => name).join() !== known.toSorted().join()) {
+  const applied = db.query<{ name: string }, []>('SELECT name FROM migrations').all()
+  const known = new Set(migrations.map(({ name }) => name))
+  const newer = applied.find(({ name }) => !known.has(name))
+  if (newer) throw new ConfigError(new NewerDatabaseError(newer.name).message)
+  if (applied.length < known.size)
     throw new ConfigError(
-      'The database has the schema of another version of Tassis; read it with that version, or start the service with this one first.',
+      'An older version of Tassis wrote the database; read it with that version, or start the service with this one, which upgrades it.',
     )
-  }
 }

@@ -82,7 +82,7 @@ export function addSuppressionCommands(program: Command): void {
     'maximum number of suppressions',
     30,
   )
-    .option('--reason <reason>', 'only with this reason')
+    .option('--reason <reason>', 'only with this reason, such as hard_bounce, complaint, unsubscribe or manual')
     .option('--email <address>', 'only this address')
     .action(async (options: SuppressionOptions & Omit<ListInput, 'account'>) => {
       const { limit, reason, email } = options
@@ -112,7 +112,8 @@ export function addSuppressionCommands(program: Command): void {
             ].join('\n'),
       )
     })
-  withJson(withAccount(suppressions.command('add <address>').description('suppress an address')))
+  withJson(withAccount(suppressions.command('add').description('suppress an address')))
+    .argument('<address>', 'email address')
     .option('--reason <text>', 'reason; unsubscribe suppresses only mail with transactional: false', 'manual')
     .action(async (address: string, options: SuppressionOptions & { reason: string }) => {
       const input = { ...pickAccount(options), address, reason: options.reason }
@@ -124,23 +125,24 @@ export function addSuppressionCommands(program: Command): void {
           `${toPrintable(email_address)} has been suppressed since ${formatUtc(created_at)}: ${toPrintable(reason)}.`,
       )
     })
-  withJson(withAccount(suppressions.command('remove <address>').description('remove an address from the list'))).action(
-    async (address: string, options: SuppressionOptions) => {
+  withJson(withAccount(suppressions.command('remove').description('remove an address from the list')))
+    .argument('<address>', 'email address')
+    .action(async (address: string, options: SuppressionOptions) => {
       const done = await withData(loadConfig().config, (call) => call(remove, { ...pickAccount(options), address }))
       printResult(options, done, ({ removed }) =>
         removed === 0 ? 'The address was not on the list.' : `Removed ${formatCount(removed, 'suppression')}.`,
       )
-    },
-  )
+    })
   withJson(
     withAccount(
       suppressions
-        .command('import <file>')
+        .command('import')
         .description(
-          'import a CSV file, or standard input for -; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 if a line is invalid',
+          'import a CSV file; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 if a line is invalid',
         ),
     ),
   )
+    .argument('<file>', 'path of the file, in UTF-8; - for standard input')
     .option('--reason <text>', 'reason for lines without one', 'manual')
     .action(async (file: string, options: SuppressionOptions & { reason: string }) => {
       const { config } = loadConfig()

@@ -192,6 +192,7 @@ export function addWebhookCommands(program: Command): void {
         .command('secret')
         .description('show or replace the signing secret of a webhook; requires --reveal or --rotate'),
     ),
+    'with `inbound`: the account; required only if there are several',
   )
     .argument(
       '<id>',

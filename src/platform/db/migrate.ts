@@ -10,8 +10,13 @@ export interface Migration {
   readonly sql: string
 }
 
-/** A newer version created the database. */
-export class NewerDatabaseError extends Error {}
+/** A newer version migrated the database. */
+export class NewerDatabaseError extends Error {
+  /** @param migration one that this version does not know */
+  constructor(migration: string) {
+    super(`A newer version of Tassis wrote the database, which has the migration ${migration}; use that version again.`)
+  }
+}
 
 /**
  * Brings the schema up to date. Each migration runs in a transaction that also records it. Throws NewerDatabaseError
@@ -27,10 +32,7 @@ export function migrate(db: Database, migrations: readonly Migration[], onApply?
       .map((row) => row.name),
   )
   const unknown = [...applied].find((name) => !migrations.some((m) => m.name === name))
-  if (unknown)
-    throw new NewerDatabaseError(
-      `The database has the migration ${unknown}, which this version does not know; start the newer version again.`,
-    )
+  if (unknown !== undefined) throw new NewerDatabaseError(unknown)
   for (const migration of migrations) {
     if (applied.has(migration.name)) continue
     onApply?.(migration.name)
