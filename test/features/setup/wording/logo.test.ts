@@ -4,6 +4,7 @@ import { createCipheriv } from 'node:crypto'
 import { deflateSync } from 'node:zlib'
 import { fitLogo, readLogo } from '#features/setup/wording/logo.ts'
 import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 import { drawLogo, putLogo } from './logos.ts'
 
@@ -95,7 +96,7 @@ describe('an upload', () => {
     held.adopt(memory.reserve(memory.limitBytes - memory.inUseBytes - 1024 * 1024), (all) => all?.release())
     expectError(await putLogo(service, logo), 503, 'server_busy')
     held.dispose()
-    expect(memory.inUseBytes).toBe(0)
+    await eventually(() => memory.inUseBytes === 0)
   })
 
   // Proves: account-18
