@@ -413,6 +413,9 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
       texts: {},
     })
     await place('Unsubscribe page').getByLabel('Heading').fill('Nicht gespeichert')
+    await page.getByLabel('Language').selectOption('fr')
+    await page.getByLabel('Language').selectOption('de')
+    expect(await place('Unsubscribe page').getByLabel('Heading').inputValue()).toBe('Nicht gespeichert')
     await page.getByRole('link', { name: 'Streams' }).first().click()
     await dialog(page).getByText('The texts that you changed are lost.').waitFor()
     await confirm(page, 'Leave')

@@ -1,6 +1,6 @@
 /** @module The texts of the wording in one language. */
 import { Fieldset, Group, Stack, Text, Textarea, TextInput } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import type { FormEvent } from 'react'
 import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { TextName } from '#features/setup/wording/texts.ts'
 import type { Language } from '#platform/http/language.ts'
@@ -8,23 +8,24 @@ import { request } from '../../api/client.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
-import { LeaveGuard } from '../../parts/leave-guard.tsx'
 import { useChange } from './queries.ts'
 import { omitFieldErrors, SubmitButton } from './submit.tsx'
 import { hasLines, LANGUAGE_NAMES, listFields, PLACE_NAMES, PLACES } from './wording-fields.ts'
 
 export const WORDING_KEY = ['wording'] as const
 
-type Values = { readonly [Name in TextName]?: string }
+/** What was typed in the fields of a language and not saved yet. */
+export type Values = { readonly [Name in TextName]?: string }
 
 interface WordingTextsProps {
   readonly wording: WordingRecord
   readonly language: Language
   readonly roleReason: string | undefined
+  readonly changes: Values
+  onChange(changes: Values): void
 }
 
-export function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
-  const [changes, setChanges] = useState<Values>({})
+export function WordingTexts({ wording, language, roleReason, changes, onChange }: WordingTextsProps) {
   const save = useChange(
     (texts: Values | null) => request('PATCH', '/v1/account/wording', { body: { texts: { [language]: texts } } }),
     WORDING_KEY,
@@ -32,7 +33,7 @@ export function WordingTexts({ wording, language, roleReason }: WordingTextsProp
   const own: Values = wording.texts[language] ?? {}
   const values = { ...own, ...changes }
   const isUnchanged = Object.keys(changes).length === 0
-  const mutate = (texts: Values | null) => save.mutate(texts, { onSuccess: () => setChanges({}) })
+  const mutate = (texts: Values | null) => save.mutate(texts, { onSuccess: () => onChange({}) })
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (!isUnchanged && roleReason === undefined) mutate(values)
@@ -45,7 +46,7 @@ export function WordingTexts({ wording, language, roleReason }: WordingTextsProp
     onChange: (event: { currentTarget: { value: string } }) => {
       const { value } = event.currentTarget
       save.reset()
-      setChanges((before) => ({ ...before, [name]: value }))
+      onChange({ ...changes, [name]: value })
     },
     placeholder: wording.defaults[language]?.[name] ?? '',
     error: findFieldError(save.error, toFieldName(name)),
@@ -88,7 +89,6 @@ export function WordingTexts({ wording, language, roleReason }: WordingTextsProp
           </Text>
         </Group>
       </Stack>
-      <LeaveGuard text="The texts that you changed are lost." isDirty={() => !isUnchanged && !save.isPending} />
     </form>
   )
 }

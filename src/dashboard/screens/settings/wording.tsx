@@ -8,6 +8,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { LeaveGuard } from '../../parts/leave-guard.tsx'
 import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -15,13 +16,15 @@ import { useChange, useRead } from './queries.ts'
 import { omitFieldErrors, SubmitButton } from './submit.tsx'
 import { LANGUAGE_NAMES } from './wording-fields.ts'
 import { WordingPreview } from './wording-preview.tsx'
-import { WORDING_KEY, WordingTexts } from './wording-texts.tsx'
+import { type Values, WORDING_KEY, WordingTexts } from './wording-texts.tsx'
 
 const PATH = '/v1/account/wording'
 
 export function WordingScreen() {
   const query = useRead<{ readonly data: WordingRecord }>(WORDING_KEY, PATH)
   const [language, setLanguage] = useState<Language>('en')
+  // Of each language, so that changing the language loses nothing.
+  const [drafts, setDrafts] = useState<{ readonly [L in Language]?: Values }>({})
   const roleReason = useAllowed('admin')
   return (
     <SettingsPage title="Wording">
@@ -53,7 +56,14 @@ export function WordingScreen() {
                 <Code>{'{{name}}'}</Code> is the name above or the domain of the sender, <Code>{'{{list}}'}</Code> the
                 contact list; it cannot be used when unsubscribing.
               </Text>
-              <WordingTexts key={language} wording={data} language={language} roleReason={roleReason} />
+              <WordingTexts
+                key={language}
+                wording={data}
+                language={language}
+                roleReason={roleReason}
+                changes={drafts[language] ?? {}}
+                onChange={(changes) => setDrafts((before) => ({ ...before, [language]: changes }))}
+              />
             </Section>
             <Section title="Preview">
               <WordingPreview language={language} version={query.dataUpdatedAt} />
@@ -61,6 +71,10 @@ export function WordingScreen() {
           </>
         )}
       </QueryView>
+      <LeaveGuard
+        text="The texts that you changed are lost."
+        isDirty={() => Object.values(drafts).some((changes) => Object.keys(changes).length > 0)}
+      />
     </SettingsPage>
   )
 }

@@ -7,6 +7,9 @@ import { type Html, html } from '#platform/http/html.ts'
 import { fillPlain, fillText } from '#platform/http/language.ts'
 import type { ConfirmationTexts } from './texts.ts'
 
+/** RFC 5322 §2.1.1. A text that has the name of the list many times may be longer; then the subject is ours. */
+const MAX_SUBJECT_LENGTH = 998
+
 export interface ConfirmationMail {
   /** Name of the list, as its owner wrote it. */
   readonly listName: string
@@ -30,7 +33,11 @@ export function renderConfirmationMail(
   readonly html: string
 } {
   const oneLineMail = { ...mail, listName: toOneLine(mail.listName) }
-  const subject = toOneLine(texts.own?.texts.mail_subject ?? fillPlain(texts.subject, { list: oneLineMail.listName }))
+  const own = texts.own?.texts.mail_subject
+  const subject =
+    own !== undefined && own.length <= MAX_SUBJECT_LENGTH
+      ? toOneLine(own)
+      : fillPlain(texts.subject, { list: oneLineMail.listName })
   return { subject, text: renderText(texts, oneLineMail), html: renderHtml(texts, subject, oneLineMail) }
 }
 

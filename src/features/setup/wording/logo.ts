@@ -4,6 +4,8 @@
  */
 import { createHash } from 'node:crypto'
 import { AppError, invalid } from '#platform/errors.ts'
+import { serverBusy } from '#platform/http/body.ts'
+import type { MemoryBudget } from '#platform/memory-budget.ts'
 import { KiB } from '#platform/units.ts'
 
 export interface Logo {
@@ -16,8 +18,10 @@ export interface Logo {
 }
 
 export const MAX_LOGO_BYTES = 100 * KiB
-/** Of the upload, in each direction. */
-export const MAX_UPLOAD_PIXELS = 4096
+/** Of the upload, in each direction: a file of some KiB may have millions of pixels. */
+export const MAX_UPLOAD_PIXELS = 2048
+/** While it is drawn again: the decoded pixels, and a copy with another order of rows or a smaller size. */
+const MEMORY_BYTES_PER_PIXEL = 8
 /** Pixels in which it is shown at most; it is stored with twice as many, for sharp screens. */
 const SHOWN = { width: 240, height: 96 } as const
 const DENSITY = 2
@@ -37,10 +41,10 @@ const hasKnownSignature = (upload: Uint8Array): boolean => {
 }
 
 /**
- * Reads the body of an upload. Throws 413 when it is too large, and 422 when it is no PNG, JPEG or WebP, has too many
- * pixels, or is damaged.
+ * Reads the body of an upload. Throws 413 when it is too large, 422 when it is no PNG, JPEG or WebP, has too many pixels,
+ * or is damaged, and 503 when no memory is left for its pixels.
  */
-export async function readLogo(upload: unknown): Promise<Logo> {
+export async function readLogo(upload: unknown, memory: MemoryBudget): Promise<Logo> {
   if (!(upload instanceof Uint8Array) || upload.length === 0)
     throw invalid('body', 'Send the bytes of the picture as the body of the request.', 'invalid_logo')
   if (upload.length > MAX_LOGO_BYTES)
@@ -62,7 +66,13 @@ export async function readLogo(upload: unknown): Promise<Logo> {
       `The logo has ${width} by ${height} pixels; it must have at most ${MAX_UPLOAD_PIXELS} in each direction.`,
       'invalid_logo',
     )
-  return decode(() => redraw(upload, format === 'jpeg'))
+  const reservation = memory.reserve(width * height * MEMORY_BYTES_PER_PIXEL)
+  if (!reservation) throw serverBusy()
+  try {
+    return await decode(() => redraw(upload, format === 'jpeg'))
+  } finally {
+    reservation.release()
+  }
 }
 
 /** Mail programs on Windows do not show WebP, so that it becomes a PNG. */

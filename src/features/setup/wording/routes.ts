@@ -63,7 +63,7 @@ export const wordingRoutes = (app: App, { defaults, publicUrl }: WordingRouteOpt
         },
       },
     )
-    .put('/logo', async ({ actor, body }) => toBody(await changeLogo(app, actor, await readLogo(body))), {
+    .put('/logo', async ({ actor, body }) => toBody(await changeLogo(app, actor, await readLogo(body, app.memory))), {
       response: DataBody(WordingRecord),
       detail: {
         summary: 'Set the logo',

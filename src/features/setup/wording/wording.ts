@@ -11,7 +11,6 @@ import { fitLogo, type Logo } from './logo.ts'
 import {
   fillPlaceholders,
   isReadable,
-  MAX_NAME_LENGTH,
   type PlaceholderValues,
   parseText,
   parseTexts,
@@ -147,8 +146,6 @@ export function changeWording(app: App, actor: Actor, { name, texts = {} }: Word
   const languages = LANGUAGES.filter((language) => texts[language] !== undefined)
   if (name === undefined && languages.length === 0) throw invalid('body', 'At least one of name and texts must be set.')
   const newName = typeof name === 'string' ? (parseText('name', name, 'line') ?? null) : name
-  if (newName && newName.length > MAX_NAME_LENGTH)
-    throw invalid('name', `The name must have at most ${MAX_NAME_LENGTH} characters.`)
   const newTexts = Object.fromEntries(
     languages.map((language) => [language, parseTexts(language, texts[language] ?? {})]),
   )
@@ -169,9 +166,11 @@ export function changeWording(app: App, actor: Actor, { name, texts = {} }: Word
   })
 }
 
-/** Sets or, with null, deletes the logo of the account. */
+/** Sets or, with null, deletes the logo of the account. Deleting none changes nothing. */
 export function changeLogo(app: App, actor: Actor, logo: Logo | null): Promise<Wording> {
   return app.commit.write((tx) => {
+    const before = readWording(tx.db, actor.accountId)
+    if (logo === null && before.logo === null) return before
     const values = logo && [logo.hash, logo.type, logo.width, logo.height, logo.bytes]
     sql(tx.db).setLogo.run(actor.accountId, ...(values ?? [null, null, null, null, null]), app.eventTime())
     record(app, tx, actor, logo ? 'wording.logo_updated' : 'wording.logo_deleted', logo ? { hash: logo.hash } : {})

@@ -157,6 +157,9 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         await page.getByRole('heading', { name: 'Auf Wiedersehen' }).waitFor()
         await picture('wording-unsubscribed')
         expect(await inspectPage(page)).toMatchObject({ ...NO_PROBLEMS, language: 'de', title: 'Auf Wiedersehen' })
+        // Other tests expect that nobody has unsubscribed.
+        await page.getByRole('button', { name: TEXTS.de.subscribeAgain, exact: true }).click()
+        await page.getByRole('heading', { name: TEXTS.de.isOn }).waitFor()
         expect(complaints).toEqual([])
       } finally {
         await service.api('DELETE', '/v1/account/wording')

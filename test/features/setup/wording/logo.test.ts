@@ -4,6 +4,7 @@ import { createCipheriv } from 'node:crypto'
 import { deflateSync } from 'node:zlib'
 import { fitLogo, readLogo } from '#features/setup/wording/logo.ts'
 import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 import { drawLogo, putLogo } from './logos.ts'
 
@@ -68,10 +69,10 @@ describe('an upload', () => {
   test('that is damaged, has too many pixels or too many bytes is refused', async () => {
     const png = await drawLogo('png', 300, 100)
     expectError(await putLogo(service, png.slice(0, png.length - 30)), 422, 'invalid_logo', 'body')
-    const tall = await putLogo(service, await drawLogo('png', 10, 4097))
+    const tall = await putLogo(service, await drawLogo('png', 10, 2049))
     expect([tall.status, at(tall.body, 'message')]).toEqual([
       422,
-      'The logo has 10 by 4097 pixels; it must have at most 4096 in each direction.',
+      'The logo has 10 by 2049 pixels; it must have at most 2048 in each direction.',
     ])
     // A picture of 60,000 by 60,000 pixels, says its header.
     const bomb = png.slice()
@@ -87,14 +88,26 @@ describe('an upload', () => {
   })
 
   // Proves: account-18
+  test('is a 503 while no memory is left for its pixels, and holds none afterwards', async () => {
+    const { memory } = service.app
+    const logo = await drawLogo('png', 2048, 2048)
+    expect((await putLogo(service, logo)).status).toBe(200)
+    using held = new DisposableStack()
+    held.adopt(memory.reserve(memory.limitBytes - memory.inUseBytes - 1024 * 1024), (all) => all?.release())
+    expectError(await putLogo(service, logo), 503, 'server_busy')
+    held.dispose()
+    await eventually(() => memory.inUseBytes === 0)
+  })
+
+  // Proves: account-18
   test('of noise, which does not compress, is stored with at most 100 KiB', async () => {
     const key = Buffer.alloc(16)
     const rows = createCipheriv('aes-128-ctr', key, key).update(new Uint8Array(192 * ROW_BYTES))
     for (let at = 0; at < rows.length; at += ROW_BYTES) rows[at] = 0
     const png = toPng(480, 192, Uint8Array.from(rows))
     // Only through the reader: such a file is too large for an upload.
-    await expect(readLogo(png)).rejects.toThrow('at most 100 KiB')
-    const logo = await readLogo(await new Bun.Image(png).webp({ quality: 60 }).bytes())
+    await expect(readLogo(png, service.app.memory)).rejects.toThrow('at most 100 KiB')
+    const logo = await readLogo(await new Bun.Image(png).webp({ quality: 60 }).bytes(), service.app.memory)
     expect(logo).toMatchObject({ type: 'image/png', width: 480, height: 192 })
     expect(logo.bytes.length).toBeLessThanOrEqual(100 * 1024)
   })

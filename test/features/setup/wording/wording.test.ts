@@ -248,6 +248,15 @@ describe('a confirmation', () => {
   })
 
   // Proves: account-20
+  test('a subject that the name of the list makes too long for a header is ours', async () => {
+    await changed({ texts: { en: { mail_subject: '{{list}}'.repeat(25) } } })
+    expect((await confirmation('L'.repeat(40))).mail['subject']).toBe(
+      `Please confirm your subscription to ${'L'.repeat(40)}`,
+    )
+    expect((await confirmation('L'.repeat(39))).mail['subject']).toBe('L'.repeat(25 * 39))
+  })
+
+  // Proves: account-20
   test('a button of nothing but a placeholder is ours where that has no letter', async () => {
     await changed({ texts: { en: { confirm_button: '{{list}}', mail_button: '{{ list }}' } } })
     const { html, path } = await confirmation('!!!')
@@ -299,6 +308,15 @@ test('a deleted account: its pages show no wording, its logo is a 404, and the r
   const rows = () =>
     service.app.db.query('SELECT account_id FROM wordings WHERE account_id = ?').all(actor.accountId).length
   expect([await logo(), rows()]).toEqual([200, 1])
+  const { body: exported } = await service.api('GET', '/v1/account/export', undefined, { key })
+  expect(at(exported, 'data', 'wording')).toEqual([
+    {
+      name: 'Gone & Co',
+      logo: expect.objectContaining({ width: 33, height: 44 }),
+      texts: {},
+      logo_content: (await (await fetch(`${service.url}${url.pathname}`)).bytes()).toBase64(),
+    },
+  ])
   await service.api('DELETE', '/v1/account', undefined, { key, headers: { 'x-confirm-delete': 'DELETE' } })
   expect([await logo(), rows()]).toEqual([404, 1])
   while ((await service.app.commit.write((tx) => removeAccountRows(service.app, tx, actor.accountId))) > 0);
