@@ -1,6 +1,7 @@
 /**
  * @module Runs one attack in its own process. Arguments: the id of the attack, its duration in seconds and its context
- * as JSON. Prints the number of each reply as JSON at the end. Exit code 1 if the attack could not start.
+ * as JSON. Sends its parent a message when the attack begins, and prints the number of each reply as JSON at the end.
+ * Exit code 1 if the attack could not start.
  */
 import { writeSync } from 'node:fs'
 import { seededRandom } from '../kill/random.ts'
@@ -18,6 +19,7 @@ process.on('uncaughtException', () => undefined)
 process.on('unhandledRejection', () => undefined)
 const signal = AbortSignal.timeout(Number(seconds) * 1000)
 const parsedContext = JSON.parse(context) as Omit<AttackContext, 'random' | 'replies' | 'signal'>
+process.send?.('attacking')
 await attacks
   .find((attack) => attack.id === id)
   ?.run({ ...parsedContext, random: seededRandom(1), replies, signal })

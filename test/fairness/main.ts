@@ -107,6 +107,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     })
     await Bun.sleep(WARM_UP_MS)
     const before = Object.fromEntries(MEASURES.map((measured) => [measured, load?.log.samplesMs[measured].length ?? 0]))
+    const started: Promise<unknown>[] = []
     for (const [index, attack] of running.entries()) {
       const { [index]: attacker } = world.attackers
       const others = world.attackers.filter((_, at) => at !== index)
@@ -120,17 +121,22 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
         messages: load.log.newest,
       }
       const program = join(import.meta.dir, 'attacker.ts')
+      const { promise: isAttacking, resolve: onAttacking } = Promise.withResolvers<void>()
       const attackProcess = Bun.spawn(
         [process.execPath, program, attack.id, String(args.seconds), JSON.stringify(context)],
         {
           stdin: 'ignore',
           stdout: 'pipe',
           stderr: 'inherit',
+          ipc: () => onAttacking(),
         },
       )
       attackers.push(attackProcess)
       children.add(attackProcess)
+      started.push(Promise.race([isAttacking, attackProcess.exited]))
     }
+    // On a busy machine the programs alone may take as long to start as a short attack lasts.
+    await Promise.all(started)
     await Bun.sleep(args.seconds * 1000)
     const ended = load
     const stopped = load.stop()

@@ -136,7 +136,9 @@ test('230 refusals of our IP, at MAIL, RCPT and the final dot, pause nobody, sup
   await advanceTo(start + hours(96))
   await eventually(() => recipients(flow).every(({ bounceType }) => bounceType === 'soft'), LONG_MS)
   const bounces = sent.flatMap((each) => flow.events(each)).filter(({ type }) => type === 'bounced')
-  expect(new Set(bounces.map(({ data }) => data.rule))).toEqual(new Set(['block-list', 'microsoft-network']))
+  expect(bounces).toHaveLength(sent.length)
+  // The rule is that of the refusal which last suspended the provider, so it depends on the order of the attempts.
+  for (const { data } of bounces) expect(['block-list', 'microsoft-network']).toContain(String(data.rule))
   await startAbuseWatch(app).stop()
   expect(app.db.query('SELECT count(*) AS n FROM accounts WHERE paused_at IS NOT NULL').get()).toEqual({ n: 0 })
   expect(listSuppressions(app.db, flow.actor.accountId, {}, { limit: 100, offset: 0 }).suppressions).toEqual([])

@@ -6,7 +6,7 @@ import { createSetupLink } from '#features/people/team/setup.ts'
 import { createUser } from '#features/people/team/user-admin.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { createTestApp, type TestApp, type TestAppOptions } from '#test/support/app.ts'
+import { createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
 import {
   isChromiumAvailable,
   narrowOverflowPx,
@@ -264,7 +264,7 @@ describe('serve', () => {
     const tokens: string[] = []
     const start = async () => {
       const service = await startServing(settings)
-      for (let waited = 0; waited < 200 && !service.output().includes('token='); waited++) await Bun.sleep(20)
+      await eventually(() => service.output().includes('token='))
       const [, token = ''] = /https:\/\/mail\.example\.test\/setup\?token=([\w-]{43})"}\n/.exec(service.output()) ?? []
       tokens.push(token)
       return service
@@ -293,7 +293,7 @@ describe('serve', () => {
     const outcomes: string[] = []
     for (let round = 0; round < 4 && !outcomes.includes('everything'); round++) {
       const service = await startServing(data.settings)
-      for (let waited = 0; waited < 200 && !service.output().includes('token='); waited++) await Bun.sleep(20)
+      await eventually(() => service.output().includes('token='))
       const sent = send(service, findToken(service.output())).catch(() => undefined)
       await Bun.sleep(15 * (round + 1))
       await service[Symbol.asyncDispose]()
