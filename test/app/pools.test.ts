@@ -26,14 +26,14 @@ test('tassis accounts pool shows, chooses and ends the pools of an account and o
     pool: null,
     stream_pools: [],
   })
-  for (const [args, problem] of [
-    [['typo'], 'there are news, receipts'],
-    [['news', '--stream', 'typo'], 'has no stream "typo"'],
-    [['news', '--none'], 'Name a pool or use --none'],
-    [['--stream', 'transactional'], 'Name the pool for the stream'],
+  for (const [args, code, problem] of [
+    [['typo'], 1, 'there are news, receipts'],
+    [['news', '--stream', 'typo'], 1, 'has no stream "typo"'],
+    [['news', '--none'], 2, 'Name a pool or use --none'],
+    [['--stream', 'transactional'], 2, 'Name the pool for the stream'],
   ] as const) {
     const { exitCode, stderr } = await run(...args)
-    expect([exitCode, stderr]).toEqual([1, expect.stringContaining(problem)])
+    expect([exitCode, stderr]).toEqual([code, expect.stringContaining(problem)])
   }
   const { stdout } = await runTassis(['audit', 'list', '--action', 'operator.account_pool_set', '--json'], settings)
   expect(stdout.match(/operator\.account_pool_set/g)?.length).toBe(4)

@@ -180,7 +180,7 @@ describe('without a service', () => {
     } as never)
     expect(rotated.secret).not.toBe(hook.secret)
     for (const [args, exitCode, sentence] of [
-      [[hook.id], 1, 'Use --reveal to show the secret, or --rotate to replace it.'],
+      [[hook.id], 2, 'Use --reveal to show the secret, or --rotate to replace it.'],
       [[hook.id, '--reveal', '--rotate'], 2, 'cannot be used with'],
       [[formatUuid(newUuid()), '--reveal'], 1, 'Webhook not found; `tassis webhooks list` shows all.'],
       [['x', '--rotate'], 1, 'Webhook not found'],
@@ -261,20 +261,22 @@ describe('without a service', () => {
     ])
     expect(rotated.stdout).not.toBe(shown.stdout)
     expect((await run('secret', 'inbound', '--account', 'acme', '--reveal')).stdout).toBe(rotated.stdout)
-    for (const [args, sentence] of [
-      [['inbound'], 'Use --reveal to show the secret, or --rotate to replace it.'],
-      [['inbound', '--reveal'], 'There are 2 accounts; choose one with --account'],
+    for (const [args, exitCode, sentence] of [
+      [['inbound'], 2, 'Use --reveal to show the secret, or --rotate to replace it.'],
+      [['inbound', '--reveal'], 1, 'There are 2 accounts; choose one with --account'],
       [
         [exact, '--reveal'],
+        1,
         'This is the webhook of an inbound route; all routes of an account share one secret: tassis webhooks secret inbound --account ',
       ],
       [
         [exact, '--reveal', '--account', 'acme'],
+        2,
         '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
       ],
     ] as const) {
       const refused = await run('secret', ...args)
-      expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
+      expect([refused.exitCode, refused.stdout]).toEqual([exitCode, ''])
       expect(refused.stderr).toContain(sentence)
     }
     await withApp(folder.settings, async (app) => {
