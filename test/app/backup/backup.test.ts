@@ -443,7 +443,10 @@ test('a backup that was written while secrets were sealed again needs the former
   writeFileSync(path, `${newest}${old}`)
   // Nor does one need the former key once everything is sealed again.
   await runTassis(['keys', 'rotate-master'], stopped.settings)
-  const { masterKeys } = await runTassisJson<{ masterKeys: string[] }>(['backup', newFolder()], stopped.settings)
+  const { master_keys: masterKeys } = await runTassisJson<{ master_keys: string[] }>(
+    ['backup', newFolder()],
+    stopped.settings,
+  )
   expect(masterKeys.map((each) => each.slice(0, 12))).toEqual([newestKey])
 })
 
