@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit, SERVICE } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, audit, SYSTEM_ACTOR } from '#features/core/audit-logs/audit.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/repeated-requests.ts'
@@ -27,7 +27,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { conflict } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
-import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint as shown } from './needed-keys.ts'
+import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './needed-keys.ts'
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
 
@@ -80,20 +80,20 @@ export function settleMasterKey(db: Database, keys: KeyRing, now: Millis): void 
   const fixed = getMeta(db, META.fixed)
   if (fixed === undefined) keys.fixTo(known)
   else keys.openFixed(Uint8Array.fromBase64(fixed))
-  if (known !== keys.fingerprint()) db.transaction(() => beginRotation({ db }, keys, now, SERVICE))()
+  if (known !== keys.fingerprint()) db.transaction(() => beginRotation({ db }, keys, now, SYSTEM_ACTOR))()
 }
 
 function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]): void {
   const present = keys.fingerprints()
   if (!present.includes(known)) {
     throw new ConfigError(
-      `The master key does not match the database, which needs the key ${shown(known)} (this is ${present.map(shown).join(', ')}); use the right key. Nothing was changed.`,
+      `The master key does not match the database, which needs the key ${shortenFingerprint(known)} (this is ${present.map(shortenFingerprint).join(', ')}); use the right key. Nothing was changed.`,
     )
   }
   const missing = outdated.filter((fingerprint) => !present.includes(fingerprint))
   if (missing.length > 0) {
     throw new ConfigError(
-      `The former master key ${missing.map(shown).join(', ')} is missing, but secrets are still sealed under it; put it back below the newest key until \`tassis keys list-master\` shows that nothing is sealed under it. Nothing was changed.`,
+      `The former master key ${missing.map(shortenFingerprint).join(', ')} is missing, but secrets are still sealed under it; put it back below the newest key until \`tassis keys list-master\` shows that nothing is sealed under it. Nothing was changed.`,
     )
   }
 }
@@ -113,8 +113,8 @@ function beginRotation(tx: Pick<Tx, 'db'>, keys: KeyRing, now: Millis, actor: Au
   audit({ eventTime: () => now }, tx, actor, {
     action: 'master_key.rotated',
     resourceType: 'master_key',
-    resourceId: shown(newest),
-    metadata: { former: shown(known) },
+    resourceId: shortenFingerprint(newest),
+    metadata: { former: shortenFingerprint(known) },
   })
 }
 
@@ -158,7 +158,7 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
     runOf(db).hasEnded = true
     if (resealed > 0 || outdated.length > 0)
       log.info(
-        { key: shown(keys.fingerprint()), secrets: resealed },
+        { key: shortenFingerprint(keys.fingerprint()), secrets: resealed },
         'everything is sealed under the newest master key',
       )
     if (done.unreadable > 0)
@@ -192,8 +192,8 @@ export async function rotateMasterKey(app: Parts, actor: AuditActor): Promise<Ro
   const [, ...former] = keys.fingerprints()
   return {
     ...done,
-    key: shown(keys.fingerprint()),
-    former: former.map(shown),
+    key: shortenFingerprint(keys.fingerprint()),
+    former: former.map(shortenFingerprint),
     path: config.masterKey === '' ? masterKeyPath(config) : null,
     was_begun: wasBegun,
   }
@@ -252,7 +252,7 @@ export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>): Pr
     const secrets = counts.get(fingerprint) ?? 0
     const isNewest = index === 0
     return {
-      key: shown(fingerprint),
+      key: shortenFingerprint(fingerprint),
       is_newest: isNewest,
       secrets,
       is_needed: isNewest || secrets > 0 || outdated.has(fingerprint),

@@ -31,7 +31,7 @@ import { ensureBallast } from './start-when-possible.ts'
 /** Delay before a task is retried after a transient error, because its next scheduled time may be tomorrow. */
 const RETRY_DELAY_MS = minutes(1)
 
-/** Delay of a missed backup after the start, so that a service that starts again and again does not back up each time. */
+/** Delay of a missed backup after the start, so that a service that restarts again and again does not back up each time. */
 const MISSED_BACKUP_DELAY_MS = minutes(5)
 
 interface Schedule {
@@ -124,7 +124,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
     (schedule) => new Cron(schedule.pattern, { timezone: 'UTC', protect: true, unref: true }, () => start(schedule)),
   )
   const missed = clock.after(MISSED_BACKUP_DELAY_MS, () => {
-    void start({ name: 'back up what was missed', run: runMissedBackup })
+    void start({ name: 'write the missed backup', run: runMissedBackup })
   })
   return {
     async stop() {

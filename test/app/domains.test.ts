@@ -131,14 +131,14 @@ test('vouch verifies a domain without DNS until 72 hours after a check that find
   const isAssumed = (record: { key: string; verified: boolean }) => record.verified === (record.key !== 'dkim_ed25519')
   expect(listed.map(({ verified, dns_records }) => [verified, dns_records.every(isAssumed)])).toEqual([[true, true]])
   expect(dns.queries).toEqual([])
-  const isUnchecked = async (isSo: boolean) => {
+  const expectUnchecked = async (isSo: boolean) => {
     const shown = (await runTassis(['domains', 'records', 'sender.test'], settings)).stdout
     expect([shown.includes('SPF, needed to send (not checked)'), shown.includes('(found)')]).toEqual([isSo, false])
     expect(shown.includes('sender.test was marked verified without a DNS check.')).toBe(isSo)
     const warned = (await runTassis(['doctor'], settings)).stdout
     expect(warned.includes('WARNING domains: The domain sender.test of Acme was marked verified without')).toBe(isSo)
   }
-  await isUnchecked(true)
+  await expectUnchecked(true)
   const verify = async () => {
     const verified = await runTassis(['domains', 'verify', 'sender.test'], settings)
     return [verified.exitCode, verified.stdout.split('\n').slice(-2, -1)[0]]
@@ -147,10 +147,10 @@ test('vouch verifies a domain without DNS until 72 hours after a check that find
     /^sender\.test was verified, but records have been missing since .+Z \(spf, dkim, return_path\): its mail is sent until .+Z, then refused\. /
   dns.zone['send.sender.test'] = 'SERVFAIL'
   await verify()
-  await isUnchecked(true)
+  await expectUnchecked(true)
   delete dns.zone['send.sender.test']
   expect(await verify()).toEqual([1, expect.stringMatching(lacks)])
-  await isUnchecked(false)
+  await expectUnchecked(false)
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^sender\.test +losing .* missing since .+Z: spf, dkim, return_path; sends until .+Z$/m,
   )

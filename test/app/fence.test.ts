@@ -2,7 +2,6 @@
  * @module Restored copies of a data directory: what was open waits as `restored`, and nothing of the lost time is
  * mistaken for anything else. A receiver counts.
  */
-
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -25,7 +25,7 @@ export function findMissingKeys(text: string, fingerprints: readonly string[]): 
   return fingerprints.filter((fingerprint) => !held.includes(fingerprint))
 }
 
-/** Keys for operators: `master key 3f9c…`, as \`tassis keys list-master\` shows them. */
+/** Keys as `tassis keys list-master` shows them: `master keys 3f9c01ab77de, 90b2c4d1e8aa`. */
 export const formatKeys = (fingerprints: readonly string[]): string =>
   `master key${fingerprints.length === 1 ? '' : 's'} ${fingerprints.map(shortenFingerprint).join(', ')}`
 

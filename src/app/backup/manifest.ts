@@ -32,7 +32,7 @@ export interface Manifest {
   readonly schema: readonly string[]
   /** Fingerprint of the newest master key, which the data needs. */
   readonly key_fingerprint: string
-  /** Fingerprints of former keys that it needs too; missing unless it was copied while a rotation had not ended. */
+  /** Fingerprints of former keys that it needs too; present only if the backup was made during a rotation. */
   readonly former_key_fingerprints?: readonly string[]
   /** Host name of the service. */
   readonly hostname: string

@@ -1,4 +1,7 @@
-/** @module The backup that the settings describe: run by the schedule, after a start that follows a missed one, and by `tassis backup` without a path. */
+/**
+ * @module The backup that the settings describe: run by the schedule, some minutes after a start if the last one was
+ * missed, and by `tassis backup` without a path.
+ */
 import { join, resolve } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
@@ -40,7 +43,7 @@ export function createScheduledJob(config: Config): BackupJob {
 export const toPatterns = ({ backupAt }: Pick<Config, 'backupAt'>): string[] =>
   backupAt.map((time) => `0 ${Number(time.slice(3))} ${Number(time.slice(0, 2))} * * *`)
 
-/** The latest time of the schedule that has come. */
+/** The latest scheduled time that has passed. */
 const findLastDue = ({ backupAt }: Pick<Config, 'backupAt'>, now: Millis): Millis =>
   Math.max(
     ...backupAt.map((time) => {

@@ -67,7 +67,7 @@ export function addBackupCommand(program: Command): void {
       .option('--with-key', 'include the master key; whoever has the backup can then read everything in it')
       .option(
         '--keep <count>',
-        'remove older backups beyond this number; default: none of a folder that you name, else as TASSIS_BACKUP_KEEP says',
+        'remove older backups beyond this number; default: TASSIS_BACKUP_KEEP in the places of scheduled backups, elsewhere none are removed',
         createWholeNumberParser(1, MAX_KEPT),
       )
       .addOption(

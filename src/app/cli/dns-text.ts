@@ -30,7 +30,7 @@ const PURPOSES: Readonly<Record<RecordView['key'], string>> = {
 
 /**
  * Formats one block per record, with each value on its own line.
- * @param isChecked whether DNS was looked up since the domain counts as verified
+ * @param isChecked whether DNS was checked after the operator marked the domain verified, if that happened
  */
 export function formatRecords(domain: string, records: readonly RecordView[], isChecked: boolean): string {
   const blocks = records.map((record) =>

@@ -107,7 +107,7 @@ interface ResendInput extends IdInput {
   readonly to?: readonly string[]
 }
 
-function toResend(app: App, { id, to }: ResendInput) {
+function resolveResend(app: App, { id, to }: ResendInput) {
   const found = requireEmail(app, id)
   return {
     found,
@@ -117,13 +117,13 @@ function toResend(app: App, { id, to }: ResendInput) {
   }
 }
 
-const previewedResend = defineAdminCommand('emails.preview-resend', ({ opened: { app } }, input: ResendInput) => {
-  const { found, actor, emailId, request } = toResend(app, input)
+const preview = defineAdminCommand('emails.preview-resend', ({ opened: { app } }, input: ResendInput) => {
+  const { found, actor, emailId, request } = resolveResend(app, input)
   return { ...toName(found), risks: previewResend(app, actor, emailId, request) }
 })
 
 const resend = defineAdminCommand('emails.resend', async ({ opened: { app }, delivery }, input: ResendInput) => {
-  const { found, actor, emailId, request } = toResend(app, input)
+  const { found, actor, emailId, request } = resolveResend(app, input)
   const { response, risks } = await resendEmail(app, actor, emailId, request, undefined, () => undefined)
   return {
     ...toName(found),
@@ -133,7 +133,7 @@ const resend = defineAdminCommand('emails.resend', async ({ opened: { app }, del
   }
 })
 
-export const emailActionAdminCommands = [retry, cancel, previewedResend, resend]
+export const emailActionAdminCommands = [retry, cancel, preview, resend]
 
 /** @param emails the group `tassis emails` */
 export function addEmailActionCommands(emails: Command): void {
@@ -171,7 +171,7 @@ export function addEmailActionCommands(emails: Command): void {
     .action(async (id: string, { to, yes, ...options }: JsonOption & { to?: readonly string[]; yes?: boolean }) => {
       const input = { id, ...(to && { to }) }
       const done = await withData(loadConfig().config, async (call) => {
-        confirmRisks(yes, (await call(previewedResend, input)).risks)
+        confirmRisks(yes, (await call(preview, input)).risks)
         return call(resend, input)
       })
       printResult(options, done, (shown) =>
@@ -186,12 +186,18 @@ export function addEmailActionCommands(emails: Command): void {
 /** Recipients named in the question. */
 const MAX_NAMED_RISKS = 10
 
-/** Asks if a recipient may get the email twice or is suppressed. That one who got it gets it again is what resending means. */
+/**
+ * Asks if a recipient may get the email twice or is suppressed. Never asks about recipients who got it: that they get
+ * it again is the purpose of a resend.
+ */
 function confirmRisks(yes: boolean | undefined, risks: readonly ResendRisk[]): void {
   const asked = risks.filter(({ kind }) => kind !== 'delivered')
   if (asked.length === 0) return
   const named = asked.slice(0, MAX_NAMED_RISKS).map((risk) => toPrintable(describeResendRisk(risk)))
-  const others = asked.length > named.length ? [`So it is with ${asked.length - named.length} more.`] : []
+  const others =
+    asked.length > named.length
+      ? [`${formatCount(asked.length - named.length, 'more recipient')} may get it twice or get none.`]
+      : []
   confirmAction({ yes }, [...named, ...others].join(' ').replace(/\.$/, ''), 'send it again')
 }
 

@@ -41,7 +41,7 @@ const DNS_IS_DOWN =
   'The DNS servers of this service do not answer, so no mail can be routed. `tassis doctor` names them; TASSIS_DNS_SERVERS sets others.'
 
 /**
- * Returns a function that tells why a recipient of the email waits.
+ * Resolves with a function that returns why a recipient of the email waits.
  * @param newestAttempts by row id of the recipient
  */
 export async function readWaits(

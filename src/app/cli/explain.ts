@@ -36,7 +36,7 @@ interface RecipientView {
   readonly next_at: string | null
   /** Whether an operator holds it. */
   readonly held: boolean
-  /** What must end before the next attempt; `next_at` is then null, unless it ends by itself. */
+  /** What must end before the next attempt; `next_at` is then null, unless the wait ends automatically. */
   readonly waits_for: WaitsFor
   readonly expires_at: string | null
   /** Its dead letter, by which it can be tried again; null: none. */

@@ -218,18 +218,18 @@ function formatTotals({
   return [formatCount(recipients, 'message'), ...others].join(', ')
 }
 
-/** What waits, as a list of its accounts and domains; all null and 0 if nothing does. */
+/** What waits, as a list of its accounts and domains; its other fields are null or 0 if nothing does. */
 type FenceList = Required<List<RestoredGroupView>> &
   Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'> & {
     readonly [Name in 'kind' | 'instance' | 'taken_at' | 'restored_at']: FenceView[Name] | null
   }
 
 function toFenceList(view: FenceView | null, limit: number): FenceList {
-  const { groups, ...facts } = view ?? NOTHING
+  const { groups, ...facts } = view ?? EMPTY_VIEW
   return { ...facts, ...toList(groups.slice(0, limit), groups.length) }
 }
 
-const NOTHING = {
+const EMPTY_VIEW = {
   kind: null,
   instance: null,
   taken_at: null,

@@ -1,6 +1,7 @@
 /**
  * @module The command line: registers every command and sets the exit code. 0: done. 1: refused, failed or a check
- * found problems. 2: wrong usage, a wrong setting or a missing or unusable data directory. Errors are one sentence.
+ * found problems. 2: wrong usage, a wrong setting or a missing or unusable data directory. Errors are one sentence on
+ * stderr.
  */
 import { Command, CommanderError } from 'commander'
 import { systemClock } from '#platform/clock.ts'

@@ -102,7 +102,7 @@ interface ControlOptions extends JsonOption, Selected {
   readonly reason?: string
 }
 
-/** Options for mail that has a lane in common. */
+/** Options that name mail by its lanes, without `--email`. */
 const withLaneSelector = (command: Command): Command =>
   withJson(command)
     .option('--domain <domain>', 'mail to this domain')

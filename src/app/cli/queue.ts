@@ -235,7 +235,7 @@ function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']
 const formatReceived = (received: number): string[] =>
   received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
 
-/** Mail that is due waits for what the table of domains names. */
+/** The table of domains says why mail that is due waits. */
 function formatNextAttempt({ waits_for: waitsFor, next_at: nextAt }: WaitingRecipient, due: string, now: number) {
   if (waitsFor !== null) return waitsFor === 'hold' ? 'held' : 'fenced'
   return Date.parse(nextAt) > now ? due : `due ${formatRelativeTime(Date.parse(nextAt), now)}`

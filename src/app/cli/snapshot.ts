@@ -7,8 +7,10 @@ import { openReadOnly } from '#platform/db/open.ts'
 import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
 
-/** Calls `use` with a read-only connection in its own read transaction. Throws ConfigError for a corrupt file, and
- * for one of another version. */
+/**
+ * Calls `use` with a read-only connection in its own read transaction. Throws ConfigError for a corrupt file, and for one
+ * of another version.
+ */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
   const path = join(dataDir, 'tassis.db')
   const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(path))

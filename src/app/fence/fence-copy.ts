@@ -5,7 +5,7 @@
  * which the next start fences.
  */
 import type { Database } from 'bun:sqlite'
-import { audit, SERVICE } from '#features/core/audit-logs/audit.ts'
+import { audit, SYSTEM_ACTOR } from '#features/core/audit-logs/audit.ts'
 import { skipNumbers } from '#features/core/events/gaps.ts'
 import { readCopyMark, removeCopyMark } from '#features/core/fence/mark.ts'
 import { type Fence, storeFence } from '#features/core/fence/restored.ts'
@@ -42,7 +42,7 @@ export function fenceIfCopied(db: Database, now: Millis, log: Log): boolean {
         storeFence(db, made)
         renewInstanceId(db)
         removeCopyMark(db)
-        audit({ eventTime: () => now }, { db }, SERVICE, {
+        audit({ eventTime: () => now }, { db }, SYSTEM_ACTOR, {
           action: 'restored.fenced',
           metadata: { kind: made.kind, taken_at: isoTimeOrNull(made.takenAt) },
         })

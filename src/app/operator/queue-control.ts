@@ -185,7 +185,9 @@ function requireOpen(db: Database, emailId: number): void {
   if (!isOpen(status)) throw conflict('email_ended', `The email is ${status}: nothing of it waits any more.`)
 }
 
-/** Holds what matches now and what comes later; resolves with what matches now. Throws 409 for an email that has ended. */
+/**
+ * Holds what matches now and what comes later; resolves with what matches now. Throws 409 for an email that has ended.
+ */
 export async function holdMail(
   app: App,
   actor: AuditActor,

@@ -106,7 +106,7 @@ test('a backup that was missed while the service was down is written after the s
   }
 })
 
-test('a scheduled backup waits for no other: one runs at a time', async () => {
+test('a scheduled backup that is due while another runs is not written', async () => {
   using folder = newFolder()
   await using service = await createTestApp({ settings: { TASSIS_BACKUP_DIR: folder.path } })
   const { signal } = new AbortController()

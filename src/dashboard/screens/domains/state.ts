@@ -116,7 +116,7 @@ export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean 
   )
 
 /** A former DKIM selector, whose records must stay in DNS for a while. */
-export interface FormerKey {
+interface FormerKey {
   /** Full names of its records: of the RSA key, and of the Ed25519 key, which may not have been published. */
   readonly names: readonly string[]
   readonly keepUntil: string

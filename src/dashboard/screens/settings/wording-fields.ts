@@ -1,5 +1,4 @@
-/** @module The texts of the wording as fields: where each is shown, and how people call it. */
-
+/** @module The texts of the wording as fields: where each is shown, and its label. */
 import type { TextName } from '#features/setup/wording/texts.ts'
 import type { Language } from '#platform/http/language.ts'
 

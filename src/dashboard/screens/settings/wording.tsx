@@ -99,7 +99,7 @@ function NameForm({ wording, roleReason }: PartProps) {
         <TextInput
           w="100%"
           label="Name"
-          description="Of the sender, as people know it. The domain is shown behind it."
+          description="The name of the sender, as people know it. The domain is shown after it."
           value={typed ?? wording.name ?? ''}
           onChange={(event) => {
             save.reset()

@@ -7,7 +7,7 @@ import { type Html, html } from '#platform/http/html.ts'
 import { fillPlain, fillText } from '#platform/http/language.ts'
 import type { ConfirmationTexts } from './texts.ts'
 
-/** RFC 5322 §2.1.1. A text that has the name of the list many times may be longer; then the subject is ours. */
+/** Of a line in RFC 5322 §2.1.1. A text that repeats a long list name may exceed it; then our subject is used. */
 const MAX_SUBJECT_LENGTH = 998
 
 export interface ConfirmationMail {

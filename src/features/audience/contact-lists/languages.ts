@@ -20,7 +20,7 @@ export const CONFIRMATION_TEXTS: Readonly<Record<Language, ConfirmationTexts>> =
 export const chooseConfirmationTexts = (accepted: string | null): ConfirmationTexts =>
   CONFIRMATION_TEXTS[chooseLanguage(accepted)]
 
-/** The texts with those of an account. Its subject is final: see `confirmation-mail.ts`. */
+/** Our texts, some replaced by those of an account. `confirmation-mail.ts` chooses the subject. */
 export const applyOwnWords = (texts: ConfirmationTexts, own: OwnWords): ConfirmationTexts => ({
   ...texts,
   own,
@@ -30,7 +30,7 @@ export const applyOwnWords = (texts: ConfirmationTexts, own: OwnWords): Confirma
   isConfirmed: own.texts.confirmed_heading ?? texts.isConfirmed,
 })
 
-/** The texts that those of an account replace. */
+/** Those of our texts that an account may replace. */
 export const toReplaceableTexts = (texts: ConfirmationTexts): OwnTexts => ({
   mail_subject: fillPlain(texts.subject, { list: '{{list}}' }),
   mail_intro: texts.hello,

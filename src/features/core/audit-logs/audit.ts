@@ -41,7 +41,7 @@ export type AuditActor = Actor | (Pick<Actor, 'type' | 'id' | 'ipAddress'> & { r
 export const CLI_OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 
 /** The service itself, for entries that concern the whole installation. */
-export const SERVICE: AuditActor = { accountId: null, type: 'system', id: 'system' }
+export const SYSTEM_ACTOR: AuditActor = { accountId: null, type: 'system', id: 'system' }
 
 /** Writes an entry; call it in the transaction of the change. */
 export function audit(app: Pick<App, 'eventTime'>, tx: Pick<Tx, 'db'>, actor: AuditActor, entry: AuditEntry): void {

@@ -52,7 +52,7 @@ const BY_STATUS: Readonly<Record<number, readonly [code: number, enhancedCode: s
   507: [452, '4.3.1'],
 }
 
-/** The fields of addresses of a request, by the header field of a message. */
+/** The header fields of a message, by the field of a request that has their addresses. */
 const ADDRESS_FIELDS = { from: 'From', to: 'To', cc: 'Cc', bcc: 'Bcc', reply_to: 'Reply-To' } as const
 
 /** Names the address that an error is about, where the API names a field such as `to.0`. */
@@ -60,8 +60,8 @@ function nameAddress({ message, details: [detail] }: AppError, request: SendRequ
   const [name = '', index] = detail?.field.split('.') ?? []
   if (!detail || !message.startsWith(`${detail.field}: `) || !(name in ADDRESS_FIELDS)) return message
   const field = name as keyof typeof ADDRESS_FIELDS
-  const given = request?.[field]
-  const address = typeof given === 'object' ? given?.[Number(index)] : given
+  const provided = request?.[field]
+  const address = typeof provided === 'object' ? provided?.[Number(index)] : provided
   return `The address${address === undefined ? '' : ` "${address}"`} in ${ADDRESS_FIELDS[field]}${message.slice(detail.field.length)}`
 }
 

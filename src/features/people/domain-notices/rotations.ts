@@ -1,6 +1,7 @@
 /**
- * @module Mails the users of an account whose domains got new DKIM keys by age: which records to publish. One mail lists
- * all domains of an account; there is no reminder, because the former keys sign until the records are there.
+ * @module Mails the users of an account whose domains got new DKIM keys by automatic rotation: which records to publish.
+ * One mail lists all domains of an account. There is no reminder, because the present keys sign until the records are
+ * there.
  */
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'

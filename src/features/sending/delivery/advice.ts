@@ -160,7 +160,7 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
       who: 'operator',
       text: 'It waits: no service is running. Start it: `systemctl start tassis`, or `tassis serve`.',
     }
-  // Reasons are the ends of sentences about a lane.
+  // Most reasons are predicates, whose subject is the lane.
   if (isRestoredReason(waitReason))
     return { who: 'operator', text: endSentence(`It ${waitReason.replace(/^restored: /, '')}`) }
   const text = endSentence(/^(?:is|waits|makes) /.test(waitReason) ? `It ${waitReason}` : `It waits: ${waitReason}`)

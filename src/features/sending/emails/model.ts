@@ -135,7 +135,7 @@ export const ResendResponse = Type.Object({
     Type.Optional(
       Type.Array(Type.String(), {
         description:
-          'Recipients who get, or may get, it a second time, and suppressed ones, who get none: a sentence each.',
+          'One sentence for each recipient who gets or may get it a second time, or who is suppressed and gets none.',
       }),
     ),
   ),

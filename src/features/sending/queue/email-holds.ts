@@ -1,4 +1,4 @@
-/** @module Whether operators hold single emails, and the end of such a hold with its email. Never holds one. */
+/** @module Reads whether operators hold single emails, and ends such a hold with its email. Never adds one. */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -11,7 +11,10 @@ const sql = prepareStatements((db) => ({
 /** Whether an operator holds any single email, so that claims must look. */
 export const hasEmailHolds = (db: Database): boolean => sql(db).any.get() !== null
 
-/** Ends the hold of an email that has ended: it is listed no longer, and does not hold the email if it is tried again. */
+/**
+ * Ends the hold of an email that has ended, so that it is no longer listed, and does not hold the email if it is tried
+ * again.
+ */
 export function endEmailHold(tx: Tx, emailId: number): void {
   if (hasEmailHolds(tx.db)) sql(tx.db).delete.run(emailId)
 }

@@ -1,7 +1,7 @@
 /**
  * @module The operator's rules for the queue: mail that is held until it is released, mail that goes to another host
- * than its MX, and the pool of outgoing addresses of an account's mail. The only writer of `queue_rules`. Never decides
- * who may set a rule.
+ * than its MX, and the pool of outgoing addresses of an account's mail. Only this file and
+ * `email-holds.ts` write `queue_rules`. Never decides who may set a rule.
  */
 import type { Database } from 'bun:sqlite'
 import { findStreamPool } from '#features/setup/streams/streams.ts'
@@ -152,7 +152,7 @@ export const findEmailHold = (db: Database, emailId: number): QueueRule | undefi
 export const findRedirect = (db: Database, lane: string, provider?: string): string | undefined =>
   findRule(db, 'redirect', lane, provider)?.target ?? undefined
 
-/** What redirects the mail of a lane, if no provider is named, with the command that ends it; undefined: nothing. */
+/** Where an operator redirects the mail of a lane, with the command that ends it. Ignores rules for providers. */
 export function describeRedirect(db: Database, lane: string): string | undefined {
   const rule = findRule(db, 'redirect', lane)
   return (

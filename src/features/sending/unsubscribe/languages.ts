@@ -19,7 +19,7 @@ export const TEXTS: Readonly<Record<Language, Texts>> = {
 /** The texts in the reader's preferred language; English by default. @param accepted value of Accept-Language */
 export const chooseTexts = (accepted: string | null): Texts => TEXTS[chooseLanguage(accepted)]
 
-/** The texts with those of an account. */
+/** Our texts, some replaced by those of an account. */
 export const applyOwnWords = (texts: Texts, own: OwnWords): Texts => ({
   ...texts,
   own,
@@ -28,7 +28,7 @@ export const applyOwnWords = (texts: Texts, own: OwnWords): Texts => ({
   isOff: own.texts.unsubscribed_heading ?? texts.isOff,
 })
 
-/** The texts that those of an account replace. */
+/** Those of our texts that an account may replace. */
 export const toReplaceableTexts = ({ question, unsubscribe, isOff }: Texts): OwnTexts => ({
   unsubscribe_heading: question,
   unsubscribe_button: unsubscribe,

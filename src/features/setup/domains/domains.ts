@@ -38,7 +38,7 @@ export type LossNotice = 'lost' | 'ended' | 'restored'
 
 export interface FormerDkim {
   readonly selector: string
-  /** As `DkimPublicKeys` has it. */
+  /** The `p=` value of its RSA key, as in `DkimPublicKeys`. */
   readonly dkimPublicKey: string
   readonly retiredAt: Millis
 }

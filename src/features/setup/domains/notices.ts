@@ -1,6 +1,6 @@
 /**
- * @module Schedules mail to owners about their domains: about lost and restored DNS records, and about new DKIM keys,
- * created by age, whose records only they can publish. The transaction of the check stores the schedule in the row of
+ * @module Schedules mail to owners about their domains: about lost and restored DNS records, and about new DKIM keys of
+ * automatic rotations, whose records only they can publish. The transaction of the check stores the schedule in the row of
  * the domain or of the keys, so no crash loses it. A domain is reported as lost at most once in 24 hours, however often
  * its records change. Sends nothing: `domain-notices` does.
  */
@@ -141,7 +141,7 @@ export function markNoticeSent(tx: Tx, { domainId, notice, sendsUntil: until, du
 /** So that one mail has all domains of an account whose keys are equally old: each is checked once in this time. */
 export const ROTATION_NOTICE_DELAY_MS = hours(6)
 
-/** New keys about which the owners of their domain do not know. */
+/** New keys about which the owners of their domain were not mailed yet. */
 export interface RotationNotice {
   /** Row id of the keys. */
   readonly keyId: number

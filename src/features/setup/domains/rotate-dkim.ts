@@ -74,7 +74,7 @@ export async function startDkimRotation(app: App, actor: Actor, id: string): Pro
       ed25519.publicKey,
       ed25519.sealed,
       now,
-      // Whoever starts one sees the records.
+      // Users who start a rotation see the records in the response.
       actor.type === 'system' ? app.clock.now() + ROTATION_NOTICE_DELAY_MS : null,
     )
     sql(tx.db).checkSoon.run(app.clock.now() + FIRST_CHECK_DELAY_MS, now, domain.id)

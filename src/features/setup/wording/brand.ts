@@ -29,14 +29,14 @@ export const renderOwnText = (text: string | undefined): Html | false =>
 export const renderLines = (text: string): Html =>
   html`${text.split('\n').map((line, index) => html`${index > 0 && html`<br>`}${line}`)}`
 
-/** The sender in a sentence: the domain, behind the account's own name. A name alone would prove nothing. */
+/** The sender in a sentence: the account's own name, if set, and the domain. A name alone would prove nothing. */
 export function renderSender(own: OwnWords | undefined, domain: string): Html {
   const name = own?.name ?? ''
   if (name === '' || domain === '') return html`<strong><bdi>${name || domain}</bdi></strong>`
   return html`<strong><bdi>${name}</bdi></strong> (<bdi>${domain}</bdi>)`
 }
 
-/** The same as plain text. */
+/** As `renderSender`, in plain text. */
 export function formatSender(own: OwnWords | undefined, domain: string): string {
   const name = own?.name ?? ''
   return name === '' || domain === '' ? name || domain : `${name} (${domain})`

@@ -27,7 +27,7 @@ const SHOWN = { width: 240, height: 96 } as const
 const DENSITY = 2
 const JPEG_QUALITY = 85
 
-/** The first octets of what may be decoded: fewer decoders meet files of strangers. */
+/** The first octets of what may be decoded: files of strangers reach fewer decoders. */
 const SIGNATURES = {
   png: /^\x89PNG\r\n\x1a\n/,
   jpeg: /^\xff\xd8\xff/,
@@ -51,7 +51,7 @@ export async function readLogo(upload: unknown, memory: MemoryBudget): Promise<L
     throw new AppError(
       413,
       'logo_too_large',
-      `The logo has ${Math.ceil(upload.length / KiB)} KiB; at most ${MAX_LOGO_BYTES / KiB} KiB are possible. Save it with fewer pixels: ${SHOWN.width * DENSITY} by ${SHOWN.height * DENSITY} are enough.`,
+      `The logo has ${Math.ceil(upload.length / KiB)} KiB; it must have at most ${MAX_LOGO_BYTES / KiB} KiB. Save it with fewer pixels: ${SHOWN.width * DENSITY} by ${SHOWN.height * DENSITY} are enough.`,
     )
   if (!hasKnownSignature(upload))
     throw invalid(
@@ -75,7 +75,7 @@ export async function readLogo(upload: unknown, memory: MemoryBudget): Promise<L
   }
 }
 
-/** Mail programs on Windows do not show WebP, so that it becomes a PNG. */
+/** Mail programs on Windows do not show WebP, so it becomes a PNG. */
 async function redraw(upload: Uint8Array, isJpeg: boolean): Promise<Logo> {
   const draw = () =>
     new Bun.Image(upload, { maxPixels: MAX_UPLOAD_PIXELS ** 2 }).resize(SHOWN.width * DENSITY, SHOWN.height * DENSITY, {

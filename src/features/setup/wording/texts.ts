@@ -5,7 +5,7 @@
 import { invalid } from '#platform/errors.ts'
 import { LANGUAGES, type Language } from '#platform/http/language.ts'
 
-/** `line`: replaces a line of ours. `lines`: a paragraph beside ours, which may have line breaks. */
+/** `line`: replaces a line of ours. `lines`: a paragraph, which may have line breaks. */
 type TextKind = 'line' | 'lines'
 
 interface TextUse {
@@ -111,7 +111,7 @@ function requireKnownPlaceholders(field: string, name: TextName, text: string): 
   throw invalid(field, `${field}: ${problem}; ${list} can be used here.`, 'unknown_placeholder')
 }
 
-/** Stored JSON as texts; unknown languages and names are left out. */
+/** Stored JSON as texts; unknown languages and names are skipped. */
 export function readStoredTexts(json: string): TextsByLanguage {
   const stored: unknown = JSON.parse(json)
   const readProperty = (value: unknown, name: string): unknown =>

@@ -24,7 +24,7 @@ import {
 export const LOGO_PATH = '/t/logo'
 
 /** A stored logo without its bytes. */
-export type LogoFacts = Omit<Logo, 'bytes'>
+type LogoFacts = Omit<Logo, 'bytes'>
 
 export interface Wording {
   readonly name: string | null
@@ -53,7 +53,7 @@ const COLUMNS = 'wordings.name, texts, logo_hash AS hash, logo_type AS type, log
 
 const sql = prepareStatements((db) => ({
   ofAccount: db.prepare<WordingRow, [number]>(`SELECT ${COLUMNS} FROM wordings WHERE account_id = ?`),
-  // An account that is being deleted has none any more.
+  // An account that is being deleted has no wording any more.
   ofUuid: db.prepare<WordingRow, [Uint8Array]>(
     `SELECT ${COLUMNS} FROM accounts JOIN wordings ON account_id = accounts.id WHERE uuid = ? AND deleted_at IS NULL`,
   ),
@@ -99,7 +99,7 @@ export interface OwnWords {
 }
 
 /** Where words of an account are shown. */
-export interface Occasion {
+interface Occasion {
   readonly language: Language
   /** Domain of the sender, for {{name}} while the account has set no name. */
   readonly sender: string
@@ -113,7 +113,7 @@ export interface Occasion {
 export const findOwnWords = (db: Database, accountUuid: UuidBytes, occasion: Occasion): OwnWords =>
   toOwnWords(toWording(sql(db).ofUuid.get(accountUuid)), occasion)
 
-/** The same of a wording. A text that its placeholders leave without a letter or digit is ours. */
+/** What a mail or page shows of a wording. A text that its placeholders leave without a letter or digit is ours. */
 export function toOwnWords(
   { name, logo, texts }: Wording,
   // A path prefix in front of a page may be unknown to us.
@@ -134,7 +134,7 @@ const fillTexts = (texts: Texts, values: PlaceholderValues): Texts =>
     }),
   )
 
-export interface WordingChange {
+interface WordingChange {
   /** Null and an empty text: none. */
   readonly name?: string | null | undefined
   /** Replaces the texts of each language that is named; null: ours. */

@@ -1,4 +1,4 @@
-/** @module Mail to owners about new DKIM keys that the service created by age. */
+/** @module Mail to owners about new DKIM keys of automatic rotations. */
 import { expect, test } from 'bun:test'
 import { startRotationNotices } from '#features/people/domain-notices/rotations.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
@@ -8,7 +8,7 @@ import { days, hours } from '#platform/units.ts'
 import { startDomainTest } from '#test/features/setup/domains/fixture.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 
-test('the owner gets one mail with the records to publish, once, and none about keys that he or a check has dealt with', async () => {
+test('owners get one mail with the records to publish, and none about keys that they created or that sign already', async () => {
   await using t = await startDomainTest({ TASSIS_DKIM_ROTATE_DAYS: '90' })
   const { app, clock } = t
   const loop = startRotationNotices(app)

@@ -82,7 +82,7 @@ describe('an upload', () => {
     const large = await putLogo(service, Buffer.concat([png, new Uint8Array(100 * 1024)]))
     expect([large.status, at(large.body, 'message')]).toEqual([
       413,
-      'The logo has 101 KiB; at most 100 KiB are possible. Save it with fewer pixels: 480 by 192 are enough.',
+      'The logo has 101 KiB; it must have at most 100 KiB. Save it with fewer pixels: 480 by 192 are enough.',
     ])
     expect((await putLogo(service, new Uint8Array(300 * 1024))).status).toBe(413)
   })
