@@ -19,7 +19,7 @@ test('docs/commands.md lists every command with its arguments and options (bun s
 
 /** What is wrong with a command line as the documents write it; undefined if nothing. A bare name may lack arguments. */
 function findMistake(line: string): string | undefined {
-  const [, ...words] = line.match(/"[^"]*"|\S+/g) ?? []
+  const [, ...words] = line.replace(' ...', '').match(/"[^"]*"|\S+/g) ?? []
   const chain = [createProgram([], addBenchCommand)]
   const findNext = () => chain.at(-1)?.commands.find((command) => command.name() === words[0])
   for (let next = findNext(); next; next = findNext()) {
@@ -46,11 +46,13 @@ function findMistake(line: string): string | undefined {
   return missing && `${missing.long} is missing`
 }
 
-test('every command that the documents name exists, with its options and arguments', async () => {
+test('every command that documents, messages and comments name exists, with its options and arguments', async () => {
   const mistakes: string[] = []
-  for (const path of ['README.md', ...new Bun.Glob('docs/**/*.md').scanSync(ROOT)]) {
+  const sources = ['docs/**/*.md', 'src/**/*.{ts,tsx}'].flatMap((pattern) => [...new Bun.Glob(pattern).scanSync(ROOT)])
+  for (const path of ['README.md', ...sources]) {
     if (path === 'docs/commands.md') continue
-    const text = await Bun.file(join(ROOT, path)).text()
+    // In a template, an inserted value may be any number of arguments and options.
+    const text = (await Bun.file(join(ROOT, path)).text()).replaceAll('\\`', '`').replace(/\$\{[^}]*\}/g, '')
     for (const [, line = ''] of text.matchAll(/`(tassis [a-z][^`|]*)`/g)) {
       const mistake = findMistake(line)
       if (mistake !== undefined) mistakes.push(`${path}: ${line}: ${mistake}`)

@@ -9,8 +9,8 @@ test('health reports a running service as ready, and what to do when none answer
   using folder = createDataFolder()
   await using service = await startServing(folder.settings)
   const settings = { ...folder.settings, TASSIS_HTTP_ADDR: new URL(service.url).host }
-  expect(await runTassis(['health'], settings)).toEqual({ exitCode: 0, stdout: 'ready\n', stderr: '' })
-  expect(await runTassisJson(['health'], settings)).toEqual({ ready: true })
+  expect(await runTassis(['health'], settings)).toEqual({ exitCode: 0, stdout: `ready: ${service.url}\n`, stderr: '' })
+  expect(await runTassisJson(['health'], settings)).toEqual({ ready: true, url: service.url })
   service.signal('SIGTERM')
   await service.exited
   const { exitCode, stderr } = await runTassis(['health'], settings)

@@ -185,6 +185,10 @@ const formatRest = (isEnded: boolean): string =>
 async function confirm(call: Call, options: FenceOptions, selected: Selected, question: string): Promise<void> {
   const found = await call(read, selected)
   if (!found) throw new CommandError(NOTHING_WAITS, 'nothing_waits')
+  const { recipients, broadcasts, contact_mails, imports } = found
+  // Without a selection, this ends the fence of a copy in which nothing waits.
+  if (Object.keys(selected).length > 0 && recipients + broadcasts + contact_mails + imports === 0)
+    throw new CommandError('Nothing that waits matches; `tassis fence` lists what waits.', 'nothing_waits')
   confirmAction(options, `Waiting as restored: ${formatTotals(found)}`, question)
 }
 

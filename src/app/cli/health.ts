@@ -12,9 +12,11 @@ export function addHealthCommand(program: Command): void {
   withJson(
     program.command('health').description('check whether the running service is ready; exit code 1 if not'),
   ).action(async (options: JsonOption) => {
-    const problem = await findReadinessProblem(`${localServiceUrl(loadConfig().config)}/readyz`)
+    const url = localServiceUrl(loadConfig().config)
+    const problem = await findReadinessProblem(`${url}/readyz`)
     if (problem !== undefined) throw new CommandError(problem, 'not_ready')
-    printResult(options, { ready: true }, () => 'ready')
+    // The address, because a service with other data may answer there.
+    printResult(options, { ready: true, url }, () => `ready: ${url}`)
   })
 }
 

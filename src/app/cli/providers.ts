@@ -76,7 +76,7 @@ export function addProviderCommands(program: Command): void {
   withJson(providers.command('resume').description('lift the suspension of a provider, and restore a lowered rate'))
     .argument('<name>', 'name of the provider, as `tassis providers` shows it')
     .action(async (name: string, _: unknown, command: Command) => {
-      // With `--json` of the parent command: `tassis providers --json resume gmail`.
+      // `--json` may also stand before `resume`.
       const options = command.optsWithGlobals<JsonOption>()
       const done = await withData(loadConfig().config, (call) => call(resume, { name }))
       printResult(options, done, ({ provider, resumed }) =>

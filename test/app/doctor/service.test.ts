@@ -85,7 +85,7 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
       status: 'warning',
       subject: formatUuid(uuid),
       message: expect.stringContaining('hooks.test was deactivated'),
-      fix: expect.stringContaining(`tassis webhooks show ${formatUuid(uuid)}`),
+      fix: expect.stringContaining(`tassis webhooks deliveries ${formatUuid(uuid)} --status undeliverable`),
     })
     // The service makes the checks of the command itself.
     const printed = await runTassisJson<{ ok: boolean; findings: unknown[] }>(['doctor'], settings)

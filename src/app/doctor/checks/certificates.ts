@@ -49,7 +49,8 @@ function checkListenerCertificates({ config, clock }: DoctorContext): NewFinding
   }
   return listeners.map(({ host, use }) => {
     const name = LISTENER_NAMES[use]
-    const dated = describeEnd(`The certificate of ${name}`, Date.parse(certificate.validTo), clock.now(), name)
+    const what = `The certificate of ${name} in ${tlsCertFile}`
+    const dated = describeEnd(what, Date.parse(certificate.validTo), clock.now(), name)
     if (dated.status !== 'ok' || certificate.checkHost(host) !== undefined) return dated
     return warning(
       `The certificate of ${name} is not for ${host}, so clients that verify it ${use === 'smtp' ? 'do not deliver' : 'refuse it'}.`,
@@ -72,7 +73,7 @@ function describeSelfSigned(config: Config, use: keyof typeof LISTENER_NAMES): N
 function describeEnd(what: string, endsAt: number, now: number, subject: string): NewFinding {
   const end = isoTime(endsAt).slice(0, 10)
   const fix =
-    'Renew it, and find out why that did not happen by itself: `tassis certificates list`, `certbot renew --dry-run`, or the log of the proxy.'
+    'Renew it, and find out why that did not happen by itself, with the program that orders it: `tassis certificates list`, `certbot renew --dry-run`, or the log of the proxy.'
   if (endsAt <= now) return failure(`${what} expired on ${end}.`, fix, subject)
   return endsAt - now < MIN_LEFT_MS
     ? warning(`${what} expires on ${end}.`, fix, subject)

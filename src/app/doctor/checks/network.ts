@@ -156,8 +156,8 @@ const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
     'Give the service the right CAP_NET_BIND_SERVICE (in a systemd unit: AmbientCapabilities=CAP_NET_BIND_SERVICE), or use a port above 1023. If this is not the user of the service, run the command as that user.',
   ],
   EADDRINUSE: [
-    'is not possible, because another program uses the port',
-    'Stop that program (`ss -ltnp` names it), or use another port.',
+    'is not possible, because another program uses the port, perhaps Tassis with other data',
+    'See with `ss -ltnp` which one it is; then use another port, or stop it if it should not run.',
   ],
   EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
 }

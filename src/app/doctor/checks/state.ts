@@ -160,7 +160,7 @@ export function checkWebhooks({ db }: DoctorContext): NewFinding[] {
       return warning(
         // Path and query of a URL may contain a secret.
         `A webhook of ${plain(account)} to ${new URL(url).host} was deactivated by failures${time}.`,
-        `\`tassis webhooks show ${id}\` shows why. When its server responds again, its users activate it again, and replay what it missed.`,
+        `\`tassis webhooks deliveries ${id} --status undeliverable\` shows why. When its server responds again, its users activate it again, and replay what it missed.`,
         id,
       )
     })

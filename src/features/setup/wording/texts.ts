@@ -52,7 +52,7 @@ export interface PlaceholderValues {
   readonly list?: string | undefined
 }
 
-const PLACEHOLDER = /\{\{\s*([^{}]*?)\s*\}\}/g
+const PLACEHOLDER = /\{\{([^{}]*)\}\}/g
 
 /** The placeholders of a text: unsubscribe links are also in mail that belongs to no list. */
 export const listPlaceholders = (name: TextName): readonly string[] =>
@@ -60,7 +60,7 @@ export const listPlaceholders = (name: TextName): readonly string[] =>
 
 /** Fills the placeholders of a text of the account. */
 export const fillPlaceholders = (text: string, values: PlaceholderValues): string =>
-  text.replace(PLACEHOLDER, (_, name: string) => (name === 'list' ? values.list : values.name) ?? '')
+  text.replace(PLACEHOLDER, (_, name: string) => (name.trim() === 'list' ? values.list : values.name) ?? '')
 
 /** C0 without the line feed, DEL, C1, Unicode line ends, and characters that turn the direction of the text after them. */
 const CONTROL = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
@@ -102,7 +102,7 @@ export function parseTexts(language: Language, provided: ProvidedTexts): Texts {
 
 function requireKnownPlaceholders(field: string, name: TextName, text: string): void {
   const known = listPlaceholders(name)
-  const unknown = [...text.matchAll(PLACEHOLDER)].find(([, placeholder = '']) => !known.includes(placeholder))
+  const unknown = [...text.matchAll(PLACEHOLDER)].find(([, placeholder = '']) => !known.includes(placeholder.trim()))
   // Left over: an opening or closing pair without the other.
   const isBroken = /\{\{|\}\}/.test(text.replace(PLACEHOLDER, ''))
   if (!unknown && !isBroken) return
