@@ -1,5 +1,6 @@
 /** @module An account with mail to unsubscribe from, its pages on a real socket, and access to the resulting rows. */
 
+import type { App } from '#features/core/app/app.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
 import { parseUuid } from '#platform/ids.ts'
@@ -30,6 +31,24 @@ export interface Row {
   readonly sourceEmailId: number | null
 }
 
+/** The path of the unsubscribe link of the first recipient of an email. */
+export function findUnsubscribePath(app: App, id: string): string {
+  const row = app.db
+    .query<
+      { emailId: number; emailUuid: Uint8Array; recipientId: number; address: string; from: string },
+      [Uint8Array]
+    >(
+      `SELECT emails.id AS emailId, uuid AS emailUuid, recipients.id AS recipientId, address, from_address AS "from"
+       FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?`,
+    )
+    .get(parseUuid(id) ?? new Uint8Array())
+  if (!row) throw new Error('the email was not stored')
+  const [field] = createUnsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
+  const url = /<(https:[^>]+)>/.exec(field?.[1] ?? '')?.[1]
+  if (url === undefined) throw new Error('there is no https URL')
+  return new URL(url).pathname
+}
+
 /** Has a stream `news` named `Weekly news`. */
 export async function createUnsubscribable(): Promise<Unsubscribable> {
   const service = await createEmailApi({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
@@ -42,20 +61,7 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
       // Broadcasts and welcome emails are stored with their list in the same way.
       if (listId !== undefined)
         app.db.run('UPDATE emails SET list_id = ? WHERE uuid = ?', [listId, parseUuid(id) ?? new Uint8Array()])
-      const row = app.db
-        .query<
-          { emailId: number; emailUuid: Uint8Array; recipientId: number; address: string; from: string },
-          [Uint8Array]
-        >(
-          `SELECT emails.id AS emailId, uuid AS emailUuid, recipients.id AS recipientId, address, from_address AS "from"
-           FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?`,
-        )
-        .get(parseUuid(id) ?? new Uint8Array())
-      if (!row) throw new Error('the email was not stored')
-      const [field] = createUnsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
-      const url = /<(https:[^>]+)>/.exec(field?.[1] ?? '')?.[1]
-      if (url === undefined) throw new Error('there is no https URL')
-      return new URL(url).pathname
+      return findUnsubscribePath(app, id)
     },
     suppressions: () =>
       app.db

@@ -1,13 +1,12 @@
 /** @module The account's own wording over HTTP: what can be set, what is refused, and what mails and pages then show. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { removeAccountRows } from '#features/lifecycle/privacy/account-rows.ts'
-import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
-import { parseUuid } from '#platform/ids.ts'
 import {
   type ConfirmingService,
   createConfirmingService,
   PUBLIC_URL,
 } from '#test/features/audience/contact-lists/confirmation-fixture.ts'
+import { findUnsubscribePath } from '#test/features/sending/unsubscribe/fixture.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectError } from '#test/support/email-api.ts'
@@ -53,18 +52,7 @@ async function confirmation(listName: string, language?: string) {
 /** Sends mail to unsubscribe from, and returns the path of its link. */
 async function unsubscribeLink(): Promise<string> {
   const { id } = await service.accepted({ to: `person${++people}@receiver.test`, transactional: false })
-  const row = service.app.db
-    .query<
-      { emailId: number; emailUuid: Uint8Array; recipientId: number; address: string; from: string },
-      [Uint8Array]
-    >(
-      `SELECT emails.id AS emailId, uuid AS emailUuid, recipients.id AS recipientId, address, from_address AS "from"
-       FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?`,
-    )
-    .get(parseUuid(id) ?? new Uint8Array())
-  if (!row) throw new Error('the email was not stored')
-  const [field] = createUnsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' })
-  return new URL(/<(https:[^>]+)>/.exec(field?.[1] ?? '')?.[1] ?? '').pathname
+  return findUnsubscribePath(service.app, id)
 }
 
 async function page(method: string, path: string, language = 'en', body?: URLSearchParams): Promise<string> {
