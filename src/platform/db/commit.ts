@@ -70,7 +70,7 @@ export interface CommitterOptions {
   readonly onBroken?: (error: Error) => void
   /** Guards the disk reserve; without it nothing is reserved. */
   readonly disk?: DiskGuard
-  /** WAL size that triggers a checkpoint. */
+  /** WAL size that triggers a checkpoint. While a checkpoint runs, the WAL grows by at most this much and one group. */
   readonly checkpointBytes?: number
   /**
    * Copies the WAL into the database in another thread; `TRUNCATE` also empties it, which requires the writer to pause.
@@ -152,6 +152,8 @@ export class Committer {
   #writersHeld: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
   #nextCheckpointBytes = 0
+  /** WAL size at which writes wait for the running checkpoint. */
+  #maxCheckpointingBytes = 0
   /** Whether the running group might reach the disk reserve, so that each of its writes is measured. */
   #isDiskTight = false
   /** Size of the database when the running group began. */
@@ -293,6 +295,8 @@ export class Committer {
   async #loop(): Promise<void> {
     while ((this.#queue.size > 0 || this.#exclusiveJobs.length > 0) && !this.#broken) {
       await this.#options.disk?.refresh()
+      // Without this wait, writers that are faster than the checkpoint would let the WAL grow without bound.
+      if (this.#checkpointing && this.#walBytes >= this.#maxCheckpointingBytes) await this.#checkpointing
       // Checked last, because a checkpoint may have stopped the writer during the refresh.
       while (this.#writersHeld) await this.#writersHeld
       if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
@@ -491,6 +495,7 @@ export class Committer {
   async #checkpointNow(): Promise<void> {
     const checkpoint = this.#options.checkpoint
     if (!checkpoint) return
+    this.#maxCheckpointingBytes = this.#walBytes + (this.#options.checkpointBytes ?? Number.POSITIVE_INFINITY)
     try {
       // The first pass copies most pages while groups go on. Under steady load this pass never catches up, so the
       // second pass pauses writers, copies the few pages that were added since then, and empties the WAL.
