@@ -164,7 +164,7 @@ function exchangeOnce(
     })
     // This event also follows `destroy`, when the result is already settled.
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
-      if (response) settle(response.readSoFar())
+      if (response) settle(response.readToEnd())
       else if (phase() === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
       else settle(toFailure(error, phase(), target))
     })
@@ -239,6 +239,8 @@ function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase
 interface ResponseReader {
   /** The response with the body received so far. */
   readSoFar(): PostResult
+  /** The same, with what has arrived and not been read. */
+  readToEnd(): PostResult
 }
 
 /**
@@ -285,7 +287,11 @@ function readResponse(
   })
   incoming.on('error', () => done(readSoFar()))
   incoming.on('close', () => done(readSoFar()))
-  return { readSoFar }
+  const readToEnd = () => {
+    incoming.read()
+    return readSoFar()
+  }
+  return { readSoFar, readToEnd }
 }
 
 const RESERVED_HEADERS: readonly string[] = [

@@ -604,6 +604,9 @@ describe('responses', () => {
     const raw = 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc'
     t.receiver.answer({ raw, after: 'end' })
     expect(await t.post()).toEqual(answered(200, 'abc'))
+    // Head, body and a broken chunk in one piece.
+    t.receiver.answer({ raw: 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nx\r\n' })
+    expect(await t.post()).toEqual(answered(200, 'abc'))
     // The system may discard data that came before a reset.
     const release = Promise.withResolvers<void>()
     t.receiver.answer({
@@ -617,7 +620,7 @@ describe('responses', () => {
     const outcome = t.post().finally(() => {
       isOver = true
     })
-    await t.receiver.received(2)
+    await t.receiver.received(3)
     await Bun.sleep(50)
     expect(isOver).toBe(false)
     release.resolve()
