@@ -3,6 +3,7 @@
  * kernel drops every further SYN. On the loopback interface, which needs no rights and no firewall.
  */
 import { connect, type Socket } from 'node:net'
+import { runTicks } from './ticks.ts'
 
 export interface BlackHole extends AsyncDisposable {
   readonly port: number
@@ -29,7 +30,10 @@ export async function startBlackHole(address: string, port = 0): Promise<BlackHo
     sockets.push(socket)
     isOpen = await Promise.race([
       new Promise<boolean>((resolve) => socket.once('connect', () => resolve(true))),
-      Bun.sleep(DROPPED_AFTER_MS).then(() => false),
+      // On the loopback interface the system establishes a connection within the call, so after this its event was read.
+      Bun.sleep(DROPPED_AFTER_MS)
+        .then(() => runTicks())
+        .then(() => false),
     ])
   }
   return {
