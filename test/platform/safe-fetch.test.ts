@@ -5,6 +5,7 @@ import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
 import { eventually } from '#test/support/app.ts'
 import { startBlackHole } from '#test/support/black-hole.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
+import { runTicks } from '#test/support/event-loop.ts'
 import {
   drip,
   type HttpsReceiver,
@@ -13,7 +14,6 @@ import {
   startHttpsReceiver,
 } from '#test/support/https-receiver.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { runTicks } from '#test/support/ticks.ts'
 
 const MiB = 1024 * 1024
 

@@ -141,10 +141,7 @@ export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Pro
   return toOperatorActor(await createAccount(app, { name: 'Test', email: 'owner@tassis.test', plan }))
 }
 
-/**
- * Polls `condition` every few milliseconds until it returns something; fails after `withinMs`, which is long, because a
- * busy machine can be ten times slower than an idle one.
- */
+/** Polls `condition` every few milliseconds until it returns something; fails after `withinMs`. */
 export async function eventually<T>(
   condition: () => T | undefined | false | Promise<T | undefined | false>,
   withinMs = 60_000,

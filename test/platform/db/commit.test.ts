@@ -361,7 +361,7 @@ describe('checkpoints', () => {
     await committer.close()
     opened = []
     checkpointer.close()
-  }, 60_000)
+  })
 
   test('that have begun are awaited by close', async () => {
     const begun = Promise.withResolvers<void>()
@@ -478,5 +478,5 @@ describe('a database that another process holds', () => {
     other.release()
     expect(await later).toBe('later')
     expect(bodies(committer.db)).toEqual(['later'])
-  }, 30_000)
+  })
 })
