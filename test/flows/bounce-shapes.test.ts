@@ -135,7 +135,7 @@ beforeAll(async () => {
     reportOf(LATE, 'return path of a lost email'),
   )
   expect(replies.filter((reply) => !reply.startsWith('250'))).toEqual([])
-}, 120_000)
+}, 240_000)
 afterAll(async () => {
   expectBalanced(office)
   await office[Symbol.asyncDispose]()

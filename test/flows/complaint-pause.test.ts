@@ -17,7 +17,7 @@ beforeAll(async () => {
   const addresses = Array.from({ length: 12 }, (_, number) => `customer-${number}@receiver.test`)
   const sent = await Promise.all(addresses.map((to) => office.sendBulk({ to })))
   copies.push(...addresses.map((address, index) => sent[index]?.copyFor(address) as Copy))
-}, 120_000)
+}, 240_000)
 afterAll(() => office[Symbol.asyncDispose]())
 
 const report = (copy: Copy | undefined, mailFrom: string) => ({

@@ -151,7 +151,7 @@ beforeAll(async () => {
     }),
   )
   expect(replies.filter((reply) => !reply.startsWith('250'))).toEqual([])
-}, 120_000)
+}, 240_000)
 afterAll(async () => {
   expectBalanced(office)
   await office[Symbol.asyncDispose]()

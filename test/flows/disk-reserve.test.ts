@@ -204,11 +204,11 @@ test.skipIf(disk === undefined)(
     await eventually(async () => {
       const details = await Promise.all(accepted.map(({ id }) => service.detail(id)))
       return details.every(({ status }) => status === 'sent')
-    }, 60_000)
+    }, 110_000)
     expect((await api('DELETE', `/v1/contact-lists/${list}`)).status).toBe(204)
     look()
     expect(least).toBeGreaterThan(reserve / 2)
     await dns.close()
   },
-  120_000,
+  240_000,
 )

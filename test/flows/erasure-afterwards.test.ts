@@ -33,7 +33,7 @@ test('later actions of other recipients of the same email restore nothing of an 
     await eventually(async () => {
       const { body } = await office.api('GET', `/v1/operations/${at(begun.body, 'operation_id')}`)
       return at(body, 'data', 'status') === 'completed'
-    }, 60_000)
+    }, 110_000)
     expect(grepData(dataDir, [MARK])).toEqual([])
 
     const text = copy.raw.replace(/=\r\n/g, '').replace(/=3D/g, '=')
@@ -70,4 +70,4 @@ test('later actions of other recipients of the same email restore nothing of an 
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }
-}, 120_000)
+}, 240_000)

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '#platform/clock.ts'
-import { hours, seconds } from '#platform/units.ts'
+import { days, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
@@ -189,7 +189,8 @@ async function createHistory(office: PostOffice) {
     { headers: { 'idempotency-key': 'batch-1' } },
   )
   expect(batch.status).toBe(202)
-  const later = new Date(systemClock.now() + hours(1)).toISOString()
+  // Longer than the clock is set forward below.
+  const later = new Date(systemClock.now() + days(7)).toISOString()
   const waiting = await office.accepted({ ...about, to: PERSON, send_at: later })
   const waitingTogether = await office.accepted({ ...about, to: [PERSON, OTHERS[3]], send_at: later })
   const others = await office.sendBulk({
@@ -257,7 +258,7 @@ test('no data of an erased person is left in the data directory, the address sta
         office.app.removalDue.emit()
         const found = at(await requestOk(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json
         return found['status'] === 'completed' && found
-      }, 60_000)
+      }, 110_000)
       expect(operation).toMatchObject({ operation_type: 'gdpr_erase', error_summary: null, failed_items: 0 })
       expect(Number(at(operation, 'metadata', 'rows_deleted'))).toBeGreaterThan(30)
 
@@ -291,7 +292,7 @@ test('no data of an erased person is left in the data directory, the address sta
         clock.setForward(seconds(20))
         office.app.removalDue.emit()
         return office.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM erasures').get()?.n === 0
-      }, 60_000)
+      }, 110_000)
       expectBalanced(office)
       await office[Symbol.asyncDispose]()
       isStopped = true
@@ -302,4 +303,4 @@ test('no data of an erased person is left in the data directory, the address sta
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }
-}, 180_000)
+}, 300_000)

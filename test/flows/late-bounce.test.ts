@@ -79,7 +79,7 @@ suite('an email that a server accepts but cannot deliver', () => {
     const bounced = await eventually(async () => {
       const detail = await service.detail(id)
       return detail['status'] === 'bounced' && detail
-    }, 60_000)
+    }, 110_000)
     expect(bounced['recipients']).toEqual([
       expect.objectContaining({
         address: 'gone@receiver.test',
@@ -110,5 +110,5 @@ suite('an email that a server accepts but cannot deliver', () => {
 
     const next = await service.accepted({ to: 'gone@receiver.test', from: `ada@${VERIFIED}` })
     expect(next['status']).toBe('rejected')
-  }, 120_000)
+  }, 240_000)
 })

@@ -63,9 +63,9 @@ test('a message wakes the waiting consumer, its reply is delivered in the thread
   const hook = await office.createHook(['mailbox.message.received'])
   const mailboxId = mailbox.split('/').at(-1)
 
-  // The request already waits when the message arrives; without being woken it would return a 408 after 13 seconds.
+  // The request already waits when the message arrives; without being woken it would return a 408 after 58 seconds.
   let isAnswered = false
-  const waiting = api('GET', `${mailbox}/messages/next?timeout=15`).finally(() => {
+  const waiting = api('GET', `${mailbox}/messages/next?timeout=60`).finally(() => {
     isAnswered = true
   })
   expect(at((await api('GET', `${mailbox}/messages`)).body, 'data')).toEqual([])
@@ -167,7 +167,7 @@ test('a message wakes the waiting consumer, its reply is delivered in the thread
       text: 'Found it, thank you!\r\n\r\nOn Tue, 3 Mar 2026, Agent wrote:\r\n> It is at your neighbour\r\n',
     }),
   )
-  const second = at((await api('GET', `${mailbox}/messages/next?timeout=15`)).body, 'data') as Json
+  const second = at((await api('GET', `${mailbox}/messages/next?timeout=60`)).body, 'data') as Json
   expect(second).toMatchObject({
     thread_id: message['thread_id'],
     in_reply_to: replyId,
@@ -205,7 +205,7 @@ test('a message wakes the waiting consumer, its reply is delivered in the thread
 test('one message wakes one of two waiting consumers; released, it goes to the other', async () => {
   const { api } = office
   const mailbox = await createMailbox('shared')
-  const waiting = [1, 2].map(() => api('GET', `${mailbox}/messages/next?timeout=15`))
+  const waiting = [1, 2].map(() => api('GET', `${mailbox}/messages/next?timeout=60`))
   const written = { to: `shared@${INBOUND_DOMAIN}`, id: '<1@receiver.test>', subject: 'Task', text: 'Do it.\r\n' }
   await office.submit(letter(written))
   const first = await Promise.race(waiting.map(async (each, index) => ({ index, answer: await each })))

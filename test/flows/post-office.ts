@@ -129,7 +129,7 @@ export async function startPostOffice(
   app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
   const inboundPort = service.inbound?.listener?.port ?? 0
   const waitUntilProcessed = async () => {
-    await eventually(() => countQueueEntries(app.db) === 0, 60_000)
+    await eventually(() => countQueueEntries(app.db) === 0, 110_000)
   }
   let hooks = 0
   return {
@@ -173,7 +173,7 @@ export async function startPostOffice(
         async receivedEvents(count) {
           const requests = await waitForRequests(receiver, path, count)
           const violations = requests.flatMap((request) =>
-            findWebhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
+            findWebhookViolations(request, { secret, nowMs: request.receivedAt, accountId: actor.accountUuid }),
           )
           if (violations.length > 0) throw new Error(violations.join('; '))
           return requests.map(({ text }) => JSON.parse(text) as Record<string, unknown>)
@@ -242,4 +242,4 @@ const waitForRequests = ({ requests }: HttpsReceiver, path: string, count: numbe
   eventually(() => {
     const found = requests.filter(({ url }) => url === path)
     return found.length >= count && found
-  }, 30_000)
+  })

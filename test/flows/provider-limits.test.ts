@@ -1,8 +1,8 @@
 /** @module Rate limits and blocks of imitated providers, with the texts of the real ones. */
 import { describe, expect, test } from 'bun:test'
 import { hours, minutes, seconds } from '#platform/units.ts'
-import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { advanceUntil } from '#test/support/delivery-time.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { limitRate, PROVIDER_REPLIES, reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
@@ -26,17 +26,10 @@ function expectNoHarm(flow: MailFlow): void {
 
 /** Lets time pass in small steps until everything is delivered. */
 async function deliverAll(flow: MailFlow, clock: ManualClock, within: number): Promise<void> {
-  const isIdle = () => flow.service.delivery?.scheduler.inFlight === 0
-  const countOpen = () => countRows(flow, 'recipients WHERE delivered_at IS NULL')
-  while (countOpen() > 0) {
-    await eventually(isIdle)
-    // What the last step made due has begun, or waits for a slot or for the end of a backoff.
-    await Bun.sleep(10)
-    await eventually(isIdle)
-    if (countOpen() === 0) return
-    expect(clock.now() - START).toBeLessThan(within)
-    clock.advance(seconds(30))
-  }
+  const isDelivered = () => countRows(flow, 'recipients WHERE delivered_at IS NULL') === 0
+  const isOver = () => isDelivered() || clock.now() - START >= within
+  await advanceUntil(clock, flow.service, isOver, seconds(30))
+  expect(isDelivered()).toBe(true)
 }
 
 describe('a provider that answers', () => {

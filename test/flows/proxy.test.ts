@@ -318,6 +318,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
       await page.getByRole('button', { name: 'Sign in' }).click()
       await page.getByRole('link', { name: 'Emails', exact: true }).click()
       await page.getByRole('heading', { name: 'Emails' }).waitFor()
+      await page.getByRole('status').getByText('Live', { exact: true }).waitFor({ state: 'attached' })
       expect(await page.evaluate("performance.getEntriesByType('navigation')[0].nextHopProtocol")).toBe('h2')
       const subject = 'Seen live through the proxy'
       await service.accepted({ subject })

@@ -18,7 +18,7 @@ import {
   startServing,
 } from '../app/process.ts'
 
-setDefaultTimeout(120_000)
+setDefaultTimeout(240_000)
 
 /** The receivers of slow.test accept nothing until this is set. */
 let acceptsSlow = false

@@ -149,6 +149,8 @@ describe('a session that ends', () => {
 })
 
 describe('a reused session', () => {
+  /** Long enough for a busy machine to send the second message before the session is closed as idle. */
+  const settings = { TASSIS_CONNECTION_IDLE_SECONDS: '300' }
   const once = (reaction: SmtpScript['mail']): SmtpScript => ({ mail: ['250 2.1.0 ok', reaction as string] })
   test.each([
     ['closes when it is used again', once({ drop: 'end' })],
@@ -163,7 +165,7 @@ describe('a reused session', () => {
     'that %s is replaced by a new one to the same host, in the same attempt',
     async (_, script) => {
       await using server = await startScriptedSmtp(script)
-      await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
+      await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port, settings })
       storeAfterEnd(flow, server, 2)
       expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
       const { recipient, types } = await outcomeOf(flow)
@@ -176,7 +178,7 @@ describe('a reused session', () => {
 
   test('that closes during the message is uncertain, and nothing is sent again', async () => {
     await using server = await startScriptedSmtp({ body: ['250 2.0.0 Queued', { drop: 'end' }] })
-    await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
+    await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port, settings })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'uncertain', attempts: 1 })
     expect(server.sessions).toHaveLength(1)

@@ -1,12 +1,9 @@
 /** Lines in systemd's journal: a process whose standard error is the stream that JOURNAL_STREAM names, here a file. */
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtempSync, openSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { addPriority } from '#platform/journal.ts'
-
-// Processes are started on a machine that may be busy.
-setDefaultTimeout(60_000)
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 const LOG = join(import.meta.dir, '../../src/platform/log.ts')

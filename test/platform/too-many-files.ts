@@ -1,10 +1,13 @@
 /**
- * @module A process with too many open files that posts to a port (argument) and prints the outcome. For
+ * @module A process with too many open files that posts to a port without a listener and prints the outcome. For
  * safe-fetch.test.ts, under `ulimit -n`.
  */
 import { closeSync, openSync } from 'node:fs'
 import { systemClock } from '#platform/clock.ts'
 import { SafeFetch } from '#platform/safe-fetch.ts'
+
+/** Of the service discard, below those that systems assign to servers: no test listens there. */
+const CLOSED_PORT = 9
 
 const fetch = new SafeFetch({
   clock: systemClock,
@@ -13,7 +16,7 @@ const fetch = new SafeFetch({
 })
 const post = async () => {
   const request = { headers: {}, body: '', timeoutMs: 5000, maxResponseBytes: 10 }
-  const outcome = await fetch.post(`https://hooks.test:${process.argv[2]}/`, request)
+  const outcome = await fetch.post(`https://hooks.test:${CLOSED_PORT}/`, request)
   return outcome.kind === 'failed' ? outcome.cause : outcome.kind
 }
 const before = await post()

@@ -109,8 +109,14 @@ const maildirOf = (mailbox: string): string => mailbox.split('@').reverse().join
 function readMaildir(path: string): Buffer[] {
   if (!existsSync(path)) return []
   return readdirSync(path)
-    .sort()
+    .sort((a, b) => deliveryTimeOf(a) - deliveryTimeOf(b))
     .map((name) => Buffer.from(readFileSync(join(path, name), 'latin1').replaceAll('\n', '\r\n'), 'latin1'))
+}
+
+/** The time in microseconds in the name of a file: `seconds.V<device>I<inode>M<microseconds>.host`. */
+function deliveryTimeOf(name: string): number {
+  const [, seconds, microseconds] = /^(\d+)\.V\w+?I\w+?M(\d+)\./.exec(name) ?? []
+  return Number(seconds) * 1_000_000 + Number(microseconds)
 }
 
 function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAuth | undefined): void {
@@ -315,9 +321,9 @@ async function startMaster(folder: string): Promise<Master> {
   }
 }
 
-/** True once the port sends a greeting; false when the master has ended or after 15 s. */
+/** True once the port sends a greeting; false when the master has ended or after a minute. */
 async function isAnswering(port: number, master: Bun.Subprocess): Promise<boolean> {
-  const until = performance.now() + 15_000
+  const until = performance.now() + 60_000
   while (performance.now() < until && master.exitCode === null && master.signalCode === null) {
     if (await hasGreeting(port)) return true
     await Bun.sleep(20)

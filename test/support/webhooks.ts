@@ -49,7 +49,10 @@ export interface WebhookService extends EmailApi {
   settled(webhook: CreatedWebhook, count: number): Promise<StoredDelivery[]>
   /** Moves the clock past the time for which an email's first events are held. */
   release(): void
-  /** Waits for a condition while webhooks back off: moves the clock in steps whenever no attempt is in progress. */
+  /**
+   * Waits for a condition while webhooks back off: moves the clock in steps whenever no attempt is in progress, nor any
+   * message in delivery.
+   */
   throughRests<T>(condition: () => T | undefined | false | Promise<T | undefined | false>, stepMs?: number): Promise<T>
 }
 
@@ -110,7 +113,8 @@ export async function startWebhookService(options: TestAppOptions = {}): Promise
     throughRests: (condition, stepMs = 500) =>
       eventually(async () => {
         const value = await condition()
-        if (!value && service.webhooks?.inFlight === 0) clock.advance(stepMs)
+        const isIdle = service.webhooks?.inFlight === 0 && !service.delivery?.scheduler.inFlight
+        if (!value && isIdle) clock.advance(stepMs)
         return value
       }, 60_000),
     async [Symbol.asyncDispose]() {

@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { connect as connectTcp, createServer, type Socket } from 'node:net'
 import { connect, createSecureContext, type TLSSocket } from 'node:tls'
 import { Elysia } from 'elysia'
@@ -8,8 +8,6 @@ import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer, type TestServer, type TestServerOptions } from './fixture.ts'
-
-setDefaultTimeout(60_000)
 
 const authority = createCertificateAuthority()
 const contextOf = (name: string) => createSecureContext(authority.issue([name]))

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { systemClock, yieldToEventLoop } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import {
   RENDER_INTERRUPTED,
@@ -15,7 +15,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const silent = { error: () => undefined, warn: () => undefined }
 
 const rendererWith = (options: Partial<RendererOptions> = {}): Renderer & Disposable => {
-  const renderer = new WorkerRenderer({ clock: systemClock, log: silent, ...options })
+  const renderer = new WorkerRenderer({ clock: new ManualClock(), log: silent, ...options })
   return Object.assign(renderer, { [Symbol.dispose]: () => renderer.close() })
 }
 

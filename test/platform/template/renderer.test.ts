@@ -1,5 +1,4 @@
 import { expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import type { Renderer, RenderOutcome, RenderRequest } from '#platform/template/renderer.ts'
 import { type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
@@ -9,8 +8,9 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const silent = { error: () => undefined, warn: () => undefined }
 
+/** The clock stands still unless a test moves it, so that a busy machine's slow Worker is not taken for a silent one. */
 const rendererWith = (options: Partial<RendererOptions> = {}): Renderer & Disposable => {
-  const renderer = new WorkerRenderer({ clock: systemClock, log: silent, ...options })
+  const renderer = new WorkerRenderer({ clock: new ManualClock(), log: silent, ...options })
   return Object.assign(renderer, { [Symbol.dispose]: () => renderer.close() })
 }
 

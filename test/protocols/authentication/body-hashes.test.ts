@@ -94,6 +94,8 @@ test('ten signatures over a body of blanks take little more time than one over t
   const blanks = messageOf([...all, ...partial].join(''), '  \r\n')
   await cpuOf(text)
   await cpuOf(blanks)
-  const [one, ten] = [await cpuOf(text), await cpuOf(blanks)]
-  expect(ten / one).toBeLessThan(8)
+  // The least of several measurements, since other threads of the process, such as the garbage collector's, only add.
+  const leastOf = async (message: Buffer) =>
+    Math.min(await cpuOf(message), await cpuOf(message), await cpuOf(message), await cpuOf(message))
+  expect((await leastOf(blanks)) / (await leastOf(text))).toBeLessThan(8)
 })
