@@ -25,7 +25,7 @@ export interface MailFlowOptions {
   readonly smtpPort?: number
   readonly settings?: Readonly<Record<string, string>>
   /**
-   * Time limit for DNS answers; default 5,000. Must be long in a test that gets an answer, because a busy machine
+   * Time limit for DNS answers; default 60,000. Must be long in a test that gets an answer, because a busy machine
    * answers late.
    */
   readonly dnsTimeoutMs?: number
@@ -71,7 +71,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
     resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
-      timeoutMs: options.dnsTimeoutMs ?? 5000,
+      timeoutMs: options.dnsTimeoutMs ?? 60_000,
       attempts: 1,
       trustsAuthenticity: options.trustsDnssec === true,
       randomId: () => randomBelow(65_536),
