@@ -401,22 +401,21 @@ async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
   }
 }
 
-/** Waits until all mail is delivered; a busy machine needs time for 2,000. */
+/** Waits until all mail is delivered. */
 const waitForSent = ({ app }: MailFlow): Promise<true> =>
   eventually(
     () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
-    100_000,
   )
 
 describe('transactional mail', () => {
   // Proves: broadcast-8
-  test('is delivered before 2,000 bulk recipients at the same site, except the few in flight', async () => {
+  test('is delivered before hundreds of bulk recipients at the same site, except the few in flight', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
     const { flow } = bulk
     // The first few show that the site responds, so that it gets full capacity.
     receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
-    await bulk.due(createNames('bulk', 2000).map((local) => `${local}@x.test`))
+    await bulk.due(createNames('bulk', 400).map((local) => `${local}@x.test`))
     // 10 connections, of which bulk mail uses 8.
     await eventually(() => receiver.held.size === 8)
     await eventually(() => bulk.inDelivery().length === 16)
@@ -427,8 +426,8 @@ describe('transactional mail', () => {
     expect([receiver.held.size, bulk.inDelivery().length]).toEqual([8, 16])
     receiver.release()
     await waitForSent(flow)
-    expect(new Set(receiver.begun).size).toBe(2002)
-    expect(receiver.begun).toHaveLength(2002)
+    expect(new Set(receiver.begun).size).toBe(402)
+    expect(receiver.begun).toHaveLength(402)
     expectBalanced(flow.service)
   }, 120_000)
 
