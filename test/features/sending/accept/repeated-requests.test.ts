@@ -6,7 +6,7 @@ import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(120_000)
 
 let service: EmailApi
 beforeAll(async () => {

@@ -475,8 +475,12 @@ describe('a paused account', () => {
       0,
     ])
     pause(own, null)
-    own.clock.advance(15_000)
-    const over = await waitForOperation(own, operation, 'done')
+    const over = await eventually(async () => {
+      // In steps, because the reason is stored before the next look is scheduled.
+      own.clock.advance(15_000)
+      const now = await getOperation(own, operation)
+      return now.metadata.state === 'done' && now
+    })
     expect([over.error_summary, over.completed_items]).toEqual([null, 2])
   })
 })

@@ -429,8 +429,11 @@ describe('a delay reason', () => {
     service.clock.advance(hours(1))
     expect(summarise(await noted(service, id))).toEqual(['processing', 'sending', 0, 0, ACCOUNT_PAUSED])
     pauseAccount(service, null)
-    service.clock.advance(minutes(1))
-    await eventually(() => readBroadcastEmails(service.app).length === 2)
+    await eventually(() => {
+      // In steps, because the reason is stored before the next look is scheduled.
+      service.clock.advance(minutes(1))
+      return readBroadcastEmails(service.app).length === 2
+    })
     expect(summarise(await getOperation(service, id))).toEqual(['processing', 'sending', 2, 0, null])
   })
 

@@ -73,11 +73,11 @@ test('100 contacts at a site without a greeting do not hold up 20 of another dom
       ...createContacts('silent.test', 100),
       ...createContacts('good.test', 20),
     ])
-    await eventually(() => countSent(service, 'good.test') === 20)
+    await eventually(() => countSent(service, 'good.test') === 20 && silence.connections > 0)
     const operation = await getOperation(service, id)
     const { sent, queued = 0, processing = 0 } = countByStatus(operation) as Record<string, number>
     expect([operation.metadata.state, sent, queued + processing]).toEqual(['sending', 20, 100])
-    expect([silence.connections > 0, countSent(service, 'silent.test')]).toEqual([true, 0])
+    expect(countSent(service, 'silent.test')).toBe(0)
   } finally {
     await dns.close()
   }

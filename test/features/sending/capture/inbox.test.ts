@@ -6,7 +6,7 @@ import { eventually } from '#test/support/app.ts'
 import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
 import { createStore } from './fixture.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(120_000)
 
 interface Row {
   readonly id: string

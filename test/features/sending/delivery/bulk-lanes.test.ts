@@ -401,34 +401,33 @@ async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
   }
 }
 
-/** Waits until all mail is delivered; a busy machine needs time for 2,000. */
+/** Waits until all mail is delivered. */
 const waitForSent = ({ app }: MailFlow): Promise<true> =>
   eventually(
     () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
-    100_000,
   )
 
 describe('transactional mail', () => {
   // Proves: broadcast-8
-  test('is delivered before 2,000 bulk recipients at the same site, except the few in flight', async () => {
+  test('is delivered before hundreds of bulk recipients at the same site, except the few in flight', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
     const { flow } = bulk
     // The first few show that the site responds, so that it gets full capacity.
     receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
-    await bulk.due(createNames('bulk', 2000).map((local) => `${local}@x.test`))
+    await bulk.due(createNames('bulk', 400).map((local) => `${local}@x.test`))
     // 10 connections, of which bulk mail uses 8.
     await eventually(() => receiver.held.size === 8)
     await eventually(() => bulk.inDelivery().length === 16)
     const before = receiver.begun.length
     const sent = [await flow.send({ to: 'same@x.test' }), await flow.send({ to: 'other@y.test' })]
     for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
-    expect(receiver.begun.slice(before)).toEqual(['same', 'other'])
+    expect(receiver.begun.slice(before).toSorted()).toEqual(['other', 'same'])
     expect([receiver.held.size, bulk.inDelivery().length]).toEqual([8, 16])
     receiver.release()
     await waitForSent(flow)
-    expect(new Set(receiver.begun).size).toBe(2002)
-    expect(receiver.begun).toHaveLength(2002)
+    expect(new Set(receiver.begun).size).toBe(402)
+    expect(receiver.begun).toHaveLength(402)
     expectBalanced(flow.service)
   }, 120_000)
 
@@ -447,7 +446,14 @@ describe('transactional mail', () => {
     await flow.send({ to: 'first@x.test' })
     await eventually(() => receiver.held.has('first'))
     await flow.send({ to: 'second@x.test' })
-    await eventually(() => bulk.inDelivery().includes('second'))
+    // A status of `processing` comes before the Worker has the message.
+    const lanes = () => flow.service.delivery?.scheduler.states() ?? []
+    await eventually(() =>
+      lanes()
+        .find(({ lane }) => lane === '1:x.test')
+        ?.reason.startsWith('2 in delivery'),
+    )
+    await flow.app.commit.barrier()
     const [one] = receiver.held
     const before = receiver.begun.length
     receiver.release((local) => local === one)
@@ -475,13 +481,14 @@ describe('transactional mail', () => {
     await Promise.all([flow.send({ to: 'more@x.test' }), flow.send({ to: 'more@z.test' })])
     const reasons = () =>
       Object.fromEntries(flow.service.delivery?.scheduler.states().map(({ lane, reason }) => [lane, reason]) ?? [])
-    await eventually(() => reasons()['1:z.test']?.startsWith('waits for a connection'))
-    expect(reasons()).toEqual({
+    const expected = {
       '1:x.test': '1 in delivery, the others wait for a connection',
       '1:z.test': 'waits for a connection to mx.shared.test',
       'bulk:1:x.test': '1 in delivery, the others wait for a connection',
       'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all non-broadcast mail',
-    })
+    }
+    // The lanes take their turns one after the other.
+    await eventually(() => Bun.deepEquals(reasons(), expected))
     receiver.release()
     await waitForSent(flow)
     expect(receiver.begun.slice(0, 4)).toEqual(['bulk0', 'first', 'more', 'more'])

@@ -46,9 +46,9 @@ const flipClass = (text: string): string =>
     .join('\\\\')
 
 test('whatever the words, code, phase and provider: only what waits touches the pair, and only dead addresses are suppressed', () => {
-  const texts = [...CASES.map(({ text }) => text), ...REPLIES.map(({ text }) => text)]
+  const texts = new Set([...CASES, ...REPLIES].flatMap(({ text }) => [text, flipClass(text)]))
   const problems: string[] = []
-  for (const text of texts.flatMap((each) => [each, flipClass(each)]))
+  for (const text of texts)
     for (const phase of ['mail', 'rcpt', 'data', 'body'] as const)
       for (const provider of [undefined, 'gmail', 'microsoft', 'yahoo']) {
         const reply = parseReply(text)
@@ -67,4 +67,4 @@ test('whatever the words, code, phase and provider: only what waits touches the 
         if (!isFine) problems.push(`${provider} ${phase} ${text}: ${JSON.stringify(decision)} ${verdict.kind}`)
       }
   expect(problems).toEqual([])
-})
+}, 240_000)

@@ -98,4 +98,4 @@ test('mail to a site that is dead for a day is attempted and expires without a w
   expect(states()).toEqual([])
   expect(lines.filter(({ msg }) => msg === 'deferred').length).toBeGreaterThan(50)
   expect(lines.filter(({ msg }) => String(msg).includes('makes no progress'))).toEqual([])
-})
+}, 240_000)

@@ -117,7 +117,7 @@ test('what is over the budget takes the smarthost, and its events say so', async
   const delivered = sent.flatMap((one) => flow.events(one).filter(({ type }) => type === 'delivered'))
   expect(delivered.filter(({ data }) => 'relay' in data).length).toBe(20)
   expectBalanced(flow.service)
-}, 60_000)
+}, 120_000)
 
 test('a smarthost that wants TLS and a password takes the overflow, signed; one that refuses us keeps the mail waiting', async () => {
   const authority = createCertificateAuthority()
@@ -146,9 +146,9 @@ test('a smarthost that wants TLS and a password takes the overflow, signed; one 
   await using overflow = await startFlow({ smtpPort: server.port, settings })
   const { flow, clock } = overflow
   const sent = await sendMany(flow, 60)
-  await eventually(() => countMessages(server) === 50 && logins.length > 0 && isIdle(flow))
+  // A slot is free a moment before the outcome of its attempt is stored.
+  await eventually(() => countMessages(server) === 50 && logins.length > 0 && isIdle(flow) && countOpen(flow) === 10)
   expect(smarthost.messages).toEqual([])
-  expect(countOpen(flow)).toBe(10)
   password = 's@cret'
   await eventually(() => {
     if (isIdle(flow)) clock.advance(minutes(1))
@@ -163,7 +163,7 @@ test('a smarthost that wants TLS and a password takes the overflow, signed; one 
   expect(delivered.filter(({ data }) => 'relay' in data)).toHaveLength(10)
   expectBalanced(flow.service)
   rmSync(folder, { recursive: true, force: true })
-}, 60_000)
+}, 120_000)
 
 test('without a smarthost, only broadcasts are held to the budget unless the setting says all', async () => {
   await using server = await startScriptedSmtp({})
@@ -171,7 +171,7 @@ test('without a smarthost, only broadcasts are held to the budget unless the set
   await sendMany(overflow.flow, 70)
   await eventually(() => countOpen(overflow.flow) === 0)
   expect(warmUpOf(overflow.flow)).toMatchObject({ budget: 50, used: 70 })
-}, 60_000)
+}, 120_000)
 
 test('the mail of a suspended provider takes the smarthost; one probe ends the suspension', async () => {
   let isBlocked = true
@@ -196,7 +196,7 @@ test('the mail of a suspended provider takes the smarthost; one probe ends the s
   expect(probe && flow.events(probe).some(({ data }) => 'relay' in data)).toBe(false)
   expect(countMessages(server)).toBe(before + 1)
   expectBalanced(flow.service)
-}, 60_000)
+}, 120_000)
 
 test('mail that waits for a dead site takes the smarthost after the set time', async () => {
   const dead = await startScriptedSmtp({})
@@ -213,7 +213,7 @@ test('mail that waits for a dead site takes the smarthost after the set time', a
   expect(countMessages(smarthost)).toBe(10)
   expect(clock.now() - START).toBeGreaterThanOrEqual(minutes(5))
   expectBalanced(flow.service)
-}, 60_000)
+}, 120_000)
 
 test('mail waits as before when the smarthost takes none either', async () => {
   let isBlocked = true
@@ -236,7 +236,7 @@ test('mail waits as before when the smarthost takes none either', async () => {
   })
   expect(countMessages(server) + countMessages(smarthost)).toBe(20)
   expectBalanced(flow.service)
-}, 60_000)
+}, 120_000)
 
 test('mail to a provider with route = "smarthost" always takes the smarthost', async () => {
   await using server = await startScriptedSmtp({})
@@ -247,4 +247,4 @@ test('mail to a provider with route = "smarthost" always takes the smarthost', a
   await eventually(() => countOpen(overflow.flow) === 0)
   expect([countMessages(server), countMessages(smarthost)]).toEqual([0, 3])
   expect(sent.every((one) => overflow.flow.events(one).some(({ data }) => 'relay' in data))).toBe(true)
-}, 60_000)
+}, 120_000)

@@ -22,7 +22,7 @@ async function startCheck(zone: Zone, settings: Readonly<Record<string, string>>
   const resolver = new StubResolver({
     servers: [dns.address],
     clock: systemClock,
-    timeoutMs: 5000,
+    timeoutMs: 60_000,
     attempts: 1,
     cacheEntries: 0,
     randomId: () => randomBelow(65_536),

@@ -259,7 +259,7 @@ test('a restart keeps a suspension with its rule, its alert and its probe', asyn
     rmSync(folder, { recursive: true, force: true })
   }
   rmSync(dataDir, { recursive: true, force: true })
-}, 60_000)
+}, 120_000)
 
 test("at a provider with a limited rate another account's single message is next, not after all others", async () => {
   const clock = new ManualClock(START)
@@ -285,7 +285,7 @@ test("at a provider with a limited rate another account's single message is next
   expect(place).toBeGreaterThanOrEqual(0)
   expect(place).toBeLessThanOrEqual(2)
   expect(countOpen(flow)).toBeGreaterThan(300)
-}, 60_000)
+}, 120_000)
 
 test('mail to a provider whose route is the smarthost goes there, and other mail to its own hosts', async () => {
   await using smarthost = await startScriptedSmtp({})
