@@ -4,15 +4,20 @@ import type { App } from '#features/core/app/app.ts'
 import { minutes } from '#platform/units.ts'
 import { INBOUND, type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 import { AUTHENTICATION, deliverMessage, getTestMailbox, type TestMessage } from '#test/support/mailboxes.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(180_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -464,8 +469,6 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
       expect([what, ...(await findAxeViolations(page))]).toEqual([what])
       for (const width of [1280, 768, 390]) {
         await page.setViewportSize({ width, height: 800 })
-        // Tables become cards a moment after the change of the width.
-        await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))')
         expect([what, width, await overflowPx(page)]).toEqual([what, width, 0])
       }
       await page.setViewportSize({ width: 1280, height: 800 })

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import type { TestApi } from './api.ts'
+import { STEP_MS } from './browser.ts'
 import { type BrowserSession, signIn } from './users.ts'
 
 export interface DashboardPage extends AsyncDisposable {
@@ -46,6 +47,7 @@ export async function openDashboard(
     timezoneId: 'UTC',
     reducedMotion: 'reduce',
   })
+  context.setDefaultTimeout(STEP_MS)
   await context.addCookies([{ name, value, url: service.url }])
   const requested: string[] = []
   const errors: string[] = []
@@ -68,6 +70,10 @@ export async function openDashboard(
     [Symbol.asyncDispose]: () => context.close(),
   }
 }
+
+/** Presses keys of a sequence. Between two separate steps more time than a sequence may take can pass. */
+export const pressInOneGo = (page: Page, ...keys: readonly string[]): Promise<unknown> =>
+  Promise.all(keys.map((key) => page.keyboard.press(key)))
 
 let axeSource: string | undefined
 /** The rules of axe that depend on colours; the others find the same in light and dark. */
