@@ -57,7 +57,7 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
   let service: TestApi
   let browser: Browser
   beforeAll(async () => {
-    service = await createTestApi()
+    service = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     await createTestUser(service.app, service.actor, ADA, 'owner')
     await createTestUser(service.app, service.actor, DEV, 'developer')
     browser = await startBrowser()

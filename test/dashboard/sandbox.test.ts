@@ -136,6 +136,33 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
     expect(await dashboard.policyViolations()).toEqual([])
   })
 
+  test('that is opened while the list is being read again stays read', async () => {
+    await using service = await createService()
+    await capture(service, { subject: 'The first' })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/sandbox')
+    await row(page, 'The first').waitFor()
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    const [fetched, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let reads = 0
+    await page.route(/captured-emails\?per_page=50/, async (route) => {
+      if (++reads > 1) return route.continue()
+      const response = await route.fetch()
+      fetched.resolve()
+      await opened.promise
+      // By then the page may have given it up.
+      await route.fulfill({ response }).catch(() => undefined)
+    })
+    await capture(service, { subject: 'The second' })
+    await fetched.promise
+    await row(page, 'The first').locator('a').click()
+    await page.locator('[data-row][data-unread=false]', { hasText: 'The first' }).waitFor()
+    opened.resolve()
+    await page.getByRole('button', { name: '1 new' }).waitFor()
+    expect(await row(page, 'The first').getAttribute('data-unread')).toBe('false')
+  })
+
   test('shows content, headers, source, attachments, and checks HTML and links', async () => {
     await using service = await createService()
     const links = ['http://127.0.0.2:1/closed', 'https://shop.test/unsubscribe?u=1']
