@@ -87,6 +87,8 @@ export async function findAxeViolations(page: Page): Promise<string[]> {
   axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
   // Scripts of the debugger are not subject to the policy of the page.
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axeSource)
+  // Some colours change over some frames, in which no text is readable.
+  await page.evaluate(END_TRANSITIONS)
   const found = await runAxe(page, {})
   await showColours(page, 'dark')
   const foundInDark = await runAxe(page, { runOnly: COLOUR_RULES })
@@ -102,7 +104,6 @@ const END_TRANSITIONS = `new Promise((done) => requestAnimationFrame(() => reque
 async function showColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
   await page.emulateMedia({ colorScheme })
   await page.waitForSelector(`html[data-mantine-color-scheme=${colorScheme}]`)
-  // Some colours change over some frames, in which no text is readable.
   await page.evaluate(END_TRANSITIONS)
 }
 
