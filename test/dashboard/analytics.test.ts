@@ -20,13 +20,19 @@ import { systemClock } from '#platform/clock.ts'
 import { days } from '#platform/units.ts'
 import { createInsightApi } from '#test/features/reporting/insights/support.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { createTestUser } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -92,9 +98,9 @@ describe('a time series', () => {
   })
 })
 
-/** An account without mail and reports. */
+/** An account without mail and reports, on a day that does not end during a test. */
 async function startService(): Promise<TestApi> {
-  const service = await createTestApi()
+  const service = await createTestApi({ clock: new ManualClock(Date.UTC(2026, 2, 15, 12)) })
   await createTestUser(service.app, service.actor, ADA, 'owner')
   await createTestUser(service.app, service.actor, VIEWER, 'viewer')
   await service.api('POST', '/v1/streams', { slug: 'news', name: HOSTILE })

@@ -3,15 +3,19 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { toDialogueText, toResponsibleWords, toTimingsText } from '#dashboard/screens/emails/attempt-words.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 
@@ -71,7 +75,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     await page.getByRole('button', { name: 'Show attempts' }).click()
     const attempt = page.locator('[data-attempt]')
     await attempt.waitFor()
-    expect(requests()).toBe(1)
+    await eventually(() => requests() === 1)
     await attempt.getByText('receiver.test [127.0.0.1]', { exact: true }).waitFor()
     await attempt.getByText('SMTP dialogue').click()
     const shown = await attempt.locator('pre').textContent()

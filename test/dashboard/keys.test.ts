@@ -5,12 +5,17 @@ import { ALL_SCOPES, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, summariseScopes } 
 import { toExampleCommand } from '#dashboard/screens/keys/example.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { createTestUser } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const DEV = 'dev@people.test'
@@ -52,7 +57,7 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
   let service: TestApi
   let browser: Browser
   beforeAll(async () => {
-    service = await createTestApi()
+    service = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     await createTestUser(service.app, service.actor, ADA, 'owner')
     await createTestUser(service.app, service.actor, DEV, 'developer')
     browser = await startBrowser()

@@ -12,14 +12,20 @@ import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
-import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard, pressInOneGo } from '#test/support/dashboard.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createCode, signInAsOperator } from '#test/support/operator.ts'
 import { type BrowserSession, createTestUser, PASSWORD } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran = 1"> \u202e ${'\u{1f600}'.repeat(998)}`
 /** Names of accounts are shorter. */
@@ -67,8 +73,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await dashboard.goTo('/')
     await page.getByRole('link', { name: 'Settings', exact: true }).waitFor()
     expect(await page.getByRole('link', { name: 'Server', exact: true }).count()).toBe(0)
-    await page.keyboard.press('g')
-    await page.keyboard.press('v')
+    await pressInOneGo(page, 'g', 'v')
     await page.keyboard.press('?')
     await page.getByText('Keyboard shortcuts').waitFor()
     expect(await page.getByText('Go to Server').count()).toBe(0)
@@ -126,8 +131,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await using dashboard = await openDashboard(browser, service, '', { session })
     const { page } = dashboard
     await dashboard.goTo('/')
-    await page.keyboard.press('g')
-    await page.keyboard.press('v')
+    await pressInOneGo(page, 'g', 'v')
     await heading(page, 'Server')
     await page.getByRole('navigation', { name: 'Server' }).getByRole('link', { name: 'Accounts' }).click()
     await heading(page, 'Accounts')
@@ -173,6 +177,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await page.clock.install()
     await dashboard.goTo(`/server/findings?account=${actor.accountUuid}`)
     await page.getByText('First finding').waitFor()
+    await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
     const top = () => page.getByText('First finding').evaluate('(element) => element.getBoundingClientRect().top')
     const before = await top()
     await app.commit.write((tx) =>

@@ -5,15 +5,19 @@ import { createAccount, toOperatorActor } from '#features/people/sub-accounts/cr
 import { systemClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, startBrowser } from '#test/support/browser.ts'
-import { findAxeViolations } from '#test/support/dashboard.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
+import { findAxeViolations, pressInOneGo } from '#test/support/dashboard.ts'
 import { signInToDashboard } from '#test/support/dashboard-browser.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 
@@ -99,8 +103,7 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
     await using tab = await open()
     const { page } = tab
     await settle(page)
-    await page.keyboard.press('g')
-    await page.keyboard.press('e')
+    await pressInOneGo(page, 'g', 'e')
     await page.waitForURL(/\/app\/emails$/)
     // The Overview, which may still be shown, has rows too, but no search.
     await page.waitForSelector('[data-search]')
@@ -122,7 +125,7 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.keyboard.press('Control+k')
-    await page.getByRole('dialog', { name: 'Go to' }).waitFor()
+    await page.locator('[role=dialog] input:focus').waitFor()
     await page.keyboard.type('bob@receiver.test')
     await page.keyboard.press('Enter')
     await page.waitForURL(/\/app\/emails\?to=/)

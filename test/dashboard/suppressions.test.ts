@@ -6,14 +6,19 @@ import { describeScope, listWarnings } from '#dashboard/screens/suppressions/rea
 import { record } from '#features/core/events/record.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { at } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -143,6 +148,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
   test('a file is imported in parts; after a cancellation and an error the rest is continued', async () => {
     await using dashboard = await openDashboard(browser, service, ADA)
     const { page } = dashboard
+    await page.clock.install()
     await dashboard.goTo('/suppressions/import')
     const addresses = Array.from({ length: 3500 }, (_, index) => `file${index}@example.com`)
     await page.setInputFiles('input[type=file]', {
@@ -163,8 +169,8 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
       } else if (answers === 3)
         await route.fulfill({
           status: 429,
-          headers: { 'retry-after': '1' },
-          json: { code: 'work_limit', message: 'Too much work.', retry_after: 1 },
+          headers: { 'retry-after': '600' },
+          json: { code: 'work_limit', message: 'Too much work.', retry_after: 600 },
         })
       else if (answers === 5)
         await route.fulfill({ status: 500, json: { code: 'x', message: 'Internal error.', request_id: 'req_1' } })
@@ -182,7 +188,8 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
     await page.getByText('Cancelled. What was imported stays').waitFor()
     hold?.()
     await page.getByRole('button', { name: 'Import the remaining 2,500' }).click()
-    await page.getByText('it continues in 1 s').waitFor()
+    await page.getByText('it continues in 600 s').waitFor()
+    await page.clock.fastForward(600_000)
     await page.getByText('2,000 of 3,500 lines').waitFor()
     await page.getByText('The import stopped.').waitFor()
     await page.getByText('req_1').waitFor()

@@ -1,13 +1,18 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Locator, Page } from 'playwright-core'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const BOB = 'bob@people.test'
@@ -206,8 +211,15 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
     await page.getByText('The alias must have 1 to 100 characters').first().waitFor()
     await page.getByLabel('Alias').fill('welcome')
 
-    service.app.db.run('DELETE FROM sessions')
+    // The preview is requested only once the session has ended, so that the dialog does not open while it is typed.
+    const ended = Promise.withResolvers<void>()
+    await page.route('**/v1/templates/render', async (route) => {
+      await ended.promise
+      await route.continue()
+    })
     await write(source(page, 'HTML'), '<p>Typed</p>')
+    service.app.db.run('DELETE FROM sessions')
+    ended.resolve()
     const dialog = page.getByRole('dialog', { name: 'Sign in again' })
     await dialog.waitFor()
     await dialog.locator('input[type=password]').fill(PASSWORD)

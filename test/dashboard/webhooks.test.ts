@@ -2,14 +2,19 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { Browser, Page } from 'playwright-core'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
-import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import {
+  BROWSER_TEST_MS,
+  eventually,
+  isChromiumAvailable,
+  narrowOverflowPx,
+  overflowPx,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 import { startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
-// A browser starts slowly on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -103,8 +108,12 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.getByRole('link', { name: 'delivered', exact: true }).first().click()
     await heading(page, 'Delivery: delivered')
     const posted = receiver.requests.at(-1)?.text ?? ''
+    // The button says for two seconds that it has copied.
+    await page.clock.install()
+    await page.clock.pauseAt(Date.now() + 60_000)
     await page.getByRole('button', { name: 'Copy: payload as posted' }).click()
     await page.getByRole('button', { name: 'Copied: payload as posted' }).waitFor()
+    await page.clock.resume()
     const copied = await page.evaluate<string>('navigator.clipboard.readText()')
     expect(receiver.requests.map((request) => request.text)).toContain(copied)
     expect(JSON.parse(copied)).toMatchObject({ ...JSON.parse(posted), event_id: expect.any(String) })

@@ -5,13 +5,20 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
+import { eventually as eventuallyWithin } from './app.ts'
 
 /** The headless shell has the same engine without the rest of the browser, and needs three quarters of the CPU time. */
 const EXECUTABLES = ['/usr/lib/chromium/chromium-headless-shell', '/usr/bin/chromium']
 /** With few cores, V8 loses time by its helper threads, and our pages need only one renderer process. */
 const ARGUMENTS = ['--js-flags=--single-threaded', '--renderer-process-limit=1']
-/** Time limit for the start: a second, or half a minute on a busy machine. */
-const LAUNCH_MS = 100_000
+/** Time limit of a step, such as the start of the browser: most need less than a second, on a busy machine half a minute. */
+export const STEP_MS = 120_000
+/** Time limit of a test with a browser. Bun ends the browser of a test that exceeds it, so later tests would fail too. */
+export const BROWSER_TEST_MS = 400_000
+
+/** `eventually` of `app.ts` with the time limit of a step. */
+export const eventually = <T>(condition: () => T | undefined | false | Promise<T | undefined | false>): Promise<T> =>
+  eventuallyWithin(condition, STEP_MS)
 
 /**
  * Whether tests with a browser can run. Logs the reason once if not, unless the environment requires the tests (`CI` or
@@ -32,7 +39,7 @@ export function startBrowser(args: readonly string[] = []): Promise<Browser> {
   return chromium.launch({
     executablePath,
     chromiumSandbox: false,
-    timeout: LAUNCH_MS,
+    timeout: STEP_MS,
     args: [...ARGUMENTS, ...args],
   })
 }
@@ -70,6 +77,7 @@ export async function openPage(browser: Browser, screen: Screen, locale = 'en-GB
     javaScriptEnabled: false,
     locale,
   })
+  context.setDefaultTimeout(STEP_MS)
   const page = await context.newPage()
   const requested: string[] = []
   const complaints: string[] = []
@@ -125,9 +133,21 @@ const SEEN_TEXTS = `(() => {
 /** All texts of a page, in order. */
 export const seenTexts = (page: Page): Promise<SeenText[]> => page.evaluate<SeenText[]>(SEEN_TEXTS)
 
-/** Pixels by which the page is wider than the window: 0 without horizontal scrolling. */
-export const overflowPx = (page: Page): Promise<number> =>
+const readOverflowPx = (page: Page): Promise<number> =>
   page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+
+/** Scripts change the layout some frames after the size of the window, on a busy machine some seconds. */
+const LAYOUT_MS = 20_000
+
+/** Pixels by which the page is wider than the window, once its layout is settled: 0 without horizontal scrolling. */
+export async function overflowPx(page: Page): Promise<number> {
+  let tooWide = await readOverflowPx(page)
+  for (const until = performance.now() + LAYOUT_MS; tooWide > 0 && performance.now() < until; ) {
+    await page.waitForTimeout(50)
+    tooWide = await readOverflowPx(page)
+  }
+  return tooWide
+}
 
 /**
  * The same on the narrowest phone with letters twice as large (WCAG 2.2 §1.4.10, §1.4.4); afterwards restores the page.
@@ -142,12 +162,7 @@ export async function narrowOverflowPx(
   await page.setViewportSize({ width: 320, height: 640 })
   await page.evaluate('document.documentElement.style.fontSize = "200%"')
   await picture()
-  let tooWide = await overflowPx(page)
-  // Scripts change the layout some frames after the size, which can be seconds on a busy machine.
-  for (let waited = 0; tooWide > 0 && waited < 400; waited++) {
-    await page.waitForTimeout(50)
-    tooWide = await overflowPx(page)
-  }
+  const tooWide = await overflowPx(page)
   await page.evaluate('document.documentElement.style.fontSize = ""')
   await page.setViewportSize(before)
   return tooWide

@@ -1,5 +1,6 @@
 /** @module Signs in to the dashboard by its pages, for tests with several tabs: records what the browser did. */
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { STEP_MS } from './browser.ts'
 import { PASSWORD } from './users.ts'
 
 export interface DashboardTab extends AsyncDisposable {
@@ -25,6 +26,7 @@ export async function signInToDashboard(
     reducedMotion: 'reduce',
     ...options,
   })
+  context.setDefaultTimeout(STEP_MS)
   const requested: string[] = []
   const complaints: string[] = []
   context.on('request', (request) => requested.push(request.url()))

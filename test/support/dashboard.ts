@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import type { TestApi } from './api.ts'
+import { STEP_MS } from './browser.ts'
 import { type BrowserSession, signIn } from './users.ts'
 
 export interface DashboardPage extends AsyncDisposable {
@@ -46,6 +47,7 @@ export async function openDashboard(
     timezoneId: 'UTC',
     reducedMotion: 'reduce',
   })
+  context.setDefaultTimeout(STEP_MS)
   await context.addCookies([{ name, value, url: service.url }])
   const requested: string[] = []
   const errors: string[] = []
@@ -69,6 +71,10 @@ export async function openDashboard(
   }
 }
 
+/** Presses keys of a sequence. Between two separate steps more time than a sequence may take can pass. */
+export const pressInOneGo = (page: Page, ...keys: readonly string[]): Promise<unknown> =>
+  Promise.all(keys.map((key) => page.keyboard.press(key)))
+
 let axeSource: string | undefined
 /** The rules of axe that depend on colours; the others find the same in light and dark. */
 const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
@@ -81,6 +87,8 @@ export async function findAxeViolations(page: Page): Promise<string[]> {
   axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
   // Scripts of the debugger are not subject to the policy of the page.
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axeSource)
+  // Some colours change over some frames, in which no text is readable.
+  await page.evaluate(END_TRANSITIONS)
   const found = await runAxe(page, {})
   await showColours(page, 'dark')
   const foundInDark = await runAxe(page, { runOnly: COLOUR_RULES })
@@ -96,7 +104,6 @@ const END_TRANSITIONS = `new Promise((done) => requestAnimationFrame(() => reque
 async function showColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
   await page.emulateMedia({ colorScheme })
   await page.waitForSelector(`html[data-mantine-color-scheme=${colorScheme}]`)
-  // Some colours change over some frames, in which no text is readable.
   await page.evaluate(END_TRANSITIONS)
 }
 

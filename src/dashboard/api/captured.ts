@@ -106,6 +106,8 @@ export function useMarkRead() {
       (await request<{ data: CapturedRow }>('PATCH', toPath(id), { body: { read: isRead } })).data,
     onSuccess: (row) => {
       storeRow(queries, row)
+      // A list that was being read when the email was marked may still have it as it was.
+      void queries.invalidateQueries({ queryKey: LIST_KEY })
       void queries.invalidateQueries({ queryKey: UNREAD_KEY })
     },
   })
