@@ -144,7 +144,7 @@ export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Pro
 /** Polls `condition` every few milliseconds until it returns something; fails after `withinMs`. */
 export async function eventually<T>(
   condition: () => T | undefined | false | Promise<T | undefined | false>,
-  withinMs = 20_000,
+  withinMs = 60_000,
 ): Promise<T> {
   const until = performance.now() + withinMs
   for (;;) {

@@ -12,7 +12,7 @@ import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-ser
 import { startTimeServer } from '#test/support/time-server.ts'
 import { createContext, statuses } from './fixture.ts'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(300_000)
 
 const listed = { A: ['127.0.0.2'] }
 const mailHost = (ip: string) => ({ MX: [{ preference: 1, exchange: `mx.${ip.replaceAll('.', '-')}.test` }] })
