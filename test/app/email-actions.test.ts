@@ -43,7 +43,7 @@ test('emails list finds the mail of all accounts by the beginning of an address,
   expect(await find('--to', 'bob', '--account', 'Beta')).toEqual([second])
   expect(await find('--to', 'bob', '--limit', '2')).toEqual([third, second])
   expect(await find('--from', 'bea', '--since', '2h', '--until', 'today')).toEqual([second])
-  expect(await find('--to', 'bob', '--until', 'yesterday')).toEqual([])
+  expect(await find('--to', 'bob', '--until', '2 days ago')).toEqual([])
   // Only one account has this domain.
   expect(await find('--domain', 'beta.test', '--to', 'bob')).toEqual([second])
   expect((await run('emails', 'list', '--domain', 'none.test')).said).toContain('There is no domain "none.test"')

@@ -81,7 +81,7 @@ test('every line is one JSON object, whatever libraries print in any thread, thr
     service.child.kill('SIGUSR2')
     await Bun.sleep(500)
     return DEATHS.every((text) => service.printed.stderr.includes(text))
-  }, 60_000)
+  })
   service.child.kill('SIGTERM')
   const { exitCode, stdout, stderr } = await service.ended()
   expect(exitCode).toBe(0)
