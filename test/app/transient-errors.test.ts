@@ -136,7 +136,7 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
   const allowFiles = (count: number) =>
     expect(Bun.spawnSync(['prlimit', `--pid=${service.pid}`, `--nofile=${count}:1024`]).exitCode).toBe(0)
   // Late enough to become due while there are no free descriptors: even a busy machine has accepted them by then.
-  const ahead = new Date(Date.now() + 15_000)
+  const ahead = new Date(Date.now() + 10_000)
   for (let i = 0; i < 5; i++)
     expect((await api('POST', '/v1/emails', { ...MAIL, send_at: ahead.toISOString() })).status).toBe(202)
   allowFiles(3)
@@ -158,18 +158,6 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
   for (const email of all as unknown as { id: string }[])
     expect((await api('GET', `/v1/emails/${email.id}`)).body.data).toMatchObject({ attempts: 1, error_message: null })
   expect(all).toHaveLength(5)
-})
-
-test('a command to an unresponsive service ends after some seconds with one sentence', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await using service = await startServing(data.settings)
-  service.signal('SIGSTOP')
-  const { exitCode, stdout, stderr } = await runTassis(['accounts', 'list'], data.settings)
-  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
-  expect(stderr).toMatch(/^tassis: The service that uses \S+ does not respond within 10 s: .+\.\n$/)
-  service.signal('SIGCONT')
-  expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
 
 describe('a database that is missing or empty', () => {
