@@ -99,7 +99,7 @@ test('the sizes add up to the total, and the total equals du, with and without a
     eventually(async () => {
       const looked = await look()
       return looked.isDu && looked
-    }, 40_000)
+    })
   const stopped = await lookWhole()
   expect(stopped).toMatchObject({ isWhole: true, isDu: true })
   const { use } = stopped
