@@ -444,7 +444,7 @@ test('importing a module starts nothing: no timer, Worker, socket or process, an
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-}, 30_000)
+}, 300_000)
 
 test('each rule finds the imports and texts that break it', () => {
   const broken = [

@@ -785,7 +785,7 @@ describe.skipIf(Bun.which('curl') === null)('inbound mail works as the documents
       news: ['fan@customer.test unsubscribed', 'fan@customer.test complained'],
       route: 'support',
     })
-  }, 60_000)
+  })
 
   test('in docs/getting-started.md and docs/agent-mailboxes.md: one message arrives at /v1/inbound, another in a mailbox', async () => {
     await using shell = await startInShells()
@@ -806,7 +806,7 @@ describe.skipIf(Bun.which('curl') === null)('inbound mail works as the documents
     const messages = `/v1/agent-mailboxes/${at(made, 'data', 'id')}/messages`
     await received(shell, messages)
     expect(at(await shell.get(messages), 'data', 0, 'subject')).toBe('Help')
-  }, 60_000)
+  })
 
   test.skipIf(Bun.which('openssl') === null)(
     'in docs/receiving.md: a route posts its mail to its webhook, and the receiver of docs/events.md finds it signed',
@@ -856,6 +856,5 @@ describe.skipIf(Bun.which('curl') === null)('inbound mail works as the documents
         payload: ['email.inbound', ['support@example.test'], 'Help'],
       })
     },
-    60_000,
   )
 })

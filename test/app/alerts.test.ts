@@ -84,4 +84,4 @@ test('a block and a missing PTR record are shown by tassis providers and to oper
   } finally {
     await service.stop()
   }
-}, 120_000)
+})

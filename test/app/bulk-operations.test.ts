@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -11,9 +11,6 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
-
-// Services run as separate processes on a machine that may be busy.
-setDefaultTimeout(120_000)
 
 const createRunner =
   ({ settings }: DataFolder) =>
@@ -64,6 +61,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
     (value: unknown) =>
       eventually(async () => at(await ask(`/v1/operations/${operation}`), 'metadata', ...path) === value)
   await becomes(sent, 'emails', 'sent')(2)
+  await becomes(sent, 'state')('done')
   expect((await run('operations', 'show', sent)).out).toContain('\nEmails:    2 sent\n')
 
   expect((await run('operations')).out).toMatch(

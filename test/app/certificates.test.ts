@@ -20,7 +20,7 @@ import { findFreePort } from '#test/support/free-port.ts'
 import { isPebbleAvailable, type Pebble, startPebble } from '#test/support/pebble.ts'
 
 // Pebble and the service share a machine that may be busy.
-setDefaultTimeout(60_000)
+setDefaultTimeout(300_000)
 
 const HOST = 'mail.tassis.test'
 const TRACKING_HOST = 'links.customer.test'

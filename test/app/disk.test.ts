@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
@@ -10,9 +10,6 @@ import { GiB, KiB, MiB } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
-
-// Some commands run as separate processes on a machine that may be busy.
-setDefaultTimeout(60_000)
 
 interface Use {
   readonly total_bytes: number
@@ -102,7 +99,7 @@ test('the sizes add up to the total, and the total equals du, with and without a
     eventually(async () => {
       const looked = await look()
       return looked.isDu && looked
-    }, 40_000)
+    })
   const stopped = await lookWhole()
   expect(stopped).toMatchObject({ isWhole: true, isDu: true })
   const { use } = stopped

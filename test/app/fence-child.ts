@@ -1,4 +1,4 @@
-/** Fences the copies named by its arguments, one after another, and says so: the test kills it. */
+/** Fences the copies named by its arguments, one after another, and says so; then waits: the test kills it. */
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { createLog } from '#platform/log.ts'
@@ -9,3 +9,4 @@ for (const path of process.argv.slice(2)) {
   db.close()
   process.stdout.write('.')
 }
+setInterval(() => undefined, 60_000)

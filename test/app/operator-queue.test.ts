@@ -6,7 +6,7 @@ import { EMAIL } from '#test/support/email-api.ts'
 import { signInAsOperator } from '#test/support/operator.ts'
 import type { BrowserSession } from '#test/support/users.ts'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(300_000)
 
 const ID = '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24'
 

@@ -1,7 +1,5 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createDataFolder, runTassisProcess, setUpAccount, startServing } from './process.ts'
-
-setDefaultTimeout(60_000)
 
 const TOKEN = 'server-token'
 const template = (TemplateId: number, fields: Record<string, unknown>) => ({

@@ -3,21 +3,19 @@
  * another process has locked, without free file descriptors, and on a full disk.
  */
 import { Database } from 'bun:sqlite'
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
@@ -33,8 +31,6 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
-
-setDefaultTimeout(120_000)
 
 const MAIL = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'It works.' }
 
@@ -85,14 +81,14 @@ describe('while another process holds the database', () => {
     const send = () => api('POST', '/v1/emails', MAIL).finally(() => answeredSends++)
     const sends = Promise.all(Array.from({ length: 30 }, send))
     // SQLite's busy timeout would block the event loop here for the five seconds after which sends are refused.
-    for (let i = 0; i < 10; i++) {
+    for (let i = 0; i < 2; i++) {
       expect((await api('GET', '/v1/emails')).status).toBe(200)
       expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
     }
     expect(answeredSends).toBe(0)
     other.run('ROLLBACK')
     expect(new Set((await sends).map(({ status }) => status))).toEqual(new Set([202]))
-    await eventually(() => areAllSent(settings, 31), 60_000)
+    await eventually(() => areAllSent(settings, 31))
   })
 
   // Proves: storage-1
@@ -115,7 +111,7 @@ describe('while another process holds the database', () => {
       code: 'storage_unavailable',
     })
     other.run('ROLLBACK')
-    await eventually(() => areAllSent(settings, 20), 60_000)
+    await eventually(() => areAllSent(settings, 20))
   })
 })
 
@@ -127,7 +123,6 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
-  const limit = 96
   const settings = {
     ...data.settings,
     TASSIS_DNS_SERVERS: dns.address,
@@ -135,51 +130,34 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
     TASSIS_LOG_LEVEL: 'silent',
   }
   const { key } = await setUpAccount(settings, { verified: true })
-  await using service = await startServing(settings, 'serve', limit)
+  await using service = await startServing(settings)
   const api = createApi(service.url, key)
-  const openFiles = () => readdirSync(`/proc/${service.pid}/fd`).length
-  // Late enough to become due while there are no free descriptors: even a busy machine has used them up by then.
-  const ahead = new Date(Date.now() + 15_000)
+  // Open files stay open.
+  const allowFiles = (count: number) =>
+    expect(Bun.spawnSync(['prlimit', `--pid=${service.pid}`, `--nofile=${count}:1024`]).exitCode).toBe(0)
+  // Late enough to become due while there are no free descriptors: even a busy machine has accepted them by then.
+  const ahead = new Date(Date.now() + 10_000)
   for (let i = 0; i < 5; i++)
     expect((await api('POST', '/v1/emails', { ...MAIL, send_at: ahead.toISOString() })).status).toBe(202)
-  const { hostname, port } = new URL(service.url)
-  const held: Socket[] = []
-  await eventually(() => {
-    if (openFiles() >= limit) return true
-    const socket = connect(Number(port), hostname)
-    socket.on('error', () => undefined).on('data', () => undefined)
-    // The connection is accepted with its first request and kept open.
-    socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
-    held.push(socket)
-    return false
-  })
+  allowFiles(3)
   const attachments = [{ filename: 'a.bin', content: 'A'.repeat(400_000), content_type: 'application/octet-stream' }]
   const refused = await api('POST', '/v1/emails', { ...MAIL, attachments })
   expect({ status: refused.status, retryAfter: refused.retryAfter }).toEqual({ status: 503, retryAfter: '5' })
   expect(JSON.stringify(refused.body)).not.toContain(data.path)
   const emails = async (): Promise<{ status: string; error_message: string | null }[]> =>
     (await api('GET', '/v1/emails')).body.data
-  await eventually(() => Date.now() > ahead.getTime() + 2000 && openFiles() >= limit, 60_000)
-  expect((await emails()).filter(({ status }) => status !== 'scheduled' && status !== 'queued')).toEqual([])
-  for (const socket of held) socket.destroy()
-  await eventually(async () => (await emails()).every(({ status }) => status === 'sent'), 60_000)
+  // The requests keep the connection of this process in use, because there is none for another one.
+  await eventually(async () => {
+    expect((await emails()).filter(({ status }) => status !== 'scheduled' && status !== 'queued')).toEqual([])
+    return Date.now() > ahead.getTime() + 2000
+  })
+  allowFiles(1024)
+  await eventually(async () => (await emails()).every(({ status }) => status === 'sent'))
   // Each is sent at its first attempt: missing descriptors do not count as a failure of the receiver.
   const all = await emails()
   for (const email of all as unknown as { id: string }[])
     expect((await api('GET', `/v1/emails/${email.id}`)).body.data).toMatchObject({ attempts: 1, error_message: null })
   expect(all).toHaveLength(5)
-})
-
-test('a command to an unresponsive service ends after some seconds with one sentence', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await using service = await startServing(data.settings)
-  service.signal('SIGSTOP')
-  const { exitCode, stdout, stderr } = await runTassis(['accounts', 'list'], data.settings)
-  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
-  expect(stderr).toMatch(/^tassis: The service that uses \S+ does not respond within 10 s: .+\.\n$/)
-  service.signal('SIGCONT')
-  expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
 
 describe('a database that is missing or empty', () => {

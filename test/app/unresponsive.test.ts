@@ -1,9 +1,6 @@
 /** @module Tests of commands while the service is suspended: they say so after 10 s, and those that only read still work. */
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createDataFolder, runTassisProcess, setUpAccount, startServing } from './process.ts'
-
-// Each command waits 10 s, and the machine may be busy.
-setDefaultTimeout(120_000)
 
 test('commands end when the service does not respond, with a sentence or as JSON; commands that only read do not wait for it', async () => {
   using data = createDataFolder()

@@ -68,4 +68,4 @@ test('a write-ahead log blocked by a reader is logged with the reader at each do
     checkpointer.close()
     rmSync(folder, { recursive: true, force: true })
   }
-}, 60_000)
+}, 300_000)

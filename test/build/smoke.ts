@@ -69,9 +69,9 @@ async function startService(): Promise<Running> {
   throw new Error(`serve ended with ${await child.exited} before it listened: ${await log}`)
 }
 
-/** Polls until the result meets the condition, for at most 20 s. */
+/** Polls until the result meets the condition, for at most two minutes. */
 async function waitUntil<T>(what: string, ask: () => Promise<T>, isMet: (answer: T) => boolean): Promise<T> {
-  const patienceUntil = performance.now() + 20_000
+  const patienceUntil = performance.now() + 120_000
   for (;;) {
     const answer = await ask()
     if (isMet(answer)) return answer

@@ -47,7 +47,7 @@ test.skipIf(!strace)(
     // Many emails share a sync; otherwise this would not prove group commit.
     expect(new Set(complete.map(({ rowSynced }) => rowSynced)).size).toBeLessThan(EMAILS)
   },
-  120_000,
+  300_000,
 )
 
 /** The proof for one email, or what is missing. */

@@ -160,7 +160,7 @@ async function killDuringSnapshot(): Promise<void> {
   await service.start()
   const asked = requestBroadcast()
   using db = service.openBooks()
-  await waitUntil(() => readStates(db).some(({ state }) => state === SNAPSHOT_STATE), 10_000, 1)
+  await waitUntil(() => readStates(db).some(({ state }) => state === SNAPSHOT_STATE), 60_000, 1)
   await Bun.sleep(random.between(0, 60))
   await kill()
   const answer = await asked
@@ -190,7 +190,7 @@ async function killWhileSending(round: number): Promise<void> {
     throw new Error('the broadcast makes no progress')
   if (round % 2 === 0) {
     sink.behave({ ...ORDINARY_BEHAVIOUR, hold: 0.3 })
-    await waitUntil(() => sink.inData().length > 0, 10_000)
+    await waitUntil(() => sink.inData().length > 0, 60_000)
   }
   await Bun.sleep(random.between(0, 200))
   await kill()

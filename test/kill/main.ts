@@ -1,10 +1,10 @@
 /**
  * @module The kill test: repeatedly kills a real service under load with `kill -9`, at random moments and inside DATA.
- * Within a minute after each restart, every accepted email must be at the receiver exactly once or be `uncertain`. See
+ * After each restart, every accepted email must get to the receiver exactly once or become `uncertain`. See
  * `scripts/kill-test --help`.
  *
- * Mail that the receiver defers (450 at RCPT) need not be final within 60 s, because its next attempt is minutes away;
- * the test checks that it waits for one. Mail whose connection the receiver cuts after the final dot must become
+ * Mail that the receiver defers (450 at RCPT) need not be final, because its next attempt is minutes away; the test
+ * checks that it waits for one. Mail whose connection the receiver cuts after the final dot must become
  * uncertain and is counted separately.
  */
 import type { Database } from 'bun:sqlite'
@@ -14,11 +14,11 @@ import { RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
 import { KillRun, waitUntil } from './run.ts'
 import { prepareDataDirectory, type ServiceProcess } from './service.ts'
 import { type KillSink, type KillSnapshot, startKillSink } from './sink.ts'
-import { countOpen, findImbalances, readStoredMail } from './stored-mail.ts'
+import { countOpen, findImbalances, listProcessing, readStoredMail } from './stored-mail.ts'
 
-const FINAL_WITHIN_MS = 60_000
+const FINAL_WITHIN_MS = 300_000
 /** Timeout for a moment inside DATA. */
-const IN_DATA_WITHIN_MS = 10_000
+const IN_DATA_WITHIN_MS = 60_000
 
 const run = new KillRun()
 const { rounds, seed, random, violations } = run
@@ -70,8 +70,16 @@ async function waitForMoment(kind: Moment, theSink: KillSink): Promise<void> {
   await Bun.sleep(random.between(30, 700))
   if (kind === 'frozen') {
     theSink.behave({ hold: 1, slow: 0, drop: 0, cut: 0 })
-    // All earlier transactions inside DATA have had their reply, and the service has had time to store it.
+    // All earlier transactions inside DATA have had their reply, and the service has stored it.
     await Bun.sleep(random.between(600, 1200))
+    using db = service.openBooks()
+    const areOutcomesStored = () => {
+      const processing = listProcessing(db)
+      return !theSink.transactions.some(
+        ({ recipient, answeredAtMs }) => answeredAtMs !== undefined && processing.has(recipient),
+      )
+    }
+    await waitUntil(areOutcomesStored, IN_DATA_WITHIN_MS, 50)
   } else if (kind === 'held') theSink.behave({ ...ORDINARY_BEHAVIOUR, hold: 0.3 })
   if (kind === 'frozen' || kind === 'held') {
     await waitUntil(() => theSink.inData().length > 0, IN_DATA_WITHIN_MS)
@@ -104,7 +112,7 @@ async function runRound(number: number): Promise<void> {
   const restartedAt = performance.now()
   await service.start()
   using db = service.openBooks()
-  const isFinal = await waitUntilFinal(db)
+  const { isFinal, now } = await waitUntilFinal(db)
   const finalMs = performance.now() - restartedAt
 
   for (const { atKill } of kills) {
@@ -118,7 +126,7 @@ async function runRound(number: number): Promise<void> {
     storedTwice: twice,
     transactions: sink.transactions,
     excused,
-    now: Date.now(),
+    now,
   })
   const broken = [...last.violations, ...findImbalances(db)]
   if (!isFinal) broken.push(`not everything is final ${FINAL_WITHIN_MS} ms after the restart`)
@@ -169,10 +177,22 @@ function describeJustAnswered(kills: readonly Kill[], byKill: readonly string[])
   return ` (${agesMs.length} of them answered up to ${Math.ceil(Math.max(...agesMs))} ms before)`
 }
 
-/** Resolves with whether all emails except the deferred ones became final in time. */
-async function waitUntilFinal(db: Database): Promise<boolean> {
-  const isFinal = () => countOpen(db, Date.now()) === 0
-  return (await waitUntil(() => isFinal() || !service.running, FINAL_WITHIN_MS, 50)) && isFinal()
+/**
+ * Resolves with whether all emails except the deferred ones became final in time, and leaves the connection in the
+ * transaction that saw it, because the next attempt of a deferred one may begin soon after.
+ */
+async function waitUntilFinal(db: Database): Promise<{ readonly isFinal: boolean; readonly now: number }> {
+  let now = 0
+  let isFinal = false
+  const look = () => {
+    if (db.inTransaction) db.run('COMMIT')
+    db.run('BEGIN')
+    now = Date.now()
+    isFinal = countOpen(db, now) === 0
+    return isFinal || !service.running
+  }
+  await waitUntil(look, FINAL_WITHIN_MS, 50)
+  return { isFinal, now }
 }
 
 const key = await prepareDataDirectory(service.settings)

@@ -30,6 +30,15 @@ export function readStoredMail(db: Database): { byId: Map<string, StoredMail>; t
   return { byId, twice }
 }
 
+/** Lists the recipients in delivery, by local part. */
+export const listProcessing = (db: Database): ReadonlySet<string> =>
+  new Set(
+    db
+      .query<{ address: string }, []>(`SELECT address FROM recipients WHERE status = ${STATUSES.indexOf('processing')}`)
+      .all()
+      .map(({ address }) => address.slice(0, address.indexOf('@'))),
+  )
+
 /** Counts open recipients that can be delivered now, without those that wait for a later attempt. */
 export const countOpen = (db: Database, now: number): number =>
   db

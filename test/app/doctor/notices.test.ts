@@ -7,7 +7,7 @@ import { createTestAccount, createTestApp, type TestApp } from '#test/support/ap
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createFinding } from './fixture.ts'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(300_000)
 
 let service: TestApp
 const clock = new ManualClock(Date.UTC(2026, 10, 23, 9))

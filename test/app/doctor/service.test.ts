@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Doctor } from '#app/doctor/doctor.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
@@ -14,9 +14,8 @@ import { signInAsOperator } from '#test/support/operator.ts'
 import { startSink } from '#test/support/sink.ts'
 import { createDataFolder, runTassis, runTassisJson, setUpAccount } from '../process.ts'
 
-setDefaultTimeout(120_000)
-
-const SUBJECT = /^Subject: (.*)\r$/m
+/** The source of a message without soft line breaks. */
+const joinLines = (raw: string): string => raw.replaceAll('=\r\n', '')
 
 // Proves: operator-16
 test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and by operators; and that it is mended', async () => {
@@ -68,16 +67,16 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
           await Bun.sleep(50)
         }
         return value
-      }, 100_000)
-    const findMail = (subject: RegExp) => sink.messages.find(({ raw }) => subject.test(SUBJECT.exec(raw)?.[1] ?? ''))
+      }, 200_000)
+    // On a slow machine the time that passes makes DNS late for other checks, whose findings are mailed too.
+    const findMail = (text: string) => sink.messages.find(({ raw }) => joinLines(raw).includes(text))
 
     await passTimeUntil(async () => at(await read(), 'checked_at') ?? undefined)
     expect(sink.messages).toEqual([])
-    const mail = await passTimeUntil(() => findMail(/problems|webhooks/))
+    const mail = await passTimeUntil(() => findMail('A webhook of Acme to hooks.test was deactivated by failures'))
     expect(mail.rcptTo).toEqual(['olga@ops.test'])
-    const body = mail.raw.replaceAll('=\r\n', '')
-    expect(body).toContain('A webhook of Acme to hooks.test was deactivated by failures')
-    expect(body).not.toContain('token=secret')
+    expect(mail.raw).toMatch(/^Subject: mail\.tassis\.test: .*(problems|webhooks)/m)
+    expect(joinLines(mail.raw)).not.toContain('token=secret')
 
     const { findings } = (await read()) as { findings: Record<string, unknown>[] }
     expect(findings).toContainEqual({
@@ -99,8 +98,8 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
     )
 
     app.db.run('UPDATE webhooks SET off_by_failures = 0, is_active = 1 WHERE uuid = ?', [uuid])
-    const mended = await passTimeUntil(() => findMail(/mended/))
-    expect(SUBJECT.exec(mended.raw)?.[1]).toBe('mail.tassis.test: mended (1)')
+    const mended = await passTimeUntil(() => findMail('Mended (webhooks)'))
+    expect(mended.raw).toMatch(/^Subject: mail\.tassis\.test: .*mended/m)
   } finally {
     await service.stop()
   }
@@ -118,7 +117,7 @@ test('a clock that is set back by a day delays no check', async () => {
       clock.advance(minutes(5))
       await Bun.sleep(50)
       return false
-    }, 60_000)
+    })
   expect(doctor.latest()).toBeUndefined()
   await passTimeUntil(() => doctor.latest() !== undefined)
   const first = doctor.latest()

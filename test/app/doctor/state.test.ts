@@ -37,7 +37,7 @@ import { EMAIL } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createContext, statuses } from './fixture.ts'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(300_000)
 
 const START = Date.UTC(2026, 10, 23, 9)
 let service: TestApi

@@ -1,11 +1,8 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { createDataFolder, MAIN, type Settings } from '../process.ts'
-
-// Services run as separate processes on a machine that may be busy.
-setDefaultTimeout(120_000)
 
 interface Line {
   readonly level?: string
@@ -84,7 +81,7 @@ test('every line is one JSON object, whatever libraries print in any thread, thr
     service.child.kill('SIGUSR2')
     await Bun.sleep(500)
     return DEATHS.every((text) => service.printed.stderr.includes(text))
-  }, 60_000)
+  })
   service.child.kill('SIGTERM')
   const { exitCode, stdout, stderr } = await service.ended()
   expect(exitCode).toBe(0)

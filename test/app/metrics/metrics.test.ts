@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
 import { createServer } from 'node:net'
 import { eventually } from '#test/support/app.ts'
@@ -6,9 +6,6 @@ import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { createDataFolder, runTassis } from '../process.ts'
 import { type MeteredService, type Samples, startMeteredService } from './fixture.ts'
-
-// A whole service starts and delivers.
-setDefaultTimeout(60_000)
 
 let metered: MeteredService
 beforeAll(async () => {
@@ -50,9 +47,9 @@ test('mail is counted from acceptance to outcome, by provider and category, with
     [attempts('other', 'deferred', 'mailbox_full')]: 1,
     'tassis_delivery_attempt_seconds_count{provider="gmail"}': 2,
     'tassis_queue_recipients{provider="other"}': 1,
+    'tassis_queue_recipients{provider="gmail"}': 0,
     tassis_queue_lanes: 1,
   })
-  expect(after.get('tassis_queue_recipients{provider="gmail"}')).toBe(0)
   expect(after.get('tassis_queue_oldest_due_seconds{provider="other"}')).toBe(0)
   expect(after.get('tassis_commit_seconds_count{store="tassis"}')).toBeGreaterThan(4)
   expect(await metered.text()).not.toMatch(/sender\.test|receiver\.test|gmail\.com|Acme|mx\./)
@@ -121,8 +118,11 @@ test('the end of a certificate is known by its use', async () => {
 
 // Proves: metrics-2
 test('concurrent scrapers share one reading, which is used for a second', async () => {
+  const begunMs = performance.now()
   const texts = await Promise.all(Array.from({ length: 20 }, () => metered.text()))
-  expect(new Set(texts).size).toBeLessThan(3)
+  const seconds = (performance.now() - begunMs) / 1000
+  // One from before, and at most one for each second that the requests took.
+  expect(new Set(texts).size).toBeLessThanOrEqual(1 + Math.ceil(seconds))
 })
 
 // Proves: metrics-1

@@ -7,7 +7,7 @@ import { createTestApp } from '#test/support/app.ts'
 import { DASHBOARD_PATH, formatDashboard, listQueries } from '../../../scripts/grafana-dashboard.ts'
 
 // promtool runs for some seconds, longer on a busy machine.
-setDefaultTimeout(120_000)
+setDefaultTimeout(300_000)
 
 const ROOT = join(import.meta.dir, '../../..')
 const PROMETHEUS = join(ROOT, 'contrib/prometheus')
