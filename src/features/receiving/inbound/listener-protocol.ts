@@ -8,6 +8,8 @@ import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 
 /** Limits that are not settings; only tests change them. */
 export interface ListenerLimits {
+  /** A client that sends before the greeting is refused; most that ignore the protocol do so within this time. */
+  readonly greetingDelayMs: number
   /**
    * Timeout for the client's next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET), or for its
    * next octet. RFC 5321 §4.5.3.2.7 recommends 5 minutes, but then silent clients could hold every slot. Postfix uses
@@ -59,6 +61,7 @@ export interface ListenerLimits {
 }
 
 export const LISTENER_LIMITS: ListenerLimits = {
+  greetingDelayMs: 100,
   idleMs: minutes(1),
   loggedInIdleMs: minutes(5),
   sessionMs: minutes(30),

@@ -112,8 +112,6 @@ interface Chunk extends ChunkArguments {
   readonly rejection: Reply | undefined
 }
 
-/** Clients that ignore the protocol send before the greeting; most of them do so within this time. */
-const GREETING_DELAY_MS = 100
 /** How long a client may take to read the last reply and close; nothing extends it. */
 const CLOSE_TIMEOUT_MS = seconds(5)
 /** Multiple of the maximum message size after which a client that keeps sending is cut off. */
@@ -176,7 +174,7 @@ export class InboundSession {
       return
     }
     // The system clock even in a test with its own clock, because clients that send early do so in real time.
-    this.#timer = systemClock.after(GREETING_DELAY_MS, () => this.#greet())
+    this.#timer = systemClock.after(host.limits.greetingDelayMs, () => this.#greet())
   }
 
   get socket(): Socket | TLSSocket {

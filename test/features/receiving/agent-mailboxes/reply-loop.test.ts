@@ -2,7 +2,7 @@
  * @module Two mailboxes of one service that write to each other over real sockets: mail of one leaves by SMTP, returns
  * through the listener, is parsed and delivered to the other.
  */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTransport } from 'nodemailer'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
@@ -12,6 +12,9 @@ import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { findFreePort } from '#test/support/free-port.ts'
+
+// A service that sends to itself: half a minute on a busy machine.
+setDefaultTimeout(150_000)
 
 type Json = Record<string, unknown>
 
@@ -36,6 +39,8 @@ async function startReplyLoop(): Promise<ReplyLoop> {
     resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
+      // A busy machine answers late, and a failed lookup would be repeated only minutes later.
+      timeoutMs: 20_000,
       randomId: () => randomBelow(65_536),
     }),
     settings: { TASSIS_SMTP_PORT: String(port), TASSIS_INBOUND_ADDR: `127.0.0.1:${port}` },
@@ -74,7 +79,7 @@ const newest = ({ api }: ReplyLoop, mailbox: string, count: number): Promise<Jso
   eventually(async () => {
     const { body } = await api('GET', `${mailbox}/messages`)
     return at(body, 'pagination', 'total') === count && (at(body, 'data', 0) as Json)
-  })
+  }, 60_000)
 
 // Proves: mailbox-5
 test('a question, its reply and the answer to that are one thread in each mailbox', async () => {

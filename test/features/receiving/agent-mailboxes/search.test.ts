@@ -8,7 +8,7 @@ import {
   searchMessageIds,
   unindexMessage,
 } from '#features/receiving/agent-mailboxes/search.ts'
-import { createTestApp } from '#test/support/app.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
 
 test('a compacted index has no words of deleted messages, and still finds the others', async () => {
   await using service = await createTestApp()
@@ -24,7 +24,13 @@ test('a compacted index has no words of deleted messages, and still finds the ot
     for (let id = 40; id <= 2000; id += 40) unindexMessage(tx, id)
   })
   const words = async (): Promise<number> => {
-    await app.commit.runExclusive((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+    // It is busy while the checkpoint of the service runs.
+    await eventually(() =>
+      app.commit.runExclusive((db) => {
+        const [row] = db.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').all()
+        return row?.busy === 0
+      }),
+    )
     return readFileSync(join(dataDir, 'tassis.db'), 'latin1').split('zebravic').length - 1
   }
   expect(await words()).toBeGreaterThan(0)

@@ -111,21 +111,30 @@ describe('large attachments', () => {
   })
 
   test('of a dead Worker are removed', async () => {
-    const { promise: begun, resolve } = Promise.withResolvers<Worker>()
+    let left = 0
+    let parses = 0
     begin(
       createParser(service.app, {
         createWorker: () => {
           const worker = startWorker('parse')
-          resolve(worker)
+          const post = worker.postMessage.bind(worker)
+          worker.postMessage = (message: { type: string }) => {
+            post(message)
+            if (message.type !== 'parse' || ++parses !== 2) return
+            // Does not yield, so that the file cannot be stored, however far the Worker gets.
+            while (left === 0) {
+              left = readdirSync(incoming()).length
+              Bun.sleepSync(1)
+            }
+            worker.terminate()
+          }
           return worker
         },
       }),
     )
-    const done = process(mixed(attached(randomBytes(20_000_000))))
-    const worker = await begun
-    await eventually(() => existsSync(incoming()) && readdirSync(incoming()).length > 0)
-    worker.terminate()
-    await done
+    // The Worker of large messages has started when it dies.
+    for (const sizeBytes of [600_000, 5_000_000]) await process(mixed(attached(randomBytes(sizeBytes))))
+    expect([left, parses]).toEqual([1, 2])
     await isClean()
   })
 })

@@ -1,13 +1,23 @@
-/** @module The SMTP listener with its Worker on a free loopback port, and the messages that it received. For tests. */
+/**
+ * @module The SMTP listener with its Worker on a free loopback port, and the messages that it received; and its server
+ * without a Worker, on a clock that only the test moves. For tests.
+ */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Listener, type ListenerOptions, startListener } from '#features/receiving/inbound/listener.ts'
+import { LISTENER_LIMITS, type ListenerSettings } from '#features/receiving/inbound/listener-protocol.ts'
+import { InboundServer } from '#features/receiving/inbound/listener-server.ts'
 import type { CompleteMessage, ListenerHandlers } from '#features/receiving/received/message.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { GiB, MiB } from '#platform/units.ts'
+import { createListenerSettings } from '#test/support/listener-settings.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { connectSmtp, type RawSmtp, type RawSmtpOptions } from '#test/support/smtp-client.ts'
+
+/** Greets without delay, so that no test waits for greetings. */
+const FAST_LIMITS = { greetingDelayMs: 0 } as const
 
 export interface ListenerFixture extends AsyncDisposable {
   readonly listener: Listener
@@ -35,7 +45,7 @@ export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, '
 }
 
 export async function startTestListener(options: ListenerFixtureOptions = {}): Promise<ListenerFixture> {
-  const { config, decide, receive, clock = systemClock, port = 0, ...rest } = options
+  const { config, decide, receive, clock = systemClock, port = 0, limits, ...rest } = options
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-listener-'))
   const spoolFolder = options.spoolFolder ?? join(dataDir, 'spool')
   const received: ListenerFixture['received'] = []
@@ -45,6 +55,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
       endpoints: [{ host: '127.0.0.1', port, isTlsImplicit: false, setting: 'TASSIS_INBOUND_ADDR' }],
       hostname: 'mx.tassis.test',
       spoolFolder,
+      limits: { ...FAST_LIMITS, ...limits },
       ...rest,
       config: {
         dataDir,
@@ -95,6 +106,55 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
     async [Symbol.asyncDispose]() {
       await listener.close(0)
       if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface ServerFixture extends AsyncDisposable {
+  /** The clock of all limits of time. */
+  readonly clock: ManualClock
+  /** Files of arriving messages. */
+  listSpooled(): string[]
+  /** A connection after its greeting and EHLO. */
+  connectGreeted(): Promise<RawSmtp>
+}
+
+export interface ServerFixtureOptions extends Omit<Partial<ListenerSettings>, 'limits'> {
+  readonly limits?: Partial<ListenerSettings['limits']>
+  readonly decide?: ConstructorParameters<typeof InboundServer>[0]['decide']
+  readonly receive?: ConstructorParameters<typeof InboundServer>[0]['receive']
+}
+
+/** For tests of limits of time, which no other load on the machine can then exceed. */
+export async function startTestServer(options: ServerFixtureOptions = {}): Promise<ServerFixture> {
+  const { limits, decide, receive, ...change } = options
+  const { settings, remove } = await createListenerSettings({
+    ...change,
+    limits: { ...LISTENER_LIMITS, ...FAST_LIMITS, ...limits },
+  })
+  const clock = new ManualClock()
+  const server = new InboundServer({
+    settings,
+    clock,
+    decide: decide ?? (async (address) => ({ kind: 'host', address })),
+    receive: receive ?? (async () => null),
+    onWarning: () => undefined,
+    onDebug: () => undefined,
+  })
+  const [{ port } = { port: 0 }] = await server.listen()
+  return {
+    clock,
+    listSpooled: () => readdirSync(settings.spoolFolder),
+    async connectGreeted() {
+      const client = await connectSmtp(port)
+      await client.reply()
+      await client.say('EHLO client.test')
+      return client
+    },
+    async [Symbol.asyncDispose]() {
+      server.stop()
+      await server.drain()
+      remove()
     },
   }
 }

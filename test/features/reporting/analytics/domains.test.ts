@@ -70,11 +70,14 @@ test.each([
     )
 })
 
-test('with 200,000 domains a day, others run every few ms, and the result is correct', async () => {
+test('with 40,000 domains a day, others run every few ms, and the result is correct', async () => {
+  // Each look at the time takes a millisecond, on any machine.
+  let nowMs = 0
+  const clock = { ...systemClock, monotonicMs: () => nowMs++ }
   await using service = await createTestApp({ clock: systemClock })
   await fill(
     service,
-    `WITH RECURSIVE ${DAYS(2)}, ${NUMBERS(200_000)} SELECT day, 'd' || (n + 50000 * day) || '.test' AS domain, 1 AS sent FROM days, numbers
+    `WITH RECURSIVE ${DAYS(2)}, ${NUMBERS(40_000)} SELECT day, 'd' || (n + 10000 * day) || '.test' AS domain, 1 AS sent FROM days, numbers
      UNION ALL SELECT day, 'busy.test', 5 FROM days`,
   )
   let turns = 0
@@ -85,7 +88,7 @@ test('with 200,000 domains a day, others run every few ms, and the result is cor
       turns++
     }
   })()
-  const found = await findBusiestDomains(service.app, ACCOUNT, period(1, 2), 10)
+  const found = await findBusiestDomains({ ...service.app, clock }, ACCOUNT, period(1, 2), 10)
   isOver = true
   await counting
   expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 10, 10])
