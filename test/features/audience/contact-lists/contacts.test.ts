@@ -2,6 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { expectError, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { countDuring } from '#test/support/ticks.ts'
+import { contactCount } from './files.ts'
 import { createListApi, expectCounts } from './fixture.ts'
 
 // Proves: contact-8, contact-10, contact-11, contact-12, contact-13
@@ -266,15 +268,8 @@ describe('many contacts', () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = Array.from({ length: 10_000 }, (_, i) => ({ email: `u${i}@x.test` }))
-    let isOver = false
-    const adding = service.add(list, { contacts }).finally(() => {
-      isOver = true
-    })
-    const seen: number[] = []
-    while (!isOver) {
-      const answer = await service.api('GET', `/v1/contact-lists/${list}`)
-      if (!isOver) seen.push(Number(at(answer.body, 'data', 'contact_count')))
-    }
+    const adding = service.add(list, { contacts })
+    const seen = await countDuring(adding, () => contactCount(service))
     expect((await adding).status).toBe(201)
     // Each batch of 250 is visible before the next; some were seen on their way.
     expect(seen.filter((count) => count > 0 && count < 10_000).length).toBeGreaterThan(2)

@@ -86,6 +86,37 @@ export const spooledFiles = ({ dataDir }: Pick<TestApi, 'dataDir'>): string[] =>
   return existsSync(folder) ? readdirSync(folder) : []
 }
 
+/** Contacts on all lists. */
+export const contactCount = ({ app }: Pick<TestApi, 'app'>): number =>
+  app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM contacts').get()?.n ?? 0
+
+/**
+ * Holds the imports of a service: each waits after the batch that it stores, until the returned function is called, so
+ * that a test can act in the middle of a file, however slow its requests are.
+ */
+export function holdImports({ app }: Pick<TestApi, 'app'>): () => void {
+  const released = Promise.withResolvers<void>()
+  const { write } = app.commit
+  const sql = app.db.prepare<{ n: number }, []>('SELECT coalesce(sum(done_lines), 0) AS n FROM contact_imports')
+  const doneLines = () => sql.get()?.n ?? 0
+  app.commit.write = async (run, options) => {
+    let isBatch = false
+    const result = await write.call(
+      app.commit,
+      (tx) => {
+        const before = doneLines()
+        const value = run(tx)
+        isBatch = doneLines() > before
+        return value
+      },
+      options,
+    )
+    if (isBatch) await released.promise
+    return result as never
+  }
+  return () => released.resolve()
+}
+
 /** The export of a list. */
 export async function exportFile({ url, key }: TestApi, list: string, query = ''): Promise<Response> {
   return fetch(`${url}/v1/contact-lists/${list}/contacts/export${query}`, {

@@ -4,29 +4,10 @@
  */
 import { expect, test } from 'bun:test'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
+import type { ApiOptions } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-
-/**
- * Creates an account with much work and one with little; `finish` records the order in which requests got their
- * responses.
- */
-async function startAccounts() {
-  const emails = await createEmailApi({ settings: { TASSIS_WORK_PER_SECOND: '0' } })
-  const other = await emails.newAccount()
-  await emails.addDomain(other, 'other.test')
-  const order: string[] = []
-  return {
-    emails,
-    other: await emails.newKey([], other),
-    order,
-    finish: async (name: string, answer: ReturnType<typeof emails.api>, status: number) => {
-      expect([name, (await answer).status]).toEqual([name, status])
-      order.push(name)
-    },
-    [Symbol.asyncDispose]: () => emails[Symbol.asyncDispose](),
-  }
-}
 
 const createBatch = (from: string, items: number, recipients: number) => ({
   emails: Array.from({ length: items }, (_, i) => ({
@@ -71,11 +52,28 @@ test('a batch is validated in chunks of a few milliseconds, and other work runs 
 
 // Proves: quota-10
 test('a single page is served before the many pages that another account requested earlier', async () => {
-  await using accounts = await startAccounts()
-  const { emails, order, finish, other } = accounts
+  await using emails = await createEmailApi({ settings: { TASSIS_WORK_PER_SECOND: '0' } })
+  const other = await emails.newAccount()
+  const key = await emails.newKey([], other)
   await emails.api('POST', '/v1/emails/batch', createBatch(EMAIL.from, 100, 10))
-  const page = '/v1/emails?per_page=100'
-  const many = Array.from({ length: 40 }, (_, n) => finish(`many ${n}`, emails.api('GET', page), 200))
-  await Promise.all([...many, finish('one', emails.api('GET', page, undefined, { key: other }), 200)])
-  expect(order.indexOf('one')).toBeLessThan(20)
+  // All requests wait before the first gets its turn, however slowly they arrive.
+  const all = Promise.withResolvers<void>()
+  const { fairScheduler } = emails.app
+  const { waitForTurn } = fairScheduler
+  const arrived: unknown[] = []
+  const served: unknown[] = []
+  fairScheduler.waitForTurn = async (owner, options) => {
+    const isNew = options?.isNew !== false
+    if (isNew && arrived.push(owner) === 41) all.resolve()
+    await all.promise
+    await waitForTurn.call(fairScheduler, owner, options)
+    if (isNew) served.push(owner)
+  }
+  const ask = async (options?: ApiOptions) =>
+    (await emails.api('GET', '/v1/emails?per_page=100', undefined, options)).status
+  const many = Array.from({ length: 40 }, () => ask())
+  await eventually(() => arrived.length === 40)
+  expect(new Set(await Promise.all([...many, ask({ key })]))).toEqual(new Set([200]))
+  expect(arrived.indexOf(other.accountId)).toBe(40)
+  expect(served.indexOf(other.accountId)).toBeLessThan(20)
 })

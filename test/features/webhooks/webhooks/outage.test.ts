@@ -241,9 +241,9 @@ describe('a failure of the service itself', () => {
     const asked = dns.queries.length
     await eventually(() => {
       service.clock.advance(500)
-      return service.clock.now() - from > minutes(1)
+      // Every webhook has waited for a lookup, however slowly the queries go out.
+      return service.clock.now() - from > minutes(1) && dns.queries.length > asked + 12
     })
-    expect(dns.queries.length).toBeGreaterThan(asked + 12)
     expect(countFailures(service)).toEqual(Array(12).fill(0))
     expect(service.app.db.query('SELECT id FROM webhook_deliveries').all()).toEqual([])
     expect(lines.filter((line) => line.includes('webhooks wait'))).toHaveLength(1)
