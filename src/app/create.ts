@@ -200,7 +200,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     opened.push(database)
     migrateOrExplain(database, log)
     completeAuditChain(database)
-    settleMasterKey(database, keys, systemClock.now())
+    settleMasterKey(database, keys, systemClock.now(), log)
     storeCapturedFrom(database, systemClock.now())
     setErasedKey(database, keys.subkey('erased-address'))
     return database

@@ -25,6 +25,7 @@ import {
 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict } from '#platform/errors.ts'
+import type { Log } from '#platform/log.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
 import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './needed-keys.ts'
@@ -69,7 +70,7 @@ export function openKeyRing(config: Config, isNew: boolean): KeyRing {
  * Checks the keys against the database, and begins a rotation when the newest key is new to it. Throws ConfigError,
  * with nothing changed, when a key is missing that the database needs.
  */
-export function settleMasterKey(db: Database, keys: KeyRing, now: Millis): void {
+export function settleMasterKey(db: Database, keys: KeyRing, now: Millis, log: Log): void {
   const known = readNewestKey(db)
   if (known === undefined) {
     keys.fixTo(keys.fingerprint())
@@ -80,8 +81,17 @@ export function settleMasterKey(db: Database, keys: KeyRing, now: Millis): void 
   const fixed = getMeta(db, META.fixed)
   if (fixed === undefined) keys.fixTo(known)
   else keys.openFixed(Uint8Array.fromBase64(fixed))
-  if (known !== keys.fingerprint()) db.transaction(() => beginRotation({ db }, keys, now, SYSTEM_ACTOR))()
+  if (known === keys.fingerprint()) return
+  db.transaction(() => beginRotation({ db }, keys, now, SYSTEM_ACTOR))()
+  log.warn(
+    { key: shortenFingerprint(keys.fingerprint()), former: shortenFingerprint(known) },
+    `the first master key is new to this database, so every secret is now sealed again under it; ${IF_FOREIGN_KEY}`,
+  )
 }
+
+/** What to do about a key that begins a rotation and was put first by mistake: by now the database needs it. */
+export const IF_FOREIGN_KEY =
+  'if it is not a new key of this service, remove no key, and run `tassis keys rotate-master` once all are sealed'
 
 function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]): void {
   const present = keys.fingerprints()

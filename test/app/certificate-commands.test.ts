@@ -1,9 +1,10 @@
 import { expect, test } from 'bun:test'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { writeCertificate } from '#features/setup/certificates/store.ts'
 import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
-import { createDataFolder, runTassis, runTassisJson, startServing } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 const DAY_MS = 86_400_000
 
@@ -66,4 +67,32 @@ test('certificates are listed with their end and why an order failed, and ordere
     1,
     'tassis: No certificates are ordered; set TASSIS_ACME_TERMS_AGREED=true (docs/certificates.md).\n',
   ])
+})
+
+test('a certificate of the operator that is not for the host is named with what helps', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { cert, key } = createCertificateAuthority().issue(['mail.tassis.test'])
+  const paths = { cert: join(data.path, 'own.pem'), key: join(data.path, 'own.key') }
+  writeFileSync(paths.cert, cert)
+  writeFileSync(paths.key, key)
+  const settings = {
+    ...data.settings,
+    TASSIS_HOSTNAME: 'mx.tassis.test',
+    TASSIS_PUBLIC_URL: 'https://mail.tassis.test',
+    TASSIS_HTTPS_ADDR: '127.0.0.1:0',
+    TASSIS_INBOUND_ADDR: '127.0.0.1:0',
+    TASSIS_TLS_CERT_FILE: paths.cert,
+    TASSIS_TLS_KEY_FILE: paths.key,
+  }
+  const problem = 'The certificate of SMTP is not for mx.tassis.test, so clients that verify it do not deliver.'
+  const fix = 'Use a certificate for mx.tassis.test in TASSIS_TLS_CERT_FILE, or set TASSIS_HOSTNAME to its name.'
+  const { stdout } = await runTassis(['certificates', 'list'], settings)
+  expect(stdout.split('\n').slice(3)).toEqual(['', problem, `  ${fix}`, ''])
+  expect(await runTassisJson(['certificates', 'list'], settings)).toMatchObject({
+    data: [
+      { host: 'mail.tassis.test', source: 'file', mismatch: null },
+      { host: 'mx.tassis.test', source: 'file', mismatch: { problem, fix } },
+    ],
+  })
 })

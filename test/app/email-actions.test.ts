@@ -60,15 +60,22 @@ test('emails list finds the mail of all accounts by the beginning of an address,
   )
 })
 
-test('explain takes an address for the newest email to it, and stands below emails too', async () => {
+test('explain takes an address or its beginning for the newest email to it, and stands below emails too', async () => {
   await send('carol@receiver.test', { subject: 'Older' })
   const newest = await send('carol@receiver.test', { subject: 'Newer' })
   const byAddress = await run('explain', 'carol@receiver.test')
   expect(byAddress.said).toStartWith(`Email:     ${newest}\n`)
   expect(await run('emails', 'explain', newest)).toEqual(byAddress)
-  expect(await run('explain', 'nobody@receiver.test')).toEqual({
+  expect(await run('explain', 'Carol')).toEqual(byAddress)
+  for (const unknown of ['nobody@receiver.test', 'nobody'])
+    expect(await run('explain', unknown)).toEqual({
+      exitCode: 1,
+      said: expect.stringContaining(`"${unknown}" matches no email;`) as string,
+    })
+  await send('caroline@receiver.test')
+  expect(await run('explain', 'carol')).toEqual({
     exitCode: 1,
-    said: expect.stringContaining('"nobody@receiver.test" matches no email;') as string,
+    said: 'tassis: Mail went to several addresses that begin with "carol"; give one of them: caroline@receiver.test, carol@receiver.test.',
   })
 })
 

@@ -1,5 +1,7 @@
 /** @module Tests of `tassis inbound`: received mail that could not be parsed. */
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
@@ -51,4 +53,12 @@ test('unparsed mail is listed and can be parsed again; mail that still cannot be
     stderr: '',
   })
   expect(await listed()).toEqual([[bad, 'inbound']])
+  using db = new Database(join(data.path, 'tassis.db'), { readonly: true })
+  const entries = db
+    .query("SELECT actor_id, resource_id FROM audit_logs WHERE action = 'operator.message_retried' ORDER BY id")
+    .all()
+  expect(entries).toEqual([
+    { actor_id: 'cli', resource_id: good },
+    { actor_id: 'cli', resource_id: bad },
+  ])
 })

@@ -268,9 +268,11 @@ test('retry processes a message again, or when the service starts if none is run
     stdout: 'The message is being processed again; if it cannot be parsed, it returns to `tassis mail list`.\n',
     stderr: '',
   })
-  const waiting = await withApp(data.settings, async ({ db }) =>
+  const [waiting, entries] = await withApp(data.settings, async ({ db }) => [
     db.query('SELECT mail_from FROM inbound_receipts').all(),
-  )
+    db.query("SELECT actor_id, resource_id FROM audit_logs WHERE action = 'operator_mail.retried'").all(),
+  ])
   expect(waiting).toEqual([{ mail_from: 'bob@receiver.test' }])
+  expect(entries).toEqual([{ actor_id: 'cli', resource_id: id }])
   expect(await runTassis(['mail', 'retry', id], data.settings)).toMatchObject({ exitCode: 1, stdout: '' })
 })

@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openApp } from '#app/create.ts'
+import { type CreateOptions, openApp } from '#app/create.ts'
 import { continueRotation, listMasterKeys, rotateMasterKey } from '#app/master-key.ts'
 import { loadConfig } from '#app/settings.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
@@ -16,6 +16,7 @@ import { toErasedKey } from '#features/setup/suppression-store/suppression-list-
 import { revealInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
 import { ConfigError } from '#platform/config.ts'
 import { hmacSha256, KeyRing, parseMasterKeys, readMasterKeyFile } from '#platform/crypto.ts'
+import { createLog } from '#platform/log.ts'
 import { encodeVerp } from '#protocols/address/verp.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
@@ -166,7 +167,7 @@ const fromText = (value: string, prefix: string): Uint8Array =>
 
 describe('a rotation that was interrupted', () => {
   let folder: DataFolder
-  const open = (more: Record<string, string> = {}) => openApp(loadConfig({ ...folder.settings, ...more }).config)
+  const open = (options: CreateOptions = {}) => openApp(loadConfig({ ...folder.settings }).config, options)
   const path = () => join(folder.path, 'master.key')
   beforeAll(() => {
     folder = createDataFolder()
@@ -183,7 +184,11 @@ describe('a rotation that was interrupted', () => {
 
     // The moment after the file was replaced: the database does not know the key.
     writeFileSync(path(), `${newKey(1)}\n${old}`)
-    const second = open()
+    const lines: string[] = []
+    const second = open({ log: createLog('warn', { write: (line) => void lines.push(line) }) })
+    expect(lines.map((line) => JSON.parse(line).msg)).toEqual([
+      expect.stringContaining('the first master key is new to this database, so every secret is now sealed again'),
+    ])
     expect(findSigningDomain(second.app.db, second.app.keys, 1)?.privateKeyPem).toBe(pem)
     expect((await listMasterKeys(second.app)).keys.map((key) => [key.secrets, key.is_needed])).toEqual([
       [0, true],
@@ -274,8 +279,13 @@ test('a key in a variable or in a file that cannot be replaced is rotated by han
   expect(refused.stderr).not.toContain(newKey(3))
 
   const both = { ...settings, TASSIS_MASTER_KEY: `${newKey(4)},${newKey(3)}` }
+  const warning =
+    /\n\nA rotation is in progress: every secret is sealed again under [0-9a-f]{12};\nif it is not a new key of/
+  const list = async () => (await runTassis(['keys', 'list-master'], both)).stdout
+  expect(await list()).toMatch(warning)
   const done = await runTassisJson<{ was_begun: boolean; resealed: number }>(['keys', 'rotate-master'], both)
   expect([done.was_begun, done.resealed]).toEqual([true, 2])
+  expect(await list()).not.toMatch(warning)
   const { exitCode } = await runTassis(['domains', 'list'], { ...settings, TASSIS_MASTER_KEY: newKey(4) })
   expect(exitCode).toBe(0)
 })

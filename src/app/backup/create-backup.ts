@@ -30,7 +30,16 @@ import {
   STORES,
 } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
-import { checkDatabase, copyDatabase, describeState, digest, readChunks, writeChunks, writeText } from './files.ts'
+import {
+  checkDatabase,
+  copyDatabase,
+  createFolder,
+  describeState,
+  digest,
+  readChunks,
+  writeChunks,
+  writeText,
+} from './files.ts'
 import { findMissingKeys, formatKeys } from './key.ts'
 import {
   type BackupFile,
@@ -45,7 +54,7 @@ import { findBackups, removeLeftovers, toBackupName, toPartialName } from './nam
 
 export interface BackupRequest {
   readonly dataDir: string
-  /** Folder in which the backup gets a folder of its own; created if it is missing. */
+  /** Folder in which the backup gets a folder of its own; created if only it is missing. */
   readonly folder: string
   /** Host name of the service, for people. */
   readonly hostname: string
@@ -72,7 +81,7 @@ export async function createBackup(request: BackupRequest, clock: BackupClock): 
   const { dataDir, folder } = request
   const startedAtMs = clock.monotonicMs()
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await createFolder(folder)
     removeLeftovers(folder, hostname(), clock.now())
     requireSpace(request)
   } catch (error) {

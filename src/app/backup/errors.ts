@@ -5,7 +5,7 @@ import { describeOwner } from '../cli/file-owner.ts'
 /** A failure in one sentence that says what to do. */
 export class BackupError extends CommandError {}
 
-const getCode = (error: unknown): string =>
+export const getCode = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
 const isFull = (error: unknown): boolean =>

@@ -6,8 +6,26 @@ import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { MiB } from '#platform/units.ts'
+import { BackupError, getCode } from './errors.ts'
 
 const CHUNK_BYTES = MiB
+
+/**
+ * Creates a folder for backups with mode 0700, unless it exists. Never creates the folders above it: they are missing when
+ * a disk is not mounted, and the backup would then be on the wrong disk.
+ * @throws BackupError if the folder above is missing
+ */
+export async function createFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    if (getCode(error) === 'EEXIST') return
+    if (getCode(error) !== 'ENOENT') throw error
+    throw new BackupError(
+      `The folder ${dirname(folder)} does not exist, so nothing was written. Mount its disk, or create the folder with \`mkdir -p ${folder}\`.`,
+    )
+  }
+}
 
 export interface FileDigest {
   readonly size: number

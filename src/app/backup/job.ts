@@ -1,12 +1,13 @@
 /** @module What one backup does: writes a folder or an archive, then removes backups beyond the number to keep. */
 import { existsSync } from 'node:fs'
-import { mkdir, rm, rmdir } from 'node:fs/promises'
+import { rm, rmdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import type { Clock } from '#platform/clock.ts'
 import { packBackup } from './archive.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError, explainWriteError } from './errors.ts'
+import { createFolder } from './files.ts'
 import { listNeededKeys, type Manifest } from './manifest.ts'
 import { removeOldBackups, toBackupName } from './names.ts'
 import { S3Backups, type S3Target } from './s3.ts'
@@ -106,7 +107,7 @@ const keepFolder = async (path: string): Promise<string> => path
 async function prepareArchive(file: string): Promise<{ folder: string; finish(path: string): Promise<string> }> {
   if (existsSync(file)) throw new BackupError(`${file} exists; use another name.`)
   const folder = `${file}.parts`
-  await mkdir(dirname(file), { recursive: true }).catch((error: unknown) => {
+  await createFolder(dirname(file)).catch((error: unknown) => {
     throw explainWriteError(error, dirname(file), 'nothing was written')
   })
   return {

@@ -17,7 +17,27 @@ export interface CertificateState {
   readonly nextAttemptAt?: Millis
   /** `file`: the operator's own, TASSIS_TLS_CERT_FILE. */
   readonly source: 'acme' | 'file' | 'none'
+  /** Set if its certificate lacks the name of the host. */
+  readonly mismatch?: Mismatch
 }
+
+export interface Mismatch {
+  /** A sentence. */
+  readonly problem: string
+  /** What helps, as a sentence. */
+  readonly fix: string
+}
+
+export const USE_NAMES = { api: 'HTTPS', tracking: 'tracked links', smtp: 'SMTP' } as const
+
+/** Checks whether the operator's own certificate is for a host of the service; undefined if it is. */
+export const findMismatch = (certificate: X509Certificate, host: string, use: CertificateUse): Mismatch | undefined =>
+  certificate.checkHost(host) === undefined
+    ? {
+        problem: `The certificate of ${USE_NAMES[use]} is not for ${host}, so clients that verify it ${use === 'smtp' ? 'do not deliver' : 'refuse it'}.`,
+        fix: `Use a certificate for ${host} in TASSIS_TLS_CERT_FILE, or set ${use === 'smtp' ? 'TASSIS_HOSTNAME' : 'TASSIS_PUBLIC_URL'} to its name.`,
+      }
+    : undefined
 
 /** One state per host and use: of the API with HTTPS, of SMTP, and of verified tracking hosts. */
 export function certificateStates(app: HostSources): CertificateState[] {
@@ -25,17 +45,16 @@ export function certificateStates(app: HostSources): CertificateState[] {
   const { server, hosts } = readOrdersState(config.dataDir)
   const ordered = listOrderedHosts(app)
   const known = new Set(ordered.map(({ host }) => host))
-  const fileNotAfter = readNotAfter(config.tlsCertFile)
+  const own = readOwn(config.tlsCertFile)
   return [
     ...listServiceHosts(config)
       .filter(({ host }) => !known.has(host))
       .flatMap(({ host, uses }) =>
-        uses.map(
-          (use): CertificateState =>
-            fileNotAfter === undefined
-              ? { host, use, source: 'none' }
-              : { host, use, source: 'file', notAfter: fileNotAfter },
-        ),
+        uses.map((use): CertificateState => {
+          if (!own) return { host, use, source: 'none' }
+          const mismatch = findMismatch(own, host, use)
+          return { host, use, source: 'file', notAfter: Date.parse(own.validTo), ...(mismatch && { mismatch }) }
+        }),
       ),
     ...ordered.flatMap(({ host, uses }) => {
       const stored = readCertificate(config.dataDir, host)
@@ -55,10 +74,10 @@ export function certificateStates(app: HostSources): CertificateState[] {
   ]
 }
 
-function readNotAfter(path: string): Millis | undefined {
+function readOwn(path: string): X509Certificate | undefined {
   if (path === '') return undefined
   try {
-    return Date.parse(new X509Certificate(readFileSync(path)).validTo)
+    return new X509Certificate(readFileSync(path))
   } catch {
     return undefined
   }

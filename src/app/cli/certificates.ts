@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { resetOrderDelays } from '#features/setup/certificates/store.ts'
 import type { Millis } from '#platform/clock.ts'
-import { type CertificateState, certificateStates } from '../certificates/states.ts'
+import { type CertificateState, certificateStates, type Mismatch, USE_NAMES } from '../certificates/states.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -15,6 +15,8 @@ interface CertificateView {
   readonly use: CertificateState['use']
   readonly source: CertificateState['source']
   readonly not_after: string | null
+  /** Null: it is for the host, or there is none. */
+  readonly mismatch: Mismatch | null
   readonly last_error: string | null
   readonly next_attempt_at: string | null
 }
@@ -24,11 +26,12 @@ const toIso = (at: Millis | undefined): string | null => (at === undefined ? nul
 const list = defineAdminCommand('certificates.list', ({ opened: { app } }) => ({
   now: app.clock.now(),
   certificates: certificateStates(app).map(
-    ({ host, use, source, notAfter, lastError, nextAttemptAt }): CertificateView => ({
+    ({ host, use, source, notAfter, mismatch, lastError, nextAttemptAt }): CertificateView => ({
       host,
       use,
       source,
       not_after: toIso(notAfter),
+      mismatch: mismatch ?? null,
       last_error: lastError ?? null,
       next_attempt_at: toIso(nextAttemptAt),
     }),
@@ -76,7 +79,6 @@ export function addCertificateCommands(program: Command): void {
   })
 }
 
-const USES = { api: 'HTTPS', tracking: 'tracked links', smtp: 'SMTP' } as const
 const SOURCES = { acme: 'certificate authority', file: 'TASSIS_TLS_CERT_FILE', none: 'self-signed' } as const
 
 function formatList(certificates: readonly CertificateView[], now: Millis): string {
@@ -84,16 +86,19 @@ function formatList(certificates: readonly CertificateView[], now: Millis): stri
     return 'No certificates: neither TASSIS_HTTPS_ADDR nor an SMTP listener is set. A proxy has its own.'
   const rows = certificates.map(({ host, use, source, not_after: notAfter }) => [
     host,
-    USES[use],
+    USE_NAMES[use],
     notAfter === null ? (source === 'acme' ? 'none yet' : 'self-signed') : SOURCES[source],
     notAfter === null ? '' : `${formatUtc(notAfter)} (${describeTime(Date.parse(notAfter), now)})`,
   ])
+  const mismatches = certificates.flatMap(({ mismatch }) =>
+    mismatch ? [`${mismatch.problem}\n  ${mismatch.fix}`] : [],
+  )
   const failures = new Map(certificates.flatMap((one) => (one.last_error === null ? [] : [[one.host, one] as const])))
   const lines = [...failures.values()].map(
     ({ host, last_error: error, next_attempt_at: next }) =>
       `${host}: ${error}\n  Next attempt ${next === null ? 'soon' : formatRelativeTime(Math.max(Date.parse(next), now), now)}; \`tassis certificates retry\` makes it now.`,
   )
-  return [formatTable(['HOST', 'FOR', 'FROM', 'VALID UNTIL'], rows), ...lines].join('\n\n')
+  return [formatTable(['HOST', 'FOR', 'FROM', 'VALID UNTIL'], rows), ...mismatches, ...lines].join('\n\n')
 }
 
 const describeTime = (notAfter: Millis, now: Millis): string =>

@@ -11,8 +11,9 @@ import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { systemClock, yieldToEventLoop } from '#platform/clock.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
-import { AppError } from '#platform/errors.ts'
+import { AppError, conflict } from '#platform/errors.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
@@ -151,11 +152,32 @@ const list = defineAdminCommand('emails.list', async ({ opened: { app } }, { acc
 
 export const emailListAdminCommands = [list]
 
-/** The newest email to an address of any account; undefined if there is none. */
-export async function findNewestEmailTo(app: App, address: string): Promise<StoredEmail | undefined> {
-  const { emails } = await findEmails(app, listAccounts(app.config, app.db), { to: address, limit: 1 })
-  return emails[0]?.email
+/**
+ * The newest email of all accounts to an address, or to the one address that begins with `text`; undefined if there is
+ * none. Throws 409 with the addresses if recent mail went to several that do.
+ */
+export async function findNewestEmailTo(app: App, text: string): Promise<StoredEmail | undefined> {
+  const isAddress = parseMailbox(text).kind === 'ok'
+  if (!isAddress && !/^[^@\s]{3,}@?$/.test(text)) return undefined
+  const limit = isAddress ? 1 : PAGE_SIZE
+  const { emails } = await findEmails(app, listAccounts(app.config, app.db), { to: text, limit })
+  const start = text.toLowerCase()
+  const addresses = new Set(
+    isAddress
+      ? []
+      : emails
+          .flatMap(({ email }) => email.recipients.map(({ address }) => address.toLowerCase()))
+          .filter((address) => address.startsWith(start)),
+  )
+  if (addresses.size <= 1) return emails[0]?.email
+  const shown = [...addresses].slice(0, MAX_SHOWN_ADDRESSES).map(toPrintable).join(', ')
+  throw conflict(
+    'email_ambiguous',
+    `Mail went to several addresses that begin with "${toPrintable(text)}"; give one of them: ${shown}${addresses.size > MAX_SHOWN_ADDRESSES ? ', …' : ''}.`,
+  )
 }
+
+const MAX_SHOWN_ADDRESSES = 5
 
 interface ListOptions extends JsonOption, AccountOption, Omit<SearchText, 'message_id'> {
   readonly messageId?: string

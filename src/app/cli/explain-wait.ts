@@ -16,6 +16,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { findProviderHolds } from '../operator/queue.ts'
 import type { AdminCommandContext } from './admin-command.ts'
+import { formatSendingBlock } from './queue-words.ts'
 
 /** What must end before the next attempt; null: nothing but its time or its turn. */
 export type WaitsFor = 'hold' | 'fence' | 'account' | 'dns' | 'suspension' | null
@@ -74,7 +75,11 @@ export async function readWaits(
     if (restored !== undefined) return { waitsFor: 'fence', reason: restored, blockedBy: undefined }
     if (hold) return { waitsFor: 'hold', reason: describeHold(hold), blockedBy: undefined }
     if (block !== undefined)
-      return { waitsFor: 'account', reason: undefined, blockedBy: describeBlock(block, formatUuid(email.accountUuid)) }
+      return {
+        waitsFor: 'account',
+        reason: undefined,
+        blockedBy: formatSendingBlock(block, formatUuid(email.accountUuid)),
+      }
     if (isDnsDown && isDnsSuspect(recipient)) return { waitsFor: 'dns', reason: undefined, blockedBy: DNS_IS_DOWN }
     const reason = findDelay(context, recipient, lane)
     const redirect = describeRedirect(app.db, lane)
@@ -107,9 +112,6 @@ const isDnsAnswering = ({ resolver, clock }: App): Promise<boolean> => {
   const timer = clock.after(DNS_TIMEOUT_MS, () => timedOut.resolve(false))
   return Promise.race([resolver.isAnswering(), timedOut.promise]).finally(() => timer.cancel())
 }
-
-const describeBlock = (block: string, account: string): string =>
-  `${/[.!?]$/.test(block) ? block : `${block}.`} Its mail waits. \`tassis accounts show ${account}\` shows it, \`tassis accounts resume ${account}\` ends a pause.`
 
 function findRestoredReason({ db }: App, email: StoredEmail, lane: string): string | undefined {
   const fence = readFence(db)

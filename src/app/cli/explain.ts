@@ -16,7 +16,7 @@ import type { Config } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -108,13 +108,12 @@ const explain = defineAdminCommand('explain', async (context, { id, limit }: Inp
 
 export const explainAdminCommands = [explain]
 
-/** The email that `text` names, else the newest one to that address. Throws 404 and 409. */
+/** The email that `text` names, else the newest one to that address, or to the one that begins so. Throws 404 and 409. */
 async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
   try {
     return requireEmail(app, text)
   } catch (error) {
-    const newest =
-      isNotFound(error) && parseMailbox(text).kind === 'ok' ? await findNewestEmailTo(app, text) : undefined
+    const newest = isNotFound(error) ? await findNewestEmailTo(app, text) : undefined
     if (!newest) throw error
     return withAccount(app, newest)
   }
@@ -190,7 +189,7 @@ export function addExplainCommand(parent: Command): void {
     'maximum number of recipients',
     10,
   )
-    .argument('<id>', `${EMAIL_ARGUMENT}; or an address, for the newest email to it`)
+    .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
     .action(async (id: string, { limit, all = false, json }: ExplainOptions) => {
       const found = await withData(loadConfig().config, (call) => call(explain, { id, limit }))

@@ -2,7 +2,13 @@
 import type { Command } from 'commander'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import { listMasterKeys, type MasterKeyView, type RotatedMasterKey, rotateMasterKey } from '../master-key.ts'
+import {
+  IF_FOREIGN_KEY,
+  listMasterKeys,
+  type MasterKeyView,
+  type RotatedMasterKey,
+  rotateMasterKey,
+} from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
@@ -36,12 +42,21 @@ export function addMasterKeyCommands(keys: Command): void {
   ).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
     printResult(options, found, ({ data: shown, newest_since: since }) =>
-      formatTable(
-        ['KEY', 'SECRETS', 'STATE'],
-        shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
-      ),
+      [
+        formatTable(
+          ['KEY', 'SECRETS', 'STATE'],
+          shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
+        ),
+        ...formatRotation(shown),
+      ].join('\n\n'),
     )
   })
+}
+
+/** A warning while a rotation is in progress. */
+function formatRotation([newest, ...others]: readonly MasterKeyView[]): string[] {
+  if (!newest || !others.some(({ key, is_needed: isNeeded }) => key !== null && isNeeded)) return []
+  return [`A rotation is in progress: every secret is sealed again under ${newest.key};\n${IF_FOREIGN_KEY}.`]
 }
 
 function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: MasterKeyView, since: string | null): string {

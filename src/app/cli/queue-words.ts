@@ -15,5 +15,9 @@ export const formatHeldAndInDelivery = ({
 export const formatArgument = (text: string): string =>
   text.includes(' ') ? `"${toPrintable(text)}"` : toPrintable(text)
 
+/** Why an account may not send, and the commands that help its operator. */
+export const formatSendingBlock = (block: string, account: string): string =>
+  `${/[.!?]$/.test(block) ? block : `${block}.`} \`tassis accounts show ${account}\` shows it, \`tassis accounts resume ${account}\` ends a pause.`
+
 export const formatSuspended = (provider: string): string =>
   `${toPrintable(provider)} is suspended, so its mail waits for the probe; \`tassis providers resume ${formatArgument(provider)}\` ends that.`

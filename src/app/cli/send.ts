@@ -3,6 +3,8 @@
  * process delivers the message while it follows the events.
  */
 import type { Command } from 'commander'
+import { findSendingBlock } from '#features/core/accounts/pause.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
@@ -24,6 +26,7 @@ import { defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type AccountOption, collectOption, type JsonOption, withAccount } from './options.ts'
 import { formatRelativeTime, print, toPrintable } from './output.ts'
+import { formatSendingBlock } from './queue-words.ts'
 
 export interface EventView {
   /** Set for mail that is only captured. */
@@ -55,21 +58,25 @@ const send = defineAdminCommand(
     const actor = resolveOperator(app, account)
     const draft = createDraft(app, request, undefined)
     const { response } = await acceptEmail(app, actor, draft).catch((error: unknown) => {
-      throw isUnknownDomain(error) ? createUnknownDomainError(draft.fromDomain) : error
+      throw explainRefusal(app, actor, draft.fromDomain, error)
     })
     const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)?.domain ?? draft.fromDomain
     return { ...response, account_id: actor.accountUuid, sending_domain: domain }
   },
 )
 
-const isUnknownDomain = (error: unknown): boolean => error instanceof AppError && error.code === 'domain_not_found'
-
-const createUnknownDomainError = (domain: string): AppError =>
-  invalid(
+/** Names the command that helps; users of the API read other words. Returns other errors unchanged. */
+function explainRefusal(app: App, { accountId, accountUuid }: Actor, domain: string, error: unknown): unknown {
+  if (!(error instanceof AppError)) return error
+  const block = error.code === 'account_paused' ? findSendingBlock(app.db, accountId) : undefined
+  if (block !== undefined) return new AppError(403, 'account_paused', formatSendingBlock(block, accountUuid))
+  if (error.code !== 'domain_not_found') return error
+  return invalid(
     'from',
     `The domain ${domain} is not registered on this account; add it with \`tassis domains add ${domain}\` (or POST /v1/domains).`,
     'domain_not_found',
   )
+}
 
 const follow = defineAdminCommand(
   'emails.follow',

@@ -2,7 +2,6 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { authenticated } from '#features/core/app/http.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
 import { listReportPage } from '#features/receiving/domain-reports/store.ts'
 import { retryOperatorMail } from '#features/receiving/inbound/retry.ts'
 import { deleteOperatorMail, listOperatorMailPage } from '#features/receiving/postmaster/store.ts'
@@ -115,13 +114,7 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
     .post(
       '/mail/:id/retry',
       async ({ actor, params, set }) => {
-        await retryOperatorMail(app, params.id, (tx) =>
-          audit(app, tx, toServiceActor(actor), {
-            action: 'operator_mail.retried',
-            resourceType: 'operator_mail',
-            resourceId: params.id.toLowerCase(),
-          }),
-        )
+        await retryOperatorMail(app, params.id, toServiceActor(actor))
         set.status = 204
       },
       {

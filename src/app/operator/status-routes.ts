@@ -4,12 +4,10 @@ import { Elysia } from 'elysia'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
 import { countQueueEntries, listQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
 import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
 import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
@@ -156,15 +154,7 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
     .post(
       '/received/unparsed/:id/retry',
       async ({ actor, params }) => {
-        const recordRetry = (tx: Tx) =>
-          audit(app, tx, toServiceActor(actor), {
-            action: 'operator.message_retried',
-            resourceType: 'message',
-            resourceId: params.id.toLowerCase(),
-          })
-        const problem = await retryUnparsed(app, parser, params.id, recordRetry)
-        // Nothing else was written then.
-        if (problem !== undefined) await app.commit.writeFromReserve(recordRetry)
+        const problem = await retryUnparsed(app, parser, params.id, toServiceActor(actor))
         return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
       },
       {

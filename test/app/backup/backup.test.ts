@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { createBackup } from '#app/backup/create-backup.ts'
 import { BackupError } from '#app/backup/errors.ts'
 import { formatManifest, type Manifest, parseManifest } from '#app/backup/manifest.ts'
@@ -155,6 +155,16 @@ describe('a backup of a running service', () => {
     writeFileSync(join(taken, 'master.key'), `${secret}\n`)
     expect((await restore(withKey.path, taken, '--key', both)).stderr).toContain('they differ; remove one of them')
     expect(readFileSync(join(taken, 'master.key'), 'utf8')).toBe(`${secret}\n`)
+  })
+
+  test('creates the folder that is named, but none above it, which may be a disk that is not mounted', async () => {
+    const missing = join(newFolder(), 'backups')
+    const problem = `tassis: The folder ${dirname(missing)} does not exist, so nothing was written. Mount its disk, or create the folder with \`mkdir -p ${missing}\`.\n`
+    for (const target of [missing, join(missing, 'one.tar')]) {
+      const { exitCode, stderr } = await runTassis(['backup', target], data.settings)
+      expect([exitCode, stderr]).toEqual([1, problem])
+    }
+    expect(existsSync(dirname(missing))).toBe(false)
   })
 
   test('never holds a key that does not open it', async () => {

@@ -8,6 +8,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { days, seconds } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { listServiceHosts } from '../../certificates/hosts.ts'
+import { findMismatch, USE_NAMES } from '../../certificates/states.ts'
 import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
 import { checkOrderedCertificates } from './ordered-certificates.ts'
@@ -23,8 +24,6 @@ export async function checkCertificates(context: DoctorContext): Promise<NewFind
     ...checkOrderedCertificates(context),
   ]
 }
-
-const LISTENER_NAMES = { smtp: 'SMTP', api: 'HTTPS' } as const
 
 /** What clients of our listeners see, unless the service orders it. */
 function checkListenerCertificates({ config, clock }: DoctorContext): NewFinding[] {
@@ -48,25 +47,21 @@ function checkListenerCertificates({ config, clock }: DoctorContext): NewFinding
     ]
   }
   return listeners.map(({ host, use }) => {
-    const name = LISTENER_NAMES[use]
+    const name = USE_NAMES[use]
     const what = `The certificate of ${name} in ${tlsCertFile}`
     const dated = describeEnd(what, Date.parse(certificate.validTo), clock.now(), name)
-    if (dated.status !== 'ok' || certificate.checkHost(host) !== undefined) return dated
-    return warning(
-      `The certificate of ${name} is not for ${host}, so clients that verify it ${use === 'smtp' ? 'do not deliver' : 'refuse it'}.`,
-      `Use a certificate for ${host} in TASSIS_TLS_CERT_FILE, or set ${use === 'smtp' ? 'TASSIS_HOSTNAME' : 'TASSIS_PUBLIC_URL'} to its name.`,
-      name,
-    )
+    const mismatch = dated.status === 'ok' ? findMismatch(certificate, host, use) : undefined
+    return mismatch ? warning(mismatch.problem, mismatch.fix, name) : dated
   })
 }
 
-function describeSelfSigned(config: Config, use: keyof typeof LISTENER_NAMES): NewFinding {
+function describeSelfSigned(config: Config, use: 'smtp' | 'api'): NewFinding {
   const isForMailServers = use === 'smtp' && config.submissionAddr === '' && config.submissionTlsAddr === ''
   if (isForMailServers) return ok('SMTP uses a self-signed certificate, which senders of mail accept.', 'SMTP')
   return warning(
     `${use === 'smtp' ? 'SMTP submission' : 'HTTPS'} uses a self-signed certificate, which programs reject unless they trust it.`,
     'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md), or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
-    LISTENER_NAMES[use],
+    USE_NAMES[use],
   )
 }
 

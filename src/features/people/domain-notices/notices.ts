@@ -8,7 +8,7 @@ import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
-import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
+import { sendSystemMailAndMark } from '#features/sending/system-mail/send.ts'
 import type { LossNotice } from '#features/setup/domains/domains.ts'
 import {
   type DueNotice,
@@ -77,12 +77,13 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
       },
       'verified domains lack DNS records; their mail is refused once they have lacked them for 72 hours',
     )
-  const key = rows.map((row) => `${row.domainId} ${row.notice} ${row.dueAt}`).join(',')
-  const isSent = await sendSystemMailToEach(
+  const isSent = await sendSystemMailAndMark(
     app,
     [account.email, ...listOwnerEmails(app.db, accountId)],
     { about: [accountId], subject: formatSubject(rows), text: formatText(account, rows) },
-    (to) => `domain records ${accountId} ${key} ${to}`,
+    (tx) => {
+      for (const row of rows) markNoticeSent(tx, row, now)
+    },
   )
   if (!isSent) {
     app.log.error(
@@ -95,12 +96,8 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
       'no one could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
     )
     await postpone(app, accountId, now + RETRY_DELAY_MS, now)
-    return false
   }
-  await app.commit.writeFromReserve((tx) => {
-    for (const row of rows) markNoticeSent(tx, row, now)
-  })
-  return true
+  return isSent
 }
 
 function formatSubject(rows: readonly DueNotice[]): string {

@@ -7,7 +7,7 @@ import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
-import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
+import { sendSystemMailAndMark } from '#features/sending/system-mail/send.ts'
 import {
   listAccountsWithRotationNotices,
   listRotationNotices,
@@ -15,6 +15,7 @@ import {
   setRotationNoticeDueAt,
 } from '#features/setup/domains/notices.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { findMailedAccount, type MailedAccount } from './account.ts'
@@ -36,27 +37,28 @@ export function startRotationNotices(app: App): DueLoop {
     for (const accountId of due) {
       if (ending.aborted) break
       const notices = listRotationNotices(app, accountId, BATCH_SIZE)
-      const isDone = await sendNotice(app, accountId, notices)
-      await app.commit.writeFromReserve((tx) =>
-        setRotationNoticeDueAt(tx, notices, isDone ? null : now + RETRY_DELAY_MS),
-      )
+      const isSent = await sendNotice(app, accountId, notices)
+      if (!isSent) await app.commit.writeFromReserve((tx) => setRotationNoticeDueAt(tx, notices, now + RETRY_DELAY_MS))
     }
     return app.clock.now() + CHECK_INTERVAL_MS
   }
   return startDueLoop({ name: 'notices of new DKIM keys', clock: app.clock, log: app.log, step })
 }
 
-/** Mails about new keys; false when no one could be mailed. */
+/** Mails about new keys and marks it; false when no one could be mailed. */
 async function sendNotice(app: App, accountId: number, notices: readonly RotationNotice[]): Promise<boolean> {
   const account = findMailedAccount(app.db, accountId)
-  // The account was closed.
-  if (!account) return true
-  const key = notices.map(({ keyId }) => keyId).join(',')
-  const isSent = await sendSystemMailToEach(
+  const markDone = (tx: Tx) => setRotationNoticeDueAt(tx, notices, null)
+  if (!account) {
+    // The account was closed.
+    await app.commit.writeFromReserve(markDone)
+    return true
+  }
+  const isSent = await sendSystemMailAndMark(
     app,
     [account.email, ...listOwnerEmails(app.db, accountId)],
     { about: [accountId], subject: formatSubject(notices), text: formatText(account, notices) },
-    (to) => `dkim rotation ${accountId} ${key} ${to}`,
+    markDone,
   )
   if (!isSent)
     app.log.error(

@@ -3,6 +3,7 @@
  * stored rows. Never emits an event twice. If a message ends the process, nothing has changed.
  */
 import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -95,18 +96,39 @@ interface RetryTarget {
 
 /**
  * Parses a message again and amends its rows. Returns the reason, a sentence, when it still cannot be parsed; then
- * nothing has changed. Throws 404 when no unparsed message has this public id.
- * @param alsoWrite called in the transaction that amends the rows
+ * only the audit log has changed. Throws 404 when no unparsed message has this public id.
  */
 export async function retryUnparsed(
   app: App,
   parser: Parser,
   id: string,
-  alsoWrite: (tx: Tx) => void = () => undefined,
+  actor: AuditActor = CLI_OPERATOR,
 ): Promise<string | undefined> {
   const uuid = parseUuid(id)
   const target = uuid && findTarget(app, uuid)
   if (!target) throw notFound('message_not_found', 'No unparsed message has this id.')
+  const recordRetry = (tx: Tx) =>
+    audit(app, tx, actor, {
+      action: 'operator.message_retried',
+      resourceType: 'message',
+      resourceId: formatUuid(uuid),
+    })
+  const problem = await parseAndAmend(app, parser, target, recordRetry)
+  if (problem === undefined) app.log.info({ message: formatUuid(uuid) }, 'received message parsed on retry')
+  else await app.commit.writeFromReserve(recordRetry)
+  return problem
+}
+
+/**
+ * Returns the reason, a sentence, when the message cannot be parsed; then nothing has changed.
+ * @param alsoWrite called in the transaction that amends the rows
+ */
+async function parseAndAmend(
+  app: App,
+  parser: Parser,
+  target: RetryTarget,
+  alsoWrite: (tx: Tx) => void,
+): Promise<string | undefined> {
   const { envelope } = target
   let result: ParseResult
   try {
@@ -129,7 +151,6 @@ export async function retryUnparsed(
       return true
     })
     if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended in the meantime.')
-    app.log.info({ message: formatUuid(uuid) }, 'received message parsed on retry')
     return undefined
   } finally {
     for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
@@ -142,16 +163,11 @@ export async function retryUnparsed(
  * effect, and other mail becomes operator mail again. Throws 404 for an unknown id. Throws 409 when none of its
  * addresses is ours any more, or when one of them cannot receive now: if only the others were processed, the copy for
  * that address would be lost.
- * @param alsoWrite called in the same transaction
  */
-export async function retryOperatorMail(
-  app: App,
-  id: string,
-  alsoWrite: (tx: Tx) => void = () => undefined,
-): Promise<void> {
+export async function retryOperatorMail(app: App, id: string, actor: AuditActor = CLI_OPERATOR): Promise<void> {
   const decide = createRecipientDecider(app)
   await app.commit.writeFromReserve((tx) => {
-    const { rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
+    const { uuid, rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
     const decisions = rcptTo.map(decide)
     const refused = decisions.findIndex((decision) => 'code' in decision && decision.code < 500)
     if (refused >= 0)
@@ -161,7 +177,11 @@ export async function retryOperatorMail(
       throw conflict('no_destination', 'None of the recipient addresses belongs to this host any more.')
     // The HELO name is not stored: authentication works without it.
     enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT_COUNT)
-    alsoWrite(tx)
+    audit(app, tx, actor, {
+      action: 'operator_mail.retried',
+      resourceType: 'operator_mail',
+      resourceId: formatUuid(uuid),
+    })
   })
 }
 

@@ -70,6 +70,20 @@ const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response
  * verified. Throws storage errors, such as a 507 when the disk is full.
  */
 export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
+  const prepared = await prepareMail(app, mail)
+  if (prepared) await dropContentOnFailure(app, prepared.refs, () => app.commit.write(prepared.write))
+  return prepared !== undefined
+}
+
+/** Mail whose content is stored. */
+interface PreparedMail {
+  readonly refs: { readonly content: readonly (number | null)[] }
+  /** Inserts the email, in the caller's transaction. */
+  readonly write: (tx: Tx) => void
+}
+
+/** Undefined if there is no sender. */
+async function prepareMail(app: App, mail: SystemMail): Promise<PreparedMail | undefined> {
   const sender = findSender(app, app.db)
   if (!sender) {
     // Never logs the text: it may contain a sign-in link.
@@ -77,7 +91,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       { to: mail.to, subject: mail.subject },
       'system mail not sent: verify a domain, or set TASSIS_SYSTEM_FROM to an address at a verified domain',
     )
-    return false
+    return undefined
   }
   await requireDiskSpace(app)
   const actor = createSystemActor(sender)
@@ -97,7 +111,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
   const draft = { ...written, attachments: mail.attachments ?? [] }
   if (findReplay(app, actor, draft.idempotency)) {
     await app.commit.barrier()
-    return true
+    return { refs: { content: [] }, write: () => undefined }
   }
   const content = await storeContent(app, draft, { owner: sender.accountId })
   const refs = { content: refsOf(content) }
@@ -122,8 +136,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       operationId: null,
     })
   }
-  await dropContentOnFailure(app, refs, () => app.commit.write(write))
-  return true
+  return { refs, write }
 }
 
 const describeSystemMail = ({ headers, reportType, about }: SystemMail): DraftExtra => ({
@@ -138,16 +151,57 @@ const describeSystemMail = ({ headers, reportType, about }: SystemMail): DraftEx
  * and continues with the others. Resolves with whether any mail was accepted. Throws storage errors.
  * @param createKey the idempotency key of the mail to an address, in lower case
  */
-export async function sendSystemMailToEach(
+export const sendSystemMailToEach = (
   app: App,
   addresses: readonly string[],
-  mail: Omit<SystemMail, 'to' | 'idempotencyKey'>,
+  mail: MailToEach,
   createKey: (to: string) => string,
+): Promise<boolean> =>
+  forEachAddress(app, addresses, mail, (to) => sendSystemMail(app, { ...mail, to, idempotencyKey: createKey(to) }))
+
+type MailToEach = Omit<SystemMail, 'to' | 'idempotencyKey'>
+
+/**
+ * The same, in one transaction, so that no kill leaves mail that was sent but not marked. Nothing is written when no mail
+ * is accepted.
+ * @param mark records in the transaction that the mail was sent
+ */
+export async function sendSystemMailAndMark(
+  app: App,
+  addresses: readonly string[],
+  mail: MailToEach,
+  mark: (tx: Tx) => void,
+): Promise<boolean> {
+  const content: (number | null)[] = []
+  const writes: PreparedMail['write'][] = []
+  return dropContentOnFailure(app, { content }, async () => {
+    const isAnyAccepted = await forEachAddress(app, addresses, mail, async (to) => {
+      const prepared = await prepareMail(app, { ...mail, to })
+      if (!prepared) return false
+      content.push(...prepared.refs.content)
+      writes.push(prepared.write)
+      return true
+    })
+    if (!isAnyAccepted) return false
+    await app.commit.write((tx) => {
+      for (const write of writes) write(tx)
+      mark(tx)
+    })
+    return true
+  })
+}
+
+/** Resolves with whether `send` did for any address. */
+async function forEachAddress(
+  app: App,
+  addresses: readonly string[],
+  mail: MailToEach,
+  send: (to: string) => Promise<boolean>,
 ): Promise<boolean> {
   let isAnyAccepted = false
   for (const to of new Set(addresses.map((address) => address.toLowerCase()))) {
     try {
-      if (await sendSystemMail(app, { ...mail, to, idempotencyKey: createKey(to) })) isAnyAccepted = true
+      if (await send(to)) isAnyAccepted = true
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 422) throw error
       app.log.warn({ to, subject: mail.subject, err: error }, 'system mail cannot be sent to this address')

@@ -1,6 +1,6 @@
 /** @module System mail: its sender, its independence of quotas, and that repeated calls send it once. */
 import { describe, expect, test } from 'bun:test'
-import { requireSystemSender, sendSystemMail } from '#features/sending/system-mail/send.ts'
+import { requireSystemSender, sendSystemMail, sendSystemMailAndMark } from '#features/sending/system-mail/send.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { createEmailApi, expectError, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
@@ -101,6 +101,29 @@ describe('system mail', () => {
     await Promise.all(Array.from({ length: 10 }, () => sendSystemMail(api.app, { ...MAIL, idempotencyKey: 'pause:1' })))
     await sendSystemMail(api.app, { ...MAIL, idempotencyKey: 'pause:2' })
     expect(sentMail(api.app.db)).toHaveLength(2)
+  })
+
+  test('to several addresses is stored with its mark, or not at all', async () => {
+    await using api = await createEmailApi()
+    const send = (mark: () => void) =>
+      sendSystemMailAndMark(
+        api.app,
+        ['ada@example.com', 'Ada@example.com', 'no address', 'bea@example.com'],
+        MAIL,
+        mark,
+      )
+    const killed = new Error('killed')
+    await expect(
+      send(() => {
+        throw killed
+      }),
+    ).rejects.toThrow(killed)
+    expect(sentMail(api.app.db)).toEqual([])
+    let seen: unknown
+    const isSent = await send(() => {
+      seen = sentMail(api.app.db).map(({ address }) => address)
+    })
+    expect([isSent, seen]).toEqual([true, ['ada@example.com', 'bea@example.com']])
   })
 
   test('is not sent without a sender', async () => {
