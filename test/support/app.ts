@@ -141,10 +141,13 @@ export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Pro
   return toOperatorActor(await createAccount(app, { name: 'Test', email: 'owner@tassis.test', plan }))
 }
 
-/** Polls `condition` every few milliseconds until it returns something; fails after `withinMs`. */
+/**
+ * Polls `condition` every few milliseconds until it returns something; fails after `withinMs`. The default leaves a busy
+ * machine nearly all of a test's time limit; then the error names the condition.
+ */
 export async function eventually<T>(
   condition: () => T | undefined | false | Promise<T | undefined | false>,
-  withinMs = 60_000,
+  withinMs = 100_000,
 ): Promise<T> {
   const until = performance.now() + withinMs
   for (;;) {

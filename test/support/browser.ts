@@ -143,8 +143,8 @@ export async function narrowOverflowPx(
   await page.evaluate('document.documentElement.style.fontSize = "200%"')
   await picture()
   let tooWide = await overflowPx(page)
-  // Scripts change the layout some frames after the size, which can be seconds on a busy machine.
-  for (let waited = 0; tooWide > 0 && waited < 400; waited++) {
+  // Scripts change the layout some frames after the size.
+  for (let waited = 0; tooWide > 0 && waited < 20; waited++) {
     await page.waitForTimeout(50)
     tooWide = await overflowPx(page)
   }
