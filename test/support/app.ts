@@ -147,7 +147,7 @@ export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Pro
  */
 export async function eventually<T>(
   condition: () => T | undefined | false | Promise<T | undefined | false>,
-  withinMs = 60_000,
+  withinMs = 100_000,
 ): Promise<T> {
   const until = performance.now() + withinMs
   for (;;) {
