@@ -3,7 +3,7 @@
  * another process has locked, without free file descriptors, and on a full disk.
  */
 import { Database } from 'bun:sqlite'
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
@@ -31,6 +31,8 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 const MAIL = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'It works.' }
 
