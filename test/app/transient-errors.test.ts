@@ -44,9 +44,10 @@ interface Answer {
 }
 
 const createApi =
-  (url: string, key: string) =>
+  (url: string, key: string, { keepalive = true } = {}) =>
   async (method: string, path: string, body?: object): Promise<Answer> => {
     const response = await fetch(url + path, {
+      keepalive,
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body && { body: JSON.stringify(body) }),
@@ -259,7 +260,8 @@ async function mountSmallDisk() {
     const { key } = await setUpAccount(settings, { verified: true })
     await using service = await startServing(settings)
     await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
-    const api = createApi(service.url, key)
+    // The next service has the same port, and must not be sent a request over a connection of this one.
+    const api = createApi(service.url, key, { keepalive: false })
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
     // An orderly stop, so that the next start has to create new write-ahead logs.
     service.signal('SIGTERM')
