@@ -4,7 +4,7 @@
  * shell beside a running service, as a newcomer would run them. An example whose language is not installed is
  * skipped.
  */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,6 +20,9 @@ import { at, createTestApi, type TestApi } from './support/api.ts'
 import { eventually } from './support/app.ts'
 import { startDnsServer } from './support/dns-server.ts'
 import { deliverMessage, getTestMailbox } from './support/mailboxes.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const ROOT = join(import.meta.dir, '..')
 const events = await Bun.file(join(ROOT, 'docs/events.md')).text()

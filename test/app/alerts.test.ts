@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
@@ -11,6 +11,9 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { signInAsOperator } from '#test/support/operator.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { createDataFolder, runTassis, setUpAccount } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 const LISTED = '554 5.7.1 Client host [127.0.0.2] blocked using zen.spamhaus.org'
 

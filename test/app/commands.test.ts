@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
@@ -14,6 +14,9 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const requestStatus = (url: string, key: string): Promise<number> =>
   fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)

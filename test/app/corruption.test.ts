@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describeOwner } from '#app/cli/file-owner.ts'
@@ -6,6 +6,9 @@ import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { ConfigError } from '#platform/config.ts'
 import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 test.each([
   ['serve', 'tassis.db', 'stop Tassis and restore the data directory from its backup'],

@@ -1,6 +1,6 @@
 /** @module Tests that an account deletion by the operator continues after every `kill -9` and leaves no data. */
 import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
 import { listOpenDeletions } from '#features/lifecycle/privacy/delete-account.ts'
@@ -11,6 +11,8 @@ import { createEmailApi } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createDataFolder, runTassis, runTassisList, startServing } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 /** Reads the deletion row beside the running service. */
 function readDeletion(dataDir: string): string {

@@ -1,9 +1,12 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { watchDisk } from '#app/disk-watch.ts'
 import { loadConfig } from '#app/settings.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { createDataFolder, type Settings } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 /** Collects the levels and messages of the log after two disk checks. */
 async function collectLog(settings: Settings): Promise<string[]> {

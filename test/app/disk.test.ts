@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
@@ -10,6 +10,9 @@ import { GiB, KiB, MiB } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
+
+// Some commands run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 interface Use {
   readonly total_bytes: number

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -11,6 +11,9 @@ import {
   type Settings,
   setUpAccount,
 } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 interface Verified {
   readonly fully_verified: boolean

@@ -1,9 +1,11 @@
 /** @module Tests of finding mail in all accounts and of acting on one email: `tassis emails` and `tassis dead-letters`. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, runTassisList, setUpAccount } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 let data: DataFolder
 let settings: DataFolder['settings']

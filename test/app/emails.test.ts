@@ -1,6 +1,9 @@
 /** @module Tests of `tassis emails`: how an operator finds an email and reads its history. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
+
+// Commands run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 interface Listed {
   readonly total: number

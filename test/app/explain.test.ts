@@ -1,10 +1,13 @@
 /** @module Tests of `tassis explain`: what an operator reads about an email that did not arrive. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
+
+// Commands run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 interface Explanation {
   readonly recipients: readonly { readonly who_must_act: string; readonly attempts: readonly object[] }[]

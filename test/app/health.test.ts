@@ -1,7 +1,9 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTestApi } from '#test/support/api.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { createDataFolder, runTassis, runTassisJson, startServing } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 test('health reports a running service as ready, and what to do when none answers', async () => {
   using folder = createDataFolder()

@@ -1,11 +1,14 @@
 /** @module Tests of `tassis inbound`: received mail that could not be parsed. */
 import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createDataFolder, runTassis, runTassisList, setUpAccount } from './process.ts'
+
+// Commands run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 // Proves: inbound-25
 test('unparsed mail is listed and can be parsed again; mail that still cannot be parsed stays listed', async () => {

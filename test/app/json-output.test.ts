@@ -2,7 +2,7 @@
  * @module Every command with `--json`, without a service: what it prints when it is done, and its errors. The table must
  * name each command of the program.
  */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
@@ -32,6 +32,8 @@ import {
   type Settings,
   setUpAccount,
 } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
 

@@ -1,11 +1,13 @@
 /** @module `tassis listen`, with a real service and a program that verifies by the library of Standard Webhooks. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
 import { deriveListenSecret, type ListenOptions, listen } from '#app/cli/listen.ts'
 import { systemClock } from '#platform/clock.ts'
 import { eventually } from '#test/support/app.ts'
 import { createWebhookApi, type WebhookApi } from '../features/webhooks/webhooks/fixture.ts'
 import { createDataFolder, runTassis } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 let service: WebhookApi
 beforeAll(async () => {

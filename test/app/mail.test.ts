@@ -1,5 +1,5 @@
 /** @module Tests of `tassis mail` and `tassis complaints`. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
@@ -12,6 +12,9 @@ import { formatUuid } from '#platform/ids.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
 import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const RECEIVED = Date.UTC(2026, 2, 15, 12, 30)
 const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'

@@ -1,5 +1,5 @@
 import type { Database } from 'bun:sqlite'
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type CreateOptions, openApp } from '#app/create.ts'
@@ -20,6 +20,9 @@ import { createLog } from '#platform/log.ts'
 import { encodeVerp } from '#protocols/address/verp.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
+
+// Commands run in processes of their own, on a loaded machine.
+setDefaultTimeout(300_000)
 
 /** Every column that holds ciphertexts, with the text before the base64 in a text column. */
 const SEALED = [

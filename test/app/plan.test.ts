@@ -1,9 +1,11 @@
 /** @module Tests of `tassis accounts plan`. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { assignPlan } from '#features/people/billing/assign.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createBillingApi, PRO } from '#test/support/billing.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 test('accounts plan sets a plan and a quota, removes the quota and explains refusals', async () => {
   using data = createDataFolder()

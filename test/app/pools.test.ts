@@ -1,5 +1,8 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 test('tassis accounts pool shows, chooses and ends the pools of an account and of its streams', async () => {
   using data = createDataFolder()

@@ -1,8 +1,5 @@
-/**
- * @module Runs `tassis` as users do: with settings in its environment and its own data directory. Sets the time limit
- * of the tests that import it, because processes start slowly on a busy machine.
- */
-import { setDefaultTimeout, spyOn } from 'bun:test'
+/** @module Runs `tassis` as users do: with settings in its environment and its own data directory. */
+import { spyOn } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +11,6 @@ import { createAccount, toOperatorActor } from '#features/people/sub-accounts/cr
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
-
-setDefaultTimeout(300_000)
 
 /** Entry point of the program. */
 export const MAIN = join(import.meta.dir, '../../src/main.ts')

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +8,9 @@ import { at, createTestApi } from '#test/support/api.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { signInAsOperator } from '#test/support/operator.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 /** Suspends a provider for 10 minutes, as a reply would. */
 async function suspend(service: { readonly app: Parameters<typeof openPairs>[0] }, name: string): Promise<void> {

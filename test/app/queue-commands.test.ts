@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { hideDeletedAccounts } from '#app/cli/deleted-accounts.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
@@ -13,6 +13,8 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 let data: DataFolder
 let key: string

@@ -1,10 +1,13 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { holdWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 test('broadcast mail waits in a separate lane that names the domain', async () => {
   using data = createDataFolder()

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
@@ -13,6 +13,9 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const BEGIN = Date.UTC(2025, 10, 20)
 const RECEIVED = Date.UTC(2025, 10, 21, 6, 7, 8)

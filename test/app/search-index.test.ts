@@ -1,12 +1,15 @@
 /** @module Tests that the upgrade that indexes stored emails for search logs a message when there are many. */
 import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { SEARCH_INDEX_MIGRATION } from '#app/migrations.ts'
 import { loadConfig } from '#app/settings.ts'
 import { createLog } from '#platform/log.ts'
 import { createDataFolder } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 test.each([
   [0, 1000],

@@ -1,6 +1,9 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { findPublicUrlWarnings } from '#app/cli/public-url-warnings.ts'
 import { createDataFolder, MAIN, runTassis, runTassisJson, setUpAccount } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 test.each([
   ['http://127.0.0.1:8080', 'is not set'],

@@ -1,8 +1,11 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { createDataFolder, runTassisJson, runTassisList, startServing } from './process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const LAST_LINE = 'Ctrl-C stops the service.'
 

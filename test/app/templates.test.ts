@@ -1,5 +1,7 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createDataFolder, runTassisProcess, setUpAccount, startServing } from './process.ts'
+
+setDefaultTimeout(300_000)
 
 const TOKEN = 'server-token'
 const template = (TemplateId: number, fields: Record<string, unknown>) => ({

@@ -3,7 +3,7 @@
  * another process has locked, without free file descriptors, and on a full disk.
  */
 import { Database } from 'bun:sqlite'
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
@@ -32,6 +32,8 @@ import {
   startServing,
 } from './process.ts'
 
+setDefaultTimeout(300_000)
+
 const MAIL = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'It works.' }
 
 interface Answer {
@@ -42,9 +44,10 @@ interface Answer {
 }
 
 const createApi =
-  (url: string, key: string) =>
+  (url: string, key: string, { keepalive = true } = {}) =>
   async (method: string, path: string, body?: object): Promise<Answer> => {
     const response = await fetch(url + path, {
+      keepalive,
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body && { body: JSON.stringify(body) }),
@@ -257,7 +260,8 @@ async function mountSmallDisk() {
     const { key } = await setUpAccount(settings, { verified: true })
     await using service = await startServing(settings)
     await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
-    const api = createApi(service.url, key)
+    // The next service has the same port, and must not be sent a request over a connection of this one.
+    const api = createApi(service.url, key, { keepalive: false })
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
     // An orderly stop, so that the next start has to create new write-ahead logs.
     service.signal('SIGTERM')

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { signIn } from '#test/support/users.ts'
 import {
   createDataFolder,
@@ -9,6 +9,9 @@ import {
   setUpAccount,
   startServing,
 } from './process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const PASSWORD = 'heron lamp orbit fudge'
 const EMAIL = 'ada@people.test'

@@ -1,10 +1,13 @@
 /** @module Tests of `tassis version`. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatVersion, readSourceState, VERSION } from '#app/version.ts'
 import { runTassis } from './process.ts'
+
+// Processes start slowly on a busy machine.
+setDefaultTimeout(300_000)
 
 test('the version of a source tree is the commit of the working copy and its date, with -dirty for changes, or unknown without git', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-version-'))

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
@@ -23,6 +23,9 @@ import {
   type Settings,
   startServing,
 } from './process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 const HOST = 'hooks.test'
 

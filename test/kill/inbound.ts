@@ -47,9 +47,28 @@ const countWaiting = (db: Database): number =>
 async function waitForMoment(kind: Moment, handers: InboundClients, db: Database): Promise<void> {
   await Bun.sleep(random.between(100, 700))
   if (kind === 'data') await waitUntil(() => handers.inData() > 3, MOMENT_WITHIN_MS, 1)
-  else if (kind === 'processing' || kind === 'recovery')
-    await waitUntil(() => countWaiting(db) > 0, MOMENT_WITHIN_MS, 1)
+  else if (kind === 'processing' || kind === 'recovery') await stopWhileWaiting(db)
   else await Bun.sleep(random.between(0, 300))
+}
+
+/** Stops the service while a message waits, so that none is processed between the look and the kill. */
+async function stopWhileWaiting(db: Database): Promise<void> {
+  const { running } = service
+  if (!running) return
+  let isStopped = false
+  const signal = (name: 'SIGSTOP' | 'SIGCONT') => {
+    process.kill(running.pid, name)
+    isStopped = name === 'SIGSTOP'
+  }
+  const isWaiting = () => {
+    const hasMessages = countWaiting(db) > 0
+    if (isStopped && hasMessages) return true
+    // A stop takes effect before the next look.
+    if (isStopped) signal('SIGCONT')
+    else if (hasMessages) signal('SIGSTOP')
+    return false
+  }
+  await waitUntil(isWaiting, MOMENT_WITHIN_MS, 1)
 }
 
 async function kill(handers: InboundClients): Promise<void> {

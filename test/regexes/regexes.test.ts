@@ -4,8 +4,8 @@ import { analyse, buildAttacks, measure } from './analyse.ts'
 import type { FoundRegex } from './find.ts'
 import { formatRegex, readKnownLinear } from './linear.ts'
 
-// Some expressions take a second each to analyse.
-setDefaultTimeout(300_000)
+// Some expressions take a second each to analyse, and more on a busy machine.
+setDefaultTimeout(1_800_000)
 
 let found: OutsideRegexes
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 /** @module Backups of a running service, by the commands that operators use. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   cpSync,
   existsSync,
@@ -23,6 +23,9 @@ import { loadConfig } from '#app/settings.ts'
 import { systemClock } from '#platform/clock.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from '../process.ts'
+
+// Commands run as processes would, on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 let data: DataFolder
 let service: Awaited<ReturnType<typeof startServing>>

@@ -1,5 +1,5 @@
 /** @module Backups in S3-compatible storage, and scheduled backups. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +10,8 @@ import { CommandError } from '#app/cli/admin-command.ts'
 import { MiB } from '#platform/units.ts'
 import { type S3Stub, startS3Stub } from '#test/support/s3-stub.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, type Settings, setUpAccount } from '../process.ts'
+
+setDefaultTimeout(300_000)
 
 let data: DataFolder
 let storage: S3Stub

@@ -1,5 +1,5 @@
 /** @module Scheduled backups, and what they hold off in the service. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +17,8 @@ import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createDataFolder, runTassisJson } from '../process.ts'
+
+setDefaultTimeout(300_000)
 
 const newFolder = () => {
   const path = mkdtempSync(join(tmpdir(), 'tassis-scheduled-'))

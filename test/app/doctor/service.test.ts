@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Doctor } from '#app/doctor/doctor.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
@@ -13,6 +13,8 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { signInAsOperator } from '#test/support/operator.ts'
 import { startSink } from '#test/support/sink.ts'
 import { createDataFolder, runTassis, runTassisJson, setUpAccount } from '../process.ts'
+
+setDefaultTimeout(300_000)
 
 /** The source of a message without soft line breaks. */
 const joinLines = (raw: string): string => raw.replaceAll('=\r\n', '')

@@ -1,8 +1,11 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { createDataFolder, MAIN, type Settings } from '../process.ts'
+
+// Services run as separate processes on a machine that may be busy.
+setDefaultTimeout(300_000)
 
 interface Line {
   readonly level?: string

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
 import { createServer } from 'node:net'
 import { eventually } from '#test/support/app.ts'
@@ -6,6 +6,9 @@ import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { createDataFolder, runTassis } from '../process.ts'
 import { type MeteredService, type Samples, startMeteredService } from './fixture.ts'
+
+// A whole service starts and delivers.
+setDefaultTimeout(300_000)
 
 let metered: MeteredService
 beforeAll(async () => {
