@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { nackMessage } from '#features/receiving/agent-mailboxes/leases.ts'
 import { LongPolls, MAX_WAITING_PER_ACCOUNT } from '#features/receiving/agent-mailboxes/long-polls.ts'
 import { deleteMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
@@ -8,7 +9,7 @@ import { days, minutes, seconds } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectError } from '#test/support/email-api.ts'
-import { createMailboxApi, type MailboxApi } from '#test/support/mailboxes.ts'
+import { createMailboxApi, createReceivedMessage, type MailboxApi } from '#test/support/mailboxes.ts'
 
 const next = ({ api, path }: MailboxApi, mailbox: Mailbox, timeout = 0) =>
   api('GET', path(mailbox, `/messages/next?timeout=${timeout}`))
@@ -440,7 +441,13 @@ describe('a waiting request', () => {
     service.clock.advance(seconds(20))
     await settle(service)
     const idle = writes
-    await Promise.all(Array.from({ length: 100 }, () => service.deliver(mailbox)))
+    // Their content is stored before, so that all are delivered in one group of commits.
+    const received = await Promise.all(Array.from({ length: 100 }, () => createReceivedMessage(service.app)))
+    await Promise.all(
+      received.map((mail) =>
+        commit.write((tx) => deliverToMailbox(service.app, tx, mailbox, mail, { classification: undefined })),
+      ),
+    )
     const served = await eventually(() => {
       const done = all.filter(({ outcome }) => Bun.peek.status(outcome) === 'fulfilled')
       return done.length === 100 && done
