@@ -67,7 +67,11 @@ const sql = prepareStatements((db) => ({
   same: db.prepare<{ id: number }, [string, number | null, string | null, string | null, number | null]>(
     'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND provider IS ? AND email_id IS ?',
   ),
-  all: db.prepare<QueueRule, []>(`SELECT ${COLUMNS} FROM queue_rules WHERE kind <> 'pool' ORDER BY id`),
+  // Earlier versions left the holds of emails that have ended; the recipients of such an email have no lane.
+  all: db.prepare<QueueRule, []>(
+    `SELECT ${COLUMNS} FROM queue_rules WHERE kind <> 'pool' AND (email_id IS NULL
+       OR EXISTS (SELECT 1 FROM recipients WHERE recipients.email_id = queue_rules.email_id AND lane IS NOT NULL)) ORDER BY id`,
+  ),
   poolOf: db.prepare<{ pool: string }, [number]>(
     "SELECT target AS pool FROM queue_rules WHERE kind = 'pool' AND account_id = ?",
   ),
@@ -172,7 +176,7 @@ export const listPools = (db: Database, lane: string, parentId: number): string[
   return [ofStream, findPool(db, accountOfLane(lane)), findPool(db, parentId)].filter((pool) => pool !== undefined)
 }
 
-/** All holds and redirects, oldest first. */
+/** All holds and redirects of mail that has not ended, oldest first. */
 export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
 
 /**

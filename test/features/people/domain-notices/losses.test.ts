@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { startLossNotices } from '#features/people/domain-notices/notices.ts'
+import { startLossNotices } from '#features/people/domain-notices/losses.ts'
 import { type Domain, markDeleted } from '#features/setup/domains/domains.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
