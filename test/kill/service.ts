@@ -12,7 +12,7 @@ export const SENDER_DOMAIN = 'sender.test'
 
 const ROOT = join(import.meta.dir, '..', '..')
 const MAIN = join(ROOT, 'src', 'main.ts')
-const STARTED_WITHIN_MS = 30_000
+const STARTED_WITHIN_MS = 120_000
 
 export type Settings = Readonly<Record<string, string>>
 
