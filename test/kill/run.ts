@@ -1,6 +1,6 @@
 /** @module Shared by the kill tests: arguments, the service that is killed and restarted, and the end of a run. */
 import { Database } from 'bun:sqlite'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -236,6 +236,19 @@ export class KilledService {
     ])
     return code === 0 ? [] : [`check ended with ${code}: ${output}${errors}`]
   }
+}
+
+const HOLD_WRITES = join(import.meta.dir, 'hold-writes.ts')
+
+/**
+ * Settings of a service that stops writing once `query` for `n` returns `atLeast` or more, so that a kill hits the
+ * middle of its work; `holdAt` sets that number for the next start.
+ */
+export function createHold(folder: string, query: string) {
+  const file = join(folder, 'hold-at')
+  const holdAt = (atLeast: number): void => writeFileSync(file, String(atLeast))
+  holdAt(Number.POSITIVE_INFINITY)
+  return { settings: { BUN_OPTIONS: `--preload=${HOLD_WRITES}`, HOLD_QUERY: query, HOLD_FILE: file }, holdAt }
 }
 
 /** Creates a folder for the data and the log of a run. */

@@ -143,4 +143,5 @@ test(`${MESSAGES} random messages get replies, and the service goes on`, async (
   })
   // Accepted as well as rejected ones, or the messages would test little.
   expect([(counts['250'] ?? 0) > MESSAGES / 20, (counts['554'] ?? 0) > MESSAGES / 20]).toEqual([true, true])
-})
+  // Hundreds of dialogues, one after the other, take long on a busy machine.
+}, 300_000)
