@@ -281,6 +281,29 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await viewer.page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
   })
 
+  test('that change while they are read for the first time are read again', async () => {
+    await using service = await createService()
+    const id = await send(service, { send_at: `${inDays(40).date}T00:00:00Z` })
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/emails')
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    const [fetched, changed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    await page.route(`**/v1/emails/${id}`, async (route) => {
+      const response = await route.fetch()
+      fetched.resolve()
+      await changed.promise
+      await route.fulfill({ response })
+    })
+    await page.locator('[data-row] a').first().click()
+    await fetched.promise
+    expect((await service.api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)
+    // Longer than the page waits after an event.
+    await page.waitForTimeout(1500)
+    changed.resolve()
+    await page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
+  })
+
   test('can be rescheduled, sent now, and sent again to some recipients', async () => {
     await using service = await createService()
     const [first, second, tooLate] = [inDays(40), inDays(73), inDays(400)]

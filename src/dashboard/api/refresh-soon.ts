@@ -1,4 +1,5 @@
 /** @module Reads data again after events, without a request for each of them. */
+import type { UseQueryResult } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef } from 'react'
 
 /** The first request after an event; a burst causes one request in each longer interval. */
@@ -21,4 +22,14 @@ export function useRefreshSoon(refresh: () => unknown, intervalMs = REFRESH_INTE
       if (document.visibilityState === 'visible') latest.current()
     }, waitMs)
   }, [intervalMs])
+}
+
+/**
+ * Reads a query again after an event. A first read that is in progress may be older than the event; `refetch` only waits
+ * for it, so it is repeated.
+ */
+export async function readAgain(query: UseQueryResult<unknown>): Promise<void> {
+  const isFirstRead = query.data === undefined || query.isPlaceholderData
+  await query.refetch()
+  if (isFirstRead) await query.refetch()
 }

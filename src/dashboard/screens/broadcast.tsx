@@ -6,7 +6,7 @@ import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.t
 import { useBroadcast, useControl, useEngagement } from '../api/broadcasts.ts'
 import { ApiError } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
@@ -37,7 +37,7 @@ export function BroadcastScreen() {
   const { id } = route.useParams()
   const query = useBroadcast(id)
   const navigate = useNavigate()
-  const refreshSoon = useRefreshSoon(() => query.refetch(), REFRESH_INTERVAL_MS)
+  const refreshSoon = useRefreshSoon(() => readAgain(query), REFRESH_INTERVAL_MS)
   useLiveEvents(({ email_id: email }) => {
     if (email !== null && query.data && !isOver(query.data.state)) refreshSoon()
   })

@@ -5,7 +5,7 @@ import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { ApiError, get } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { Mailbox } from '../parts/mailbox.tsx'
@@ -36,7 +36,7 @@ export function EmailScreen() {
     queryKey: ['email', id],
     queryFn: ({ signal }) => readEmail(id, signal),
   })
-  const refreshSoon = useRefreshSoon(() => query.refetch(), REFRESH_INTERVAL_MS)
+  const refreshSoon = useRefreshSoon(() => readAgain(query), REFRESH_INTERVAL_MS)
   useLiveEvents((event) => {
     if (event.email_id === id) refreshSoon()
   })

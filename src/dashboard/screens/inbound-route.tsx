@@ -7,7 +7,7 @@ import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-rout
 import { get, type PageOf, request } from '../api/client.ts'
 import { isMissing, PAGE_SIZE, routePath, useAllDomains } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
@@ -367,7 +367,7 @@ function RouteDeliveries({ route }: RouteProps) {
       get<PageOf<RouteDelivery>>(routePath(route.id, '/deliveries'), { page, per_page: PAGE_SIZE, status }, signal),
     placeholderData: keepPreviousData,
   })
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'email.inbound' && page === 1) refreshSoon()
   })

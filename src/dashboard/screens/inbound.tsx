@@ -5,7 +5,7 @@ import type { InboundRecord } from '#features/receiving/inbound/model.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { useLiveRows } from '../parts/live-rows.ts'
@@ -31,7 +31,7 @@ export function InboundScreen() {
   const isFirstPage = cursor === undefined && page === 1
   const query = useInbound(values, isFirstPage)
   const rows = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'email.inbound') refreshSoon()
   })

@@ -7,7 +7,7 @@ import type { ListedMessage, ListedThread, MailboxRecord } from '#features/recei
 import { get, type PageOf, request } from '../api/client.ts'
 import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -36,7 +36,7 @@ export function MailboxScreen() {
     queryKey: ['mailboxes', 'one', id],
     queryFn: async ({ signal }) => (await get<{ data: MailboxRecord }>(mailboxPath(id), {}, signal)).data,
   })
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'mailbox.message.received') refreshSoon()
   })
@@ -186,7 +186,7 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
     placeholderData: keepPreviousData,
   })
   const rows = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'mailbox.message.received') refreshSoon()
   })

@@ -8,7 +8,7 @@ import type { DomainWire } from '#features/setup/domains/model.ts'
 import { get, type PageOf, request } from '../api/client.ts'
 import { PAGE_SIZE, useAllDomains } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -69,7 +69,7 @@ export function MailboxesScreen() {
     queryFn: ({ signal }) => get<PageOf<MailboxRecord>>('/v1/agent-mailboxes', { page, per_page: PAGE_SIZE }, signal),
     placeholderData: keepPreviousData,
   })
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'mailbox.message.received') refreshSoon()
   })

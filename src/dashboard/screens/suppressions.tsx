@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
@@ -37,7 +37,7 @@ export function SuppressionsScreen() {
   const hasFilters = filters.email !== undefined || filters.reason !== undefined
   const list = useLiveRows(query, JSON.stringify({ ...filters, cursor }), ({ created_at: at }) => at)
   const { page } = list
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => ADDS_ROWS.includes(type) && refreshSoon())
   const isEmpty = page?.data.length === 0 && !cursor && !hasFilters
   const close = (message?: string) => {

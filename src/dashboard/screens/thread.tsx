@@ -7,7 +7,7 @@ import type { ListedMessage, ThreadPage } from '#features/receiving/agent-mailbo
 import { get, newIdempotencyKey, request } from '../api/client.ts'
 import { isMissing, mailboxPath } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
@@ -51,7 +51,7 @@ export function ThreadScreen() {
     queryFn: ({ signal }) => readThread(mailboxPath(id, `/threads/${encodeURIComponent(threadId)}`), page, signal),
     placeholderData: keepPreviousData,
   })
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'mailbox.message.received') refreshSoon()
   })

@@ -5,7 +5,7 @@ import type { FeedEvent } from '#features/core/events/model.ts'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import { get, type PageOf, type QueryValues } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
-import { useRefreshSoon } from '../../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../../api/refresh-soon.ts'
 import { type LiveRows, useLiveRows } from '../../parts/live-rows.ts'
 
 export interface LiveList extends LiveRows<EmailRow> {
@@ -21,7 +21,7 @@ export function useLiveList(values: QueryValues): LiveList {
     placeholderData: keepPreviousData,
   })
   const list = useLiveRows(query, key, ({ created_at: at }) => at)
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   const [statuses, setStatuses] = useState<ReadonlyMap<string, string>>(new Map())
   useLiveEvents((event) => {
     if (event.email_id === null) return

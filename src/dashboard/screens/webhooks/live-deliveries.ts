@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'react'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
 import type { PageOf } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
-import { useRefreshSoon } from '../../api/refresh-soon.ts'
+import { readAgain, useRefreshSoon } from '../../api/refresh-soon.ts'
 import { deliveriesKey, isDue, readDeliveries, webhookKey } from '../../api/webhooks.ts'
 import { type LiveRows, useLiveRows } from '../../parts/live-rows.ts'
 import type { DeliveryFilters } from './filters.ts'
@@ -31,7 +31,7 @@ export function useLiveDeliveries(
     // A delivery causes no event of its own.
     refetchInterval: ({ state: { data } }) => (data?.data.some(isDue) ? DUE_REFRESH_MS : REFRESH_MS),
   })
-  const refreshSoon = useRefreshSoon(() => query.refetch())
+  const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (events.includes(type)) refreshSoon()
   })
