@@ -1,4 +1,4 @@
-/** @module Lets sockets make progress, for tests that act once what was sent has arrived. */
+/** @module Turns of the event loop, for tests: lets sockets make progress, and looks at long work in between. */
 import { yieldToEventLoop } from '#platform/clock.ts'
 
 /**
@@ -7,4 +7,19 @@ import { yieldToEventLoop } from '#platform/clock.ts'
  */
 export async function runTicks(count = 20): Promise<void> {
   for (let tick = 0; tick < count; tick++) await yieldToEventLoop()
+}
+
+/** Calls `count` in every tick of the event loop until `work` has ended; returns what it returned, each once. */
+export async function countDuring(work: Promise<unknown>, count: () => number): Promise<number[]> {
+  let isOver = false
+  const ended = work.finally(() => {
+    isOver = true
+  })
+  const seen = new Set<number>()
+  while (!isOver) {
+    seen.add(count())
+    await yieldToEventLoop()
+  }
+  await ended
+  return [...seen]
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { expectError, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
-import { countDuring } from '#test/support/ticks.ts'
+import { countDuring } from '#test/support/event-loop.ts'
 import { contactCount } from './files.ts'
 import { createListApi, expectCounts } from './fixture.ts'
 

@@ -10,7 +10,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { createEmailApi, expectError } from '#test/support/email-api.ts'
-import { countDuring } from '#test/support/ticks.ts'
+import { countDuring } from '#test/support/event-loop.ts'
 import {
   completed,
   contactCount,

@@ -9,8 +9,8 @@ import { seconds } from '#platform/units.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { expectError } from '#test/support/email-api.ts'
+import { countDuring } from '#test/support/event-loop.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { countDuring } from '#test/support/ticks.ts'
 import { exportCsv, importCsv, imported, pickStatusAndBody, rows } from './files.ts'
 
 describe('an import', () => {
