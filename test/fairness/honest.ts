@@ -48,8 +48,8 @@ const RECEIPT_INTERVAL_MS = 500
 const SIGN_IN_INTERVAL_MS = 1500
 /** Fewer than a service allows one address: a mail server waits, too, when the other one is slow. */
 const MAX_RECEIPT_CONNECTIONS = 10
-/** A request that takes longer counts as refused; the printed latencies say how long they take. */
-const TIMEOUT_MS = 300_000
+/** A request that takes longer counts as refused. */
+const TIMEOUT_MS = 60_000
 const MAX_NEWEST = 5
 
 export async function startHonestLoad(options: HonestOptions): Promise<HonestLoad> {
@@ -162,7 +162,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     if (refused !== undefined) return `receipt: ${refused || 'the connection ended'}`
     receipts.accepted++
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`no event within ${TIMEOUT_MS / 1000} s`)), TIMEOUT_MS)
+      const timer = setTimeout(() => reject(new Error('no event within a minute')), TIMEOUT_MS)
       const look = () => {
         if (receipts.told < expectedCount) return
         clearTimeout(timer)

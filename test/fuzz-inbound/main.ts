@@ -66,7 +66,7 @@ for (const [index, attack] of attacks.entries()) {
   while (!hasEnded) {
     peakBytes = Math.max(peakBytes, memoryBytes())
     const askedAtMs = performance.now()
-    const isAnswered = await fetch(`http://127.0.0.1:${ports.http}/`, { signal: AbortSignal.timeout(60_000) }).then(
+    const isAnswered = await fetch(`http://127.0.0.1:${ports.http}/`, { signal: AbortSignal.timeout(5_000) }).then(
       (response) => response.ok,
       () => false,
     )
@@ -108,7 +108,7 @@ process.exit(hasFailed ? 1 : 0)
  * for a moment.
  */
 async function sendOrdinaryMessage(): Promise<boolean> {
-  for (let attempt = 0; attempt < 1000; attempt++) {
+  for (let attempt = 0; attempt < 100; attempt++) {
     try {
       await using client = await connectSmtp(ports.smtp)
       if ((await client.reply()).startsWith('220')) {

@@ -73,7 +73,7 @@ export async function startAttackedService(main: string): Promise<AttackedServic
   return {
     smtpPort,
     get: (path) =>
-      fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` }, signal: AbortSignal.timeout(60_000) }),
+      fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` }, signal: AbortSignal.timeout(10_000) }),
     memoryBytes: () => readProcStatus('VmRSS'),
     takePeakBytes() {
       const peak = readProcStatus('VmHWM')

@@ -14,7 +14,7 @@ memory and responses; --rest: also the memory a minute later. Exits with 1 when 
 by more than 200 MB, or when HTTP does not respond.`
 const MAX_BYTES_ABOVE_IDLE = 200_000_000
 /** From submission until it is stored. */
-const MAX_STORE_MS = 600_000
+const MAX_STORE_MS = 90_000
 const PROBE_INTERVAL_MS = 20
 
 const { values: args } = parseArgs({

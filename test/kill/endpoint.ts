@@ -59,7 +59,7 @@ export interface KillEndpoint extends AsyncDisposable {
 
 /** Ten consecutive failures would deactivate the webhook, and kills may hide successes between them. */
 const MAX_CONSECUTIVE_FAILURES = 3
-const CLOSED_WITHIN_MS = 30_000
+const CLOSED_WITHIN_MS = 2000
 const GOOD_STATUSES = [200, 201, 202] as const
 
 /** @param ca certificate authority to use instead of a new one */

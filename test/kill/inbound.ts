@@ -12,7 +12,7 @@ import { type InboundClients, type SubmittedMessage, startInboundClients } from 
 import { KillRun, waitUntil } from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 
-const PROCESSED_WITHIN_MS = 300_000
+const PROCESSED_WITHIN_MS = 60_000
 /** Timeout for a moment. */
 const MOMENT_WITHIN_MS = 60_000
 

@@ -1,10 +1,10 @@
 /**
  * @module The kill test: repeatedly kills a real service under load with `kill -9`, at random moments and inside DATA.
- * After each restart, every accepted email must get to the receiver exactly once or become `uncertain`. See
+ * Within a minute after each restart, every accepted email must be at the receiver exactly once or be `uncertain`. See
  * `scripts/kill-test --help`.
  *
- * Mail that the receiver defers (450 at RCPT) need not be final, because its next attempt is minutes away; the test
- * checks that it waits for one. Mail whose connection the receiver cuts after the final dot must become
+ * Mail that the receiver defers (450 at RCPT) need not be final within 60 s, because its next attempt is minutes away;
+ * the test checks that it waits for one. Mail whose connection the receiver cuts after the final dot must become
  * uncertain and is counted separately.
  */
 import type { Database } from 'bun:sqlite'
@@ -16,7 +16,7 @@ import { prepareDataDirectory, type ServiceProcess } from './service.ts'
 import { type KillSink, type KillSnapshot, startKillSink } from './sink.ts'
 import { countOpen, findImbalances, listProcessing, readStoredMail } from './stored-mail.ts'
 
-const FINAL_WITHIN_MS = 300_000
+const FINAL_WITHIN_MS = 60_000
 /** Timeout for a moment inside DATA. */
 const IN_DATA_WITHIN_MS = 60_000
 

@@ -62,7 +62,7 @@ export interface KillSink extends AsyncDisposable {
 }
 
 /** A sender stores the outcome of a transaction within this time after its session is closed. */
-const STORED_WITHIN_MS = 10_000
+const STORED_WITHIN_MS = 2000
 const MAX_REPLY_DELAY_MS = 300
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
 /** Recipients with this prefix are always deferred: 450 at RCPT. */

@@ -26,7 +26,7 @@ import {
   findOverlapViolations,
 } from './webhook-judge.ts'
 
-const SETTLED_WITHIN_MS = 300_000
+const SETTLED_WITHIN_MS = 120_000
 /** Shorter timeout once a promise is broken, because missing events may never arrive. */
 const BROKEN_SETTLED_WITHIN_MS = 15_000
 /** Timeout for a moment: below the 10 s after which a held attempt counts as failed. */
@@ -176,7 +176,7 @@ async function runRound(number: number): Promise<void> {
     for (const { endpoint, ordinary } of endpoints) endpoint.behave({ ...ordinary, hold: random.chance(0.5) ? 0.2 : 0 })
     const repeated = await startLife()
     const retries = () => bad.arrivals.filter((arrival) => arrival.life === life && arrival.attempt > 1).length
-    if (due > 0 && !(await waitUntil(() => retries() > 0, SETTLED_WITHIN_MS)))
+    if (due > 0 && !(await waitUntil(() => retries() > 0, MOMENT_WITHIN_MS)))
       violations.push('due deliveries were not retried')
     await Bun.sleep(random.between(0, 150))
     kills.push(await kill(repeated))

@@ -35,8 +35,8 @@ const sql = prepareStatements((db) => ({
   lane: db.prepare<{ lane: string | null }, [number]>('SELECT lane FROM recipients WHERE id = ?'),
 }))
 
-/** How long our DNS servers may take to answer: longer than a busy machine makes them late. */
-const DNS_TIMEOUT_MS = seconds(8)
+/** How long our DNS servers may take to answer. */
+const DNS_TIMEOUT_MS = seconds(3)
 
 const DNS_IS_DOWN =
   'The DNS servers of this service do not answer, so no mail can be routed. `tassis doctor` names them; TASSIS_DNS_SERVERS sets others.'

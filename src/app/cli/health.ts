@@ -6,8 +6,7 @@ import { localServiceUrl } from './local-service.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printResult } from './output.ts'
 
-/** Less than the time limit of the health check in the Dockerfile. */
-const TIMEOUT_MS = 8000
+const TIMEOUT_MS = 5000
 
 export function addHealthCommand(program: Command): void {
   withJson(

@@ -84,7 +84,7 @@ describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with 
         }
       }
       // One after the other, each fits: the memory of finished requests was released.
-      for (const [i, body] of bodies.slice(0, 5).entries())
+      for (const [i, body] of bodies.entries())
         expect({ i, status: (await service.post('/v1/emails', body)).status }).toEqual({ i, status: 202 })
       const peakBytes = service.peakBytes()
       const accepted = statuses.filter((status) => status === 202).length

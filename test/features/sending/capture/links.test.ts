@@ -75,7 +75,7 @@ describe('the links of a message', () => {
     ])
       await find(html)
     await find(undefined, { text: 'https://'.repeat(100_000) })
-    expect(cpuMs() - startedAt).toBeLessThan(10_000)
+    expect(cpuMs() - startedAt).toBeLessThan(2000)
   })
 })
 
