@@ -5,7 +5,7 @@
  */
 import { dlopen, ptr } from 'bun:ffi'
 import type { KeyObject } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
 /** An RSA private key in a library. */
 export interface NativeRsaKey {
@@ -38,6 +38,7 @@ export function openLibcrypto(paths: readonly string[] = LIBRARY_PATHS): NativeL
   const path = paths.find((each) => existsSync(each))
   if (path === undefined) return { reason: 'there is no libcrypto.so.3 (OpenSSL 3)' }
   try {
+    preferAvx2(readFileSync('/proc/cpuinfo', 'utf8'))
     const { symbols } = dlopen(path, SYMBOLS)
     const version = symbols.OPENSSL_version_major()
     if (version !== OPENSSL_MAJOR) return { reason: `${path} is OpenSSL ${version}, not ${OPENSSL_MAJOR}` }
@@ -47,6 +48,20 @@ export function openLibcrypto(paths: readonly string[] = LIBRARY_PATHS): NativeL
     return { reason: `${path} cannot be used: ${error instanceof Error ? error.message : String(error)}` }
   }
 }
+
+/**
+ * Hides ADX from the library, which reads this variable when it is loaded, unless the processor has AVX-512 IFMA: the
+ * library prefers its ADX code to its AVX2 code, which takes 15 to 20 % less time for RSA on such processors of AMD.
+ * Where it does not, `RsaSigners` finds node:crypto faster, which uses ADX too. A variable that is set stays.
+ * @param cpuinfo content of /proc/cpuinfo
+ */
+export function preferAvx2(cpuinfo: string): void {
+  if (!/\badx\b/.test(cpuinfo) || /\bavx512ifma\b/.test(cpuinfo)) return
+  const { symbols } = dlopen('libc.so.6', { setenv: { args: ['cstring', 'cstring', 'i32'], returns: 'i32' } })
+  symbols.setenv(Buffer.from('OPENSSL_ia32cap\0'), Buffer.from(`:~${ADX_BIT}\0`), 0)
+}
+/** Of the feature bits in EBX of CPUID leaf 7. */
+const ADX_BIT = '0x80000'
 
 const OPENSSL_MAJOR = 3
 /** OPENSSL_INIT_NO_LOAD_CONFIG: no file of the system adds other implementations. */

@@ -46,6 +46,28 @@ const FAST = 1
 const SLOW = 3
 
 describe('signatures', () => {
+  test('by the system library without its ADX code are those of node:crypto; a variable that is set stays', () => {
+    const program = `
+      import { dlopen } from 'bun:ffi'
+      import { generateKeyPairSync, sign } from 'node:crypto'
+      import { openLibcrypto, preferAvx2 } from '#platform/libcrypto.ts'
+      preferAvx2('flags: adx avx2 avx512ifma')
+      const { symbols } = dlopen('libc.so.6', { getenv: { args: ['cstring'], returns: 'cstring' } })
+      const read = () => String(symbols.getenv(Buffer.from('OPENSSL_ia32cap\\0')))
+      const withIfma = read()
+      preferAvx2('flags: adx avx2')
+      const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+      const [data, library] = [Buffer.from('a'), openLibcrypto()]
+      const isEqual = 'reason' in library || library.loadRsaKey(privateKey).sign(data).equals(sign('sha256', data, privateKey))
+      console.log(JSON.stringify([withIfma, read(), isEqual]))`
+    const run = (env: Record<string, string>) => {
+      const { stdout } = Bun.spawnSync([process.execPath, '-e', program], { env: { ...process.env, ...env } })
+      return JSON.parse(stdout.toString())
+    }
+    expect(run({})).toEqual([expect.any(String), ':~0x80000', true])
+    expect(run({ OPENSSL_ia32cap: ':~0x1' })).toEqual([':~0x1', ':~0x1', true])
+  })
+
   test('by the system library are those of node:crypto, for keys of 1024 to 4096 bits', () => {
     const library = openLibcrypto()
     if ('reason' in library) return expect(library.reason).not.toBe('')
