@@ -3,7 +3,6 @@
  * truncated (RFC 7766). Holds no socket open between questions, so it never keeps a process alive. No cache, no second
  * server, no CNAME resolution.
  */
-import { createSocket } from 'node:dgram'
 import { connect, isIPv6 } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
 import { decodeResponse, encodeQuery, type Question, type Response } from './message.ts'
@@ -46,6 +45,8 @@ export async function exchange(
   return result
 }
 
+type ConnectedSocket = Bun.udp.ConnectedSocket<'buffer'>
+
 function exchangeOverUdp(
   server: ServerAddress,
   question: Question,
@@ -55,23 +56,28 @@ function exchangeOverUdp(
   const id = options.randomId() & 0xffff
   const query = encodeQuery(question, id, edns)
   return new Promise((resolve) => {
+    let socket: ConnectedSocket | undefined
+    const finish = createFinish(options, resolve, () => socket?.close())
     // Each query has its own socket: the port, chosen by the system, is half of what a forger must guess (RFC 5452
-    // §9.2).
-    const socket = createSocket(isIPv6(server.host) ? 'udp6' : 'udp4')
-    const finish = createFinish(options, resolve, () => socket.close())
-    socket.on('error', (error) => finish({ kind: isOutOfFiles(error) ? 'unasked' : 'broken' }))
-    socket.on('message', (bytes) => {
-      const read = decodeResponse(bytes, question, id)
-      if (read.kind === 'other') return
-      finish(read.kind === 'malformed' ? { kind: 'broken' } : read)
-    })
-    // The socket is connected, so that the kernel drops datagrams from other sources and reports a closed port
+    // §9.2). The socket is connected, so that the kernel drops datagrams from other sources and reports a closed port
     // immediately.
-    socket.connect(server.port, server.host, (error?: unknown) => {
-      // If there is no route to the server, the callback receives the error and no event is emitted.
-      if (error) finish({ kind: 'broken' })
-      else if (!finish.isDone()) socket.send(query)
-    })
+    const { host, port } = server
+    const local = isIPv6(host) ? '::' : '0.0.0.0'
+    const handlers = {
+      data(_: ConnectedSocket, bytes: Buffer) {
+        const read = decodeResponse(bytes, question, id)
+        if (read.kind !== 'other') finish(read.kind === 'malformed' ? { kind: 'broken' } : read)
+      },
+      error: () => finish({ kind: 'broken' }),
+    }
+    // Without a route to the server, opening throws or sending does.
+    Promise.try(() => Bun.udpSocket({ hostname: local, connect: { hostname: host, port }, socket: handlers }))
+      .then((opened) => {
+        socket = opened
+        if (finish.isDone()) socket.close()
+        else socket.send(query)
+      })
+      .catch((error: Error) => finish({ kind: isOutOfFiles(error) ? 'unasked' : 'broken' }))
   })
 }
 

@@ -167,6 +167,26 @@ describe('missing records', () => {
     expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
   })
 
+  test('a server at an IPv6 address is asked', async () => {
+    const asked: number[] = []
+    const server = await Bun.udpSocket({
+      hostname: '::1',
+      socket: {
+        data(socket, query, port, address) {
+          asked.push(port)
+          const response = Buffer.from(query)
+          // A response without an answer: NXDOMAIN.
+          response.set([0x81, 0x83], 2)
+          socket.send(response, port, address)
+        },
+      },
+    })
+    using resolver = resolverFor([`[::1]:${server.port}`])
+    expect(await resolver.a('example.com')).toMatchObject({ kind: 'nxdomain' })
+    expect(asked).toHaveLength(1)
+    server.close()
+  })
+
   test('an unreadable response is a failed attempt', async () => {
     await using server = await startDnsServer({ 'example.com': 'MALFORMED' })
     using resolver = resolverFor(server, { clock: new ManualClock() })
