@@ -29,11 +29,11 @@ export type MailboxListResult = { readonly kind: 'ok'; readonly mailboxes: reado
 
 const MAX_MAILBOX_LENGTH = 1_000
 const MAX_LIST_LENGTH = 20_000
-const MAX_LIST_COUNT = 100
+export const MAX_LIST_COUNT = 100
 /**
  * A name of this length still fits a header line of 998 octets together with its address, even when quoted and escaped.
  */
-const MAX_NAME_LENGTH = 256
+export const MAX_NAME_LENGTH = 256
 /** RFC 5321 §4.5.3.1.1. */
 const MAX_LOCAL_PART_OCTETS = 64
 /** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. */

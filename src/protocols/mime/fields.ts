@@ -56,6 +56,13 @@ const LONG_WORD = /[^ \t]{900}/
 /** Whether the value of a field with this name is one mailbox or a comma-separated list of mailboxes. */
 export const isMailboxField = (name: string): boolean => MAILBOX_FIELD.test(name)
 
+/**
+ * Whether a field can be sent in lines of 998 octets. The values of some fields can only be folded at white space; any
+ * other value is encoded if it does not fold.
+ */
+export const isFoldable = (name: string, value: string): boolean =>
+  !LONG_WORD.test(value) || !(MESSAGE_ID_FIELD.test(name) || URL_FIELD.test(name))
+
 /** Parses mailboxes into objects, so that MailComposer does not parse the addresses again. */
 export function parseMailboxes(texts: readonly string[]): NamedAddress[] {
   return texts.flatMap((text) => {

@@ -220,10 +220,7 @@ function readHeaders(
     const name = Name.toLowerCase()
     if (seen.has(name)) throw invalid('Headers', `The header ${cut(Name)} must be set only once.`)
     seen.add(name)
-    const isWritten =
-      isReservedHeader(Name) ||
-      (name === 'reply-to' && Boolean(ReplyTo)) ||
-      (isMarketing && name.startsWith('list-unsubscribe'))
+    const isWritten = isReservedHeader(Name, !isMarketing) || (name === 'reply-to' && Boolean(ReplyTo))
     if (name === IDEMPOTENCY_HEADER) idempotencyKey = String(Value)
     else if (isWritten) ignored.add(`Headers.${Name}`)
     else headers.set(Name, String(Value))

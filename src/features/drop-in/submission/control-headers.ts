@@ -70,7 +70,8 @@ export function readControls(fields: Fields): Controls {
 
 function setOnce(values: Map<string, string>, name: string, value: string): void {
   const key = name.toLowerCase()
-  if (values.has(key)) throw invalid(name, `The header ${name} must be set only once.`)
+  if (values.has(key) && values.get(key) !== value.trim())
+    throw invalid(name, `The header ${name} must be set only once.`)
   values.set(key, value.trim())
 }
 

@@ -17,8 +17,13 @@ export const createReply = (code: number, enhancedCode: string, sentence: string
   text: `${enhancedCode} ${sentence.replaceAll(/[^\x20-\x7e]/g, '?')}`.slice(0, MAX_TEXT_LENGTH),
 })
 
-export const createAcceptedReply = (response: SendResponse): SmtpReply =>
-  createReply(250, '2.0.0', `Ok: queued as ${response.id}${describeAccepted(response)}`)
+/** @param dropped what is not sent of the message */
+export const createAcceptedReply = (response: SendResponse, dropped: readonly string[]): SmtpReply =>
+  createReply(
+    250,
+    '2.0.0',
+    `Ok: queued as ${response.id}${describeAccepted(response)}${dropped.length > 0 ? ` - dropped: ${dropped.join(', ')}` : ''}`,
+  )
 
 /** What the program's log should say about a message that is stored, but not sent as usual. */
 function describeAccepted({ status, sandbox, replayed, mismatch }: SendResponse): string {

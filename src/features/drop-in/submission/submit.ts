@@ -5,7 +5,8 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { SubmittedMessage } from '#features/receiving/inbound/listener-protocol.ts'
 import type { Parser } from '#features/receiving/inbound/parser.ts'
-import { acceptRequest } from '#features/sending/accept/accept.ts'
+import { acceptTranslated } from '#features/sending/accept/accept.ts'
+import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
@@ -39,10 +40,21 @@ export function createSubmitter(
   const accept = async (actor: Actor, message: SubmittedMessage): Promise<SmtpReply> => {
     const parsed = await parse(parser, message)
     if (typeof parsed === 'string') return createReply(554, '5.6.0', parsed)
-    const { request, idempotencyKey, complete } = translateMessage(parsed, message.recipients)
+    const { request, headers, idempotencyKey, complete, dropped } = translateMessage(
+      parsed,
+      message.recipients,
+      app.config,
+    )
     try {
-      const { response } = await acceptRequest(app, actor, request, idempotencyKey, () => takeRate(actor), complete)
-      return createAcceptedReply(response)
+      const idempotency = readIdempotency({ ...request, headers }, idempotencyKey)
+      const translated = { idempotency, translate: () => request, complete }
+      const { response } = await acceptTranslated(app, actor, translated, () => takeRate(actor))
+      if (dropped.length > 0)
+        app.log.info(
+          { account: actor.accountUuid, email_id: response.id, dropped },
+          'submitted message: fields left out',
+        )
+      return createAcceptedReply(response, dropped)
     } catch (error) {
       const known = toStorageError(error)
       if (known instanceof AppError) return toReply(known, request)

@@ -2,40 +2,36 @@
  * @module Translates a submitted message (RFC 6409) into a send request: the message is not passed on but rebuilt, so
  * that it has one form, our signature and our tracking. Pure; throws AppError 422 with the header field.
  */
-import addressparser from 'nodemailer/lib/addressparser'
 import { detectExtension } from 'nodemailer/lib/mime-funcs'
+import { isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/attachments.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import { AppError, invalid } from '#platform/errors.ts'
-import { formatMailbox, type Mailbox, normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
+import type { Config } from '#platform/config.ts'
+import { AppError } from '#platform/errors.ts'
+import { formatMailbox, normaliseAddress } from '#protocols/address/parse.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
-import { type Fields, HOPS_FIELD, isControlField, readControls } from './control-headers.ts'
+import { type Fields, HOPS_FIELD, readControls } from './control-headers.ts'
+import { dropRepeated, readFields, readMailboxes, readSender, readSubject, valuesOf } from './header.ts'
 
 export interface Translation {
+  /** Without the other header fields of the message. */
   readonly request: SendRequest
+  /** Other header fields. They are not those of a request, because they may be longer and more. */
+  readonly headers: Readonly<Record<string, string>>
   readonly idempotencyKey: string | undefined
+  /** Names of what is not sent. */
+  readonly dropped: readonly string[]
   /** Adds to the draft what a request cannot say. */
   complete(draft: Draft): Draft
 }
 
 /** More Received fields mean that the message goes in circles (RFC 5321 §6.3). */
 const MAX_HOPS = 100
-/** Mailboxes of To and of Cc that are read. */
-const MAX_MAILBOXES = 1000
-/** Of a line with its name (RFC 5322 §2.1.1). */
-const MAX_REFERENCES_LENGTH = 998 - 'References: '.length
 const MAX_FILENAME_LENGTH = 255
+const MAX_EXTENSION_LENGTH = 20
 const NO_SUBJECT = '(no subject)'
 
-/** Fields that may occur once (RFC 5322 §3.6); with two, readers would disagree about which counts. */
-const SINGLE_FIELDS = ['from', 'subject', 'date', 'message-id', 'reply-to', 'content-type']
-/**
- * Fields that the service writes, and traces of the way to it: they are not passed on. A signature of the client's does
- * not fit the new message.
- */
-const DROPPED_FIELD =
-  /^(?:from|sender|to|cc|bcc|subject|date|message-id|reply-to|mime-.*|content-.*|received|received-spf|return-path|delivered-to|x-original-to|resent-.*|dkim-signature|domainkey-signature|arc-.*|authentication-results)$/i
-/** A message in one of these forms is worthless once it is rebuilt. */
+/** Forms that do not survive that a message is rebuilt: their parts are sent without the seal. */
 const SEALED_TYPE = /^\s*(multipart\/(?:signed|encrypted)|application\/(?:x-)?pkcs7-mime)\b/i
 /** The form that composing accepts; RFC 5322 §3.6.4. */
 const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
@@ -43,34 +39,45 @@ const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
 const CONTENT_ID = /^[!-;=?-~]{1,255}$/
 
 /** @param envelope recipients of the session, each once, at least one */
-export function translateMessage(message: ParsedMessage, envelope: readonly string[]): Translation {
-  const { headers } = message
-  const hops = countHops(headers)
-  requireRebuildable(headers)
-  const { idempotencyKey, ...controls } = readControls(headers)
+export function translateMessage(
+  message: ParsedMessage,
+  envelope: readonly string[],
+  { maxHeaders, maxHeaderOctets }: Pick<Config, 'maxHeaders' | 'maxHeaderOctets'>,
+): Translation {
+  const dropped = new Set<string>()
+  const hops = countHops(message.headers)
+  const { idempotencyKey, ...controls } = readControls(message.headers)
   const hasTemplate = controls.template_alias !== undefined
-  const recipients = assignRecipients(message, envelope)
+  const recipients = assignRecipients(message, envelope, dropped)
   const request: SendRequest = {
     ...controls,
     ...readBodies(message, hasTemplate),
-    from: readFrom(message),
+    ...readSender(message, dropped),
     to: recipients.to,
     cc: recipients.cc,
     bcc: recipients.bcc,
-    subject: message.subject || (hasTemplate ? '' : NO_SUBJECT),
-    ...(message.replyTo && { reply_to: message.replyTo }),
-    headers: readHeaders(headers),
-    attachments: toAttachments(message.attachments),
+    subject: readSubject(message, dropped) || (hasTemplate ? '' : NO_SUBJECT),
+    attachments: toAttachments(message.attachments, dropped),
   }
+  const rules = { isTransactional: controls.transactional ?? true, maxOctets: maxHeaders * maxHeaderOctets }
+  const headers = readFields(message.headers, rules, dropped)
+  dropRepeated(message.headers, dropped)
+  const messageId = message.messageId && MESSAGE_ID.test(message.messageId) ? message.messageId : undefined
+  if (messageId === undefined && valuesOf(message.headers, 'message-id').length > 0) dropped.add('Message-ID')
+  if (message.dateMs === null && valuesOf(message.headers, 'date').length > 0) dropped.add('Date')
+  const [, sealedType] = SEALED_TYPE.exec(valuesOf(message.headers, 'content-type')[0] ?? '') ?? []
+  if (sealedType !== undefined) dropped.add(sealedType)
   return {
     request,
+    headers,
     idempotencyKey,
+    dropped: [...dropped],
     complete: (draft) => ({
       ...draft,
       extra: {
         ...draft.extra,
-        headers: { ...draft.extra.headers, [HOPS_FIELD]: String(hops + 1) },
-        ...(message.messageId && MESSAGE_ID.test(message.messageId) && { message_id: message.messageId }),
+        headers: { ...headers, [HOPS_FIELD]: String(hops + 1) },
+        ...(messageId !== undefined && { message_id: messageId }),
         ...(message.dateMs !== null && { date: message.dateMs }),
         ...(recipients.alsoTo.length > 0 && { also_to: recipients.alsoTo }),
         ...(recipients.alsoCc.length > 0 && { also_cc: recipients.alsoCc }),
@@ -79,34 +86,12 @@ export function translateMessage(message: ParsedMessage, envelope: readonly stri
   }
 }
 
-const valuesOf = (fields: Fields, lowerName: string): string[] =>
-  fields.filter(([name]) => name.toLowerCase() === lowerName).map(([, value]) => value)
-
 /** Throws if the message is in a loop. */
 function countHops(fields: Fields): number {
   const passed = valuesOf(fields, HOPS_FIELD.toLowerCase()).map(Number).filter(Number.isSafeInteger)
   const hops = valuesOf(fields, 'received').length + Math.max(0, ...passed)
   if (hops > MAX_HOPS) throw new AppError(422, 'mail_loop', `Too many hops: the message has passed ${hops} servers.`)
   return hops
-}
-
-function requireRebuildable(fields: Fields): void {
-  for (const name of SINGLE_FIELDS)
-    if (valuesOf(fields, name).length > 1) throw invalid(name, `The header ${name} must be set only once.`)
-  const [, type] = SEALED_TYPE.exec(valuesOf(fields, 'content-type')[0] ?? '') ?? []
-  if (type !== undefined)
-    throw invalid(
-      'content-type',
-      `A message of type ${type} cannot be sent, because the service rebuilds messages, which breaks their seal; send it unsealed, or the sealed part as an attachment.`,
-    )
-}
-
-/** The one mailbox of From (RFC 5322 §3.6.2). */
-function readFrom({ from, fromAddresses }: ParsedMessage): string {
-  if (from === null || from === '') throw invalid('from', 'The header From is missing; it must be one address.')
-  if (fromAddresses.length > 1)
-    throw invalid('from', `The header From has ${fromAddresses.length} addresses; it must have one.`)
-  return from
 }
 
 /** Empty bodies are left to a template; without one, mail without text is sent as such. */
@@ -129,13 +114,17 @@ interface AssignedRecipients {
 }
 
 /** The envelope decides who gets the message, the header what To and Cc show. */
-function assignRecipients(message: ParsedMessage, envelope: readonly string[]): AssignedRecipients {
+function assignRecipients(
+  message: ParsedMessage,
+  envelope: readonly string[],
+  dropped: Set<string>,
+): AssignedRecipients {
   const remaining = new Map(envelope.map((address) => [normaliseAddress(address), address]))
   const shown = new Set<string>()
-  const assign = (text: string | null): { own: string[]; also: string[] } => {
+  const assign = (field: string, text: string | null): { own: string[]; also: string[] } => {
     const own: string[] = []
     const also: string[] = []
-    for (const mailbox of readMailboxes(text)) {
+    for (const mailbox of readMailboxes(field, text, dropped)) {
       const key = normaliseAddress(mailbox.address)
       if (shown.has(key)) continue
       shown.add(key)
@@ -144,8 +133,8 @@ function assignRecipients(message: ParsedMessage, envelope: readonly string[]): 
     }
     return { own, also }
   }
-  const to = assign(message.to)
-  const cc = assign(message.cc)
+  const to = assign('To', message.to)
+  const cc = assign('Cc', message.cc)
   const hidden = [...remaining.values()]
   // A header without any address, such as "To: root", would leave To empty: a single recipient is shown there.
   const isAlone = shown.size === 0 && hidden.length === 1
@@ -158,50 +147,18 @@ function assignRecipients(message: ParsedMessage, envelope: readonly string[]): 
   }
 }
 
-/** Leaves out what is no address, such as `undisclosed-recipients:;` and local names. */
-function readMailboxes(text: string | null): Mailbox[] {
-  if (text === null) return []
-  return addressparser(text, { flatten: true })
-    .slice(0, MAX_MAILBOXES)
-    .flatMap(({ name, address = '' }) => {
-      const named = parseMailbox(name ? `"${name.replaceAll(/["\\]/g, '\\$&')}" <${address}>` : address)
-      const parsed = named.kind === 'ok' ? named : parseMailbox(address)
-      return parsed.kind === 'ok' ? [parsed] : []
-    })
-}
-
-/** The client's other fields; of a repeated field the first. */
-function readHeaders(fields: Fields): Record<string, string> {
-  const kept = new Map<string, readonly [name: string, value: string]>()
-  for (const [name, value] of fields) {
-    const key = name.toLowerCase()
-    if (DROPPED_FIELD.test(name) || isControlField(name) || kept.has(key) || value === '') continue
-    kept.set(key, [name, key === 'references' ? shortenReferences(value) : value])
-  }
-  return Object.fromEntries(kept.values())
-}
-
-/** A long thread does not fit a line: the first id, which names the thread, and the last ones stay. */
-function shortenReferences(value: string): string {
-  const [first = '', ...ids] = value.split(/\s+/)
-  let length = first.length
-  const last: string[] = []
-  for (const id of ids.toReversed()) {
-    length += id.length + 1
-    if (length > MAX_REFERENCES_LENGTH) break
-    last.unshift(id)
-  }
-  return [first, ...last].join(' ')
-}
-
-function toAttachments(parts: readonly ParsedAttachment[]): NonNullable<SendRequest['attachments']> {
+function toAttachments(
+  parts: readonly ParsedAttachment[],
+  dropped: Set<string>,
+): NonNullable<SendRequest['attachments']> {
   const ids = new Set<string>()
-  return parts.map((part, index) => {
+  for (const [index, part] of parts.entries()) if (index >= MAX_ATTACHMENTS) dropped.add(toFilename(part, index))
+  return parts.slice(0, MAX_ATTACHMENTS).map((part, index) => {
     const { contentId } = part
     const hasId = contentId !== null && CONTENT_ID.test(contentId) && !ids.has(contentId)
     if (hasId) ids.add(contentId)
     return {
-      filename: toFilename(part, index),
+      filename: mendFilename(toFilename(part, index), part.contentType, dropped),
       content: Buffer.from(part.content.buffer, part.content.byteOffset, part.content.length).toString('base64'),
       content_type: part.contentType,
       ...(hasId && { content_id: contentId }),
@@ -212,6 +169,17 @@ function toAttachments(parts: readonly ParsedAttachment[]): NonNullable<SendRequ
 function toFilename({ filename, contentType }: ParsedAttachment, index: number): string {
   const name = filename?.slice(0, MAX_FILENAME_LENGTH) ?? ''
   if (name !== '') return name
+  return `attachment-${index + 1}.${toExtension(contentType)}`
+}
+
+function toExtension(contentType: string): string {
   const extension = contentType === 'message/rfc822' ? 'eml' : detectExtension(contentType)
-  return `attachment-${index + 1}.${extension || 'bin'}`
+  return /^\w+$/.test(extension) && !isForbiddenFile(`.${extension}`) ? extension : 'bin'
+}
+
+/** Receivers reject a name that looks like a program; with another extension the file arrives, and runs nowhere. */
+function mendFilename(name: string, contentType: string, dropped: Set<string>): string {
+  if (!isForbiddenFile(name)) return name
+  dropped.add(`the name ${name}`)
+  return `${name.slice(0, MAX_FILENAME_LENGTH - MAX_EXTENSION_LENGTH)}.${toExtension(contentType)}`
 }

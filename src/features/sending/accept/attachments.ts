@@ -6,7 +6,7 @@ import { invalid } from '#platform/errors.ts'
 import { requireHeaderSafe } from './header-safe.ts'
 import type { SendRequest } from './model.ts'
 
-const MAX_ATTACHMENTS = 100
+export const MAX_ATTACHMENTS = 100
 
 /** Extensions that receivers reject outright; sending them would harm our reputation. */
 const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
@@ -27,11 +27,10 @@ export function decodeAttachments(request: SendRequest, maxBytes: number): Draft
     const contentType = attachment.content_type || detectMimeType(attachment.filename)
     requireHeaderSafe(`${field}.content_type`, contentType)
     const contentId = readContentId(`${field}.content_id`, attachment.content_id, contentIds)
-    const extension = readExtension(attachment.filename)
-    if (FORBIDDEN_EXTENSIONS.has(extension)) {
+    if (isForbiddenFile(attachment.filename)) {
       throw invalid(
         `${field}.filename`,
-        `Files of type .${extension} are not accepted, because receivers reject them; send a link or an archive.`,
+        `Files of type .${readExtension(attachment.filename)} are not accepted, because receivers reject them; send a link or an archive.`,
         'attachment_type_forbidden',
       )
     }
@@ -59,6 +58,8 @@ function readContentId(field: string, text: string | null | undefined, seen: Set
   seen.add(id)
   return id
 }
+
+export const isForbiddenFile = (filename: string): boolean => FORBIDDEN_EXTENSIONS.has(readExtension(filename))
 
 /** The text after the last dot, without the trailing dots and spaces that Windows drops; empty without a dot. */
 function readExtension(filename: string): string {

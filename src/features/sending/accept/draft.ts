@@ -17,6 +17,7 @@ import { decodeAttachments } from './attachments.ts'
 import { requireHeaderSafe } from './header-safe.ts'
 import { readIdempotency } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
+import { requireValidUnsubscribe, UNSUBSCRIBE_HEADER } from './unsubscribe-header.ts'
 
 export interface Draft extends NewEmail {
   readonly fromDomain: string
@@ -29,7 +30,7 @@ export interface DraftTemplate {
   readonly alias: string
 }
 
-const MAX_SUBJECT_LENGTH = 998
+export const MAX_SUBJECT_LENGTH = 998
 /**
  * Limit of the text body and of the HTML body, each. A body of this size takes tens of milliseconds to compose, and
  * Gmail clips messages at 102 KB.
@@ -41,16 +42,15 @@ const MAX_SEND_AT_AHEAD_MS = days(366)
 /** RFC 5322 §3.6, RFC 6376. */
 const RESERVED_HEADER =
   /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
-/** Whether the service writes a header itself, from the fields of the request or without them. */
-export const isReservedHeader = (name: string): boolean => RESERVED_HEADER.test(name)
-
 /**
- * The service writes these headers in mail that is not transactional; in transactional mail the client may set them.
- * RFC 2369, RFC 8058.
+ * Whether the service writes a header itself, from the fields of the request or without them. RFC 2369, RFC 8058: in
+ * transactional mail the client may set the headers of unsubscription.
  */
-const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
-/** RFC 2369 §2: URLs in angle brackets. */
-const UNSUBSCRIBE_URLS = /^<(?:https?|mailto):[!#-;=?-~]+>(?:[ \t]*,[ \t]*<(?:https?|mailto):[!#-;=?-~]+>)*$/i
+export const isReservedHeader = (name: string, isTransactional = true): boolean =>
+  RESERVED_HEADER.test(name) || (!isTransactional && UNSUBSCRIBE_HEADER.test(name))
+
+/** RFC 5322 §2.2: printable ASCII except colon and space. */
+export const HEADER_NAME = /^[!-9;-~]{1,76}$/
 
 /**
  * Checks a send request and creates its draft.
@@ -240,10 +240,9 @@ function parseExtra(config: Config, request: SendRequest, idempotencyKey: string
   const metadata = parseMetadata(config, request.metadata)
   const templateData = parseTemplateData(request.template_data)
   if (request.reply_to && headers) requireSingleReplyTo(headers)
-  if (headers) requireValidUnsubscribe(headers)
   return {
     ...(request.reply_to ? { reply_to: parseMailboxes('reply_to', request.reply_to) } : {}),
-    ...(headers ? { headers } : {}),
+    ...(headers ? { headers: requireValidUnsubscribe(headers) } : {}),
     ...(metadata === undefined ? {} : { metadata }),
     ...(tags.length > 0 ? { tags } : {}),
     ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
@@ -276,8 +275,7 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
   return Object.fromEntries(
     entries.map(([name, headerValue]) => {
       const field = `headers.${name.slice(0, 80)}`
-      // RFC 5322 §2.2: printable ASCII except colon and space.
-      if (!/^[!-9;-~]{1,76}$/.test(name))
+      if (!HEADER_NAME.test(name))
         throw invalid('headers', 'A header name must have 1 to 76 printable ASCII characters, without colon or space.')
       if (isReservedHeader(name))
         throw invalid(
@@ -285,7 +283,7 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
           `The header ${name} is written by the service; use the field for it instead.`,
           'reserved_header',
         )
-      if (UNSUBSCRIBE_HEADER.test(name) && !isTransactional)
+      if (isReservedHeader(name, isTransactional))
         throw invalid(
           field,
           `The header ${name} is written by the service when transactional is false; omit it, or send with transactional: true.`,
@@ -304,27 +302,6 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
       return [name, text]
     }),
   )
-}
-
-/** Throws if the client's own List-Unsubscribe headers are not valid. RFC 8058 §3.1: one click needs an https URL. */
-function requireValidUnsubscribe(headers: Readonly<Record<string, string>>): void {
-  const findHeader = (lowerName: string) =>
-    Object.entries(headers).find(([name]) => name.toLowerCase() === lowerName) ?? []
-  const [name, urls] = findHeader('list-unsubscribe')
-  if (urls !== undefined && !UNSUBSCRIBE_URLS.test(urls.trim()))
-    throw invalid(
-      `headers.${name}`,
-      'List-Unsubscribe must be URLs in angle brackets, separated by commas, such as <https://example.com/leave?u=1>, <mailto:leave@example.com>.',
-    )
-  const [postName, post] = findHeader('list-unsubscribe-post')
-  if (post === undefined) return
-  if (post.trim() !== 'List-Unsubscribe=One-Click')
-    throw invalid(`headers.${postName}`, 'List-Unsubscribe-Post must be List-Unsubscribe=One-Click.')
-  if (urls === undefined || !/<https:/i.test(urls))
-    throw invalid(
-      `headers.${postName}`,
-      'List-Unsubscribe-Post needs a List-Unsubscribe with an https URL; add one, or omit List-Unsubscribe-Post.',
-    )
 }
 
 /** RFC 5322 §3.6: at most one Reply-To. */

@@ -1,0 +1,170 @@
+/**
+ * @module Reads the header of a submitted message. Nobody reads the rejection of mail that a program sends, so whatever
+ * the API would reject is mended or left out; `dropped` then names it. Only From, and the fields of
+ * `control-headers.ts`, must be valid. Pure; throws AppError 422 with the header field.
+ */
+import addressparser from 'nodemailer/lib/addressparser'
+import { HEADER_NAME, isReservedHeader, MAX_SUBJECT_LENGTH } from '#features/sending/accept/draft.ts'
+import type { SendRequest } from '#features/sending/accept/model.ts'
+import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#features/sending/accept/unsubscribe-header.ts'
+import { invalid } from '#platform/errors.ts'
+import {
+  formatMailbox,
+  MAX_LIST_COUNT,
+  MAX_NAME_LENGTH,
+  type Mailbox,
+  normaliseAddress,
+  parseMailbox,
+  parseMailboxList,
+} from '#protocols/address/parse.ts'
+import { isFoldable, isMailboxField } from '#protocols/mime/fields.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { type Fields, isControlField } from './control-headers.ts'
+
+/** Mailboxes of one field that are read. */
+const MAX_MAILBOXES = 1000
+/** Of a line with its name (RFC 5322 §2.1.1). */
+const MAX_REFERENCES_LENGTH = 998 - 'References: '.length
+const MAX_SHOWN_NAME_LENGTH = 80
+
+/** Fields that may occur once (RFC 5322 §3.6); the first counts. */
+const SINGLE_FIELDS = ['From', 'Subject', 'Date', 'Message-ID', 'Content-Type']
+/**
+ * Fields that the service writes instead, and traces of the way to it. A signature of the client's does not fit the new
+ * message.
+ */
+const REPLACED_FIELD =
+  /^(?:from|to|cc|bcc|subject|date|message-id|reply-to|mime-version|content-(?:type|transfer-encoding|disposition)|received|received-spf|return-path|delivered-to|x-original-to|resent-.*|dkim-signature|domainkey-signature|arc-.*|authentication-results)$/i
+const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/g
+
+export const valuesOf = (fields: Fields, lowerName: string): string[] =>
+  fields.filter(([name]) => name.toLowerCase() === lowerName).map(([, value]) => value)
+
+/** Names the fields of which only the first counts. */
+export function dropRepeated(fields: Fields, dropped: Set<string>): void {
+  for (const name of SINGLE_FIELDS) if (new Set(valuesOf(fields, name.toLowerCase())).size > 1) dropped.add(name)
+}
+
+/**
+ * The one mailbox of From, and Reply-To. Of several mailboxes, the one in Sender wrote the message (RFC 5322 §3.6.2),
+ * or else the first; replies then go to all.
+ */
+export function readSender(message: ParsedMessage, dropped: Set<string>): Pick<SendRequest, 'from' | 'reply_to'> {
+  if (!message.from) throw invalid('from', 'The header From is missing; it must be one address.')
+  const authors = readMailboxes('From', message.from, dropped)
+  const [sender] = readMailboxes('Sender', valuesOf(message.headers, 'sender')[0] ?? null, new Set())
+  const senderKey = sender && normaliseAddress(sender.address)
+  const author = authors.find(({ address }) => normaliseAddress(address) === senderKey) ?? authors[0]
+  if (authors.length > 1) dropped.add('From')
+  const replyTo = readReplyTo(message, dropped) || (authors.length > 1 ? joinMailboxes(authors) : '')
+  // Acceptance says what is wrong with an address that is not valid.
+  return { from: author ? formatMailbox(author) : message.from, ...(replyTo !== '' && { reply_to: replyTo }) }
+}
+
+/** The first of several fields that has an address. */
+function readReplyTo({ headers, replyTo }: ParsedMessage, dropped: Set<string>): string {
+  const texts = [replyTo ?? '', ...valuesOf(headers, 'reply-to').slice(1)].filter((text) => text !== '')
+  const lists = texts.map((text) => mendMailboxes('Reply-To', text, dropped))
+  if (new Set(texts).size > 1) dropped.add('Reply-To')
+  return lists.find((list) => list !== '') ?? ''
+}
+
+export function readSubject({ subject }: ParsedMessage, dropped: Set<string>): string {
+  if (subject.length > MAX_SUBJECT_LENGTH) dropped.add('the end of Subject')
+  return shorten(subject, MAX_SUBJECT_LENGTH)
+}
+
+/** Never splits a character of two UTF-16 units. */
+const shorten = (text: string, maxLength: number): string => text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '')
+
+/** Leaves out what is no address, such as local names, and names the field then. */
+export function readMailboxes(field: string, text: string | null, dropped: Set<string>): Mailbox[] {
+  const found = addressparser(text ?? '', { flatten: true }).slice(0, MAX_MAILBOXES)
+  const mailboxes = found.flatMap(({ name, address = '' }) => {
+    const phrase = shorten(name.replaceAll(CONTROL, ' '), MAX_NAME_LENGTH).replaceAll(/["\\]/g, '\\$&')
+    const named = parseMailbox(phrase ? `"${phrase}" <${address}>` : address)
+    const parsed = named.kind === 'ok' ? named : parseMailbox(address)
+    return parsed.kind === 'ok' ? [parsed] : []
+  })
+  if (mailboxes.length < found.length) dropped.add(field)
+  return mailboxes
+}
+
+/** The valid mailboxes of a field as a list; `''`: none. */
+function mendMailboxes(field: string, text: string, dropped: Set<string>): string {
+  const mailboxes = readMailboxes(field, text, dropped)
+  if (mailboxes.length === 0 || mailboxes.length > MAX_LIST_COUNT) dropped.add(field)
+  return joinMailboxes(mailboxes)
+}
+
+/** As many mailboxes as a list may have. */
+function joinMailboxes(mailboxes: readonly Mailbox[]): string {
+  const texts = mailboxes.slice(0, MAX_LIST_COUNT).map(formatMailbox)
+  while (texts.length > 0 && parseMailboxList(texts.join(', ')).kind === 'invalid') texts.pop()
+  return texts.join(', ')
+}
+
+export interface FieldRules {
+  readonly isTransactional: boolean
+  /** Of all fields together. */
+  readonly maxOctets: number
+}
+
+/** The client's other fields; of a repeated field the first. */
+export function readFields(fields: Fields, rules: FieldRules, dropped: Set<string>): Record<string, string> {
+  const kept = new Map<string, readonly [name: string, value: string]>()
+  const drop = (name: string) => dropped.add(name.slice(0, MAX_SHOWN_NAME_LENGTH))
+  let octetsLeft = rules.maxOctets
+  for (const [name, text] of fields) {
+    if (REPLACED_FIELD.test(name) || isControlField(name) || text === '') continue
+    const key = name.toLowerCase()
+    const isAllowed = HEADER_NAME.test(name) && !isReservedHeader(name, rules.isTransactional)
+    const value = isAllowed ? mendValue(name, text, dropped) : ''
+    const first = kept.get(key)
+    const octets = name.length + 2 + Buffer.byteLength(value)
+    if (value === '' || (first ? first[1] !== value : octets > octetsLeft)) drop(name)
+    else if (!first) {
+      kept.set(key, [name, value])
+      octetsLeft -= octets
+    }
+  }
+  const post = kept.get('list-unsubscribe-post')
+  if (post && !hasOneClickUrl(kept.get('list-unsubscribe')?.[1])) {
+    kept.delete('list-unsubscribe-post')
+    drop(post[0])
+  }
+  return Object.fromEntries(kept.values())
+}
+
+/** The value in a form that can be sent; `''`: it has none. */
+function mendValue(name: string, text: string, dropped: Set<string>): string {
+  if (isMailboxField(name)) return mendMailboxes(name, text, dropped)
+  const value = readValue(name.toLowerCase(), text)
+  return isFoldable(name, value) ? value : ''
+}
+
+function readValue(lowerName: string, text: string): string {
+  switch (lowerName) {
+    case 'references':
+      return shortenReferences(text)
+    case 'list-unsubscribe':
+      return readUnsubscribeUrls(text).value
+    case 'list-unsubscribe-post':
+      return text.replaceAll(/\s/g, '').toLowerCase() === ONE_CLICK.toLowerCase() ? ONE_CLICK : ''
+    default:
+      return text
+  }
+}
+
+/** A long thread does not fit a line: the first id, which names the thread, and the last ones stay. */
+function shortenReferences(value: string): string {
+  const [first = '', ...ids] = value.split(/\s+/)
+  let length = first.length
+  const last: string[] = []
+  for (const id of ids.toReversed()) {
+    length += id.length + 1
+    if (length > MAX_REFERENCES_LENGTH) break
+    last.unshift(id)
+  }
+  return [first, ...last].join(' ')
+}
