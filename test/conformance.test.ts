@@ -9,7 +9,7 @@ import { readProofs } from '../scripts/proofs.ts'
 import { isOfDialect } from './contract/routes.ts'
 import { createTestApp } from './support/app.ts'
 
-const MAX_DOCUMENT_BYTES = 72_000
+const MAX_DOCUMENT_BYTES = 74_000
 const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[^`?\s]*)`/g
 
 const conformance = await readConformance()

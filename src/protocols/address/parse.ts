@@ -1,8 +1,10 @@
 /**
  * @module Parses mailboxes as people and API clients write them: `a@b` and `Name <a@b>`, including names that RFC 5322
- * wants quoted. The result can be used in an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and in a header. Does not
- * decode RFC 2047 words in names, does not accept comments or groups, and makes no DNS queries.
+ * wants quoted. The result can be used in an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and in a header. Decodes
+ * encoded words in names (RFC 2047), because some clients encode them. Does not accept comments or groups, and
+ * makes no DNS queries.
  */
+import { decodeName } from '../mime/encoded-words.ts'
 import { parseDomain, toALabels } from './domain.ts'
 
 export interface Mailbox {
@@ -46,12 +48,16 @@ const ATOM = /^(?:[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]|(?![\p{Z}\p{C}])[\u0080-\u{10f
 const PHRASE = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ ]*$/
 const ASCII_ONLY = /^[\0-\x7f]*$/
 
+/** Unfolds a long name: some clients fold it between two encoded words as if it were in a header. */
+export const unfoldWords = (text: string): string => text.replace(/(?<=\?=)\r?\n[ \t](?==\?)/g, ' ')
+
 /**
  * Parses one mailbox. The address is the content of the last `<...>`, or the whole text when there is none. A name
  * before the address may contain commas, dots and UTF-8 without quotes. Converts an IDN to A-labels; domain literals
  * and single-label domains are invalid. Never throws.
  */
-export function parseMailbox(text: string): MailboxResult {
+export function parseMailbox(given: string): MailboxResult {
+  const text = unfoldWords(given)
   if (text.length > MAX_MAILBOX_LENGTH) return invalid('The address is longer than 1,000 characters.')
   if (CONTROL.test(text)) return invalid('The address has a line break or another control character.')
   if (!text.isWellFormed()) return invalid('The address is not valid Unicode text.')
@@ -96,7 +102,8 @@ export function parseMailboxList(text: string): MailboxListResult {
 }
 
 /**
- * Formats a mailbox for a header, not yet encoded for the wire. Quotes the name where RFC 5322 §3.2.5 requires quotes.
+ * Formats a mailbox for a header, not yet encoded for the wire. Quotes the name where RFC 5322 §3.2.5 requires quotes,
+ * and where it looks like an encoded word.
  * `parseMailbox` returns the same name and address for the result. Throws when the name has a control character, which
  * is a bug in the caller.
  */
@@ -106,7 +113,9 @@ export function formatMailbox(mailbox: { readonly name: string | undefined; read
     throw new Error('a mailbox with a control character reached formatMailbox')
   const text = name?.replace(/\s+/g, ' ').trim() ?? ''
   if (text === '') return address.includes(' ') ? `<${address}>` : address
-  return PHRASE.test(text) ? `${text} <${address}>` : `"${text.replace(/["\\]/g, '\\$&')}" <${address}>`
+  return PHRASE.test(text) && !text.includes('=?')
+    ? `${text} <${address}>`
+    : `"${text.replace(/["\\]/g, '\\$&')}" <${address}>`
 }
 
 /** Returns the domain of a mailbox that `formatMailbox` wrote: `a@b` or `Name <a@b>`. */
@@ -162,11 +171,21 @@ function findLocalPartProblem(localPart: string): string | undefined {
   if (/[<>]/.test(localPart)) return 'The part before the @ has an angle bracket.'
   if (localPart.startsWith('"')) return undefined
   if (localPart.includes('@')) return 'The address has more than one @.'
-  if (localPart.split('.').includes('')) return 'The part before the @ has an extra dot.'
-  return localPart.split('.').every((atom) => ATOM.test(atom))
+  return isDotString(localPart)
     ? undefined
     : 'The part before the @ has a space or a character that is only allowed in quotes.'
 }
+
+/**
+ * Whether a text is atoms and dots, in any order: addresses such as `taro..yamada.@docomo.example` exist, although RFC
+ * 5321 §4.1.2 wants quotes around them, which `toWireAddress` adds.
+ */
+const isDotString = (text: string): boolean =>
+  !/^\.*$/.test(text) && text.split('.').every((atom) => atom === '' || ATOM.test(atom))
+
+/** Returns an address as it is sent: with quotes around a local part whose dots need them (RFC 5321 §4.1.2). */
+export const toWireAddress = (address: string): string =>
+  address.replace(/^[^"@]+(?=@)/, (localPart) => (localPart.split('.').includes('') ? `"${localPart}"` : localPart))
 
 /**
  * Returns the index after the quoted string at the start of the text, or -1 when the string is not closed. RFC 5321
@@ -187,16 +206,17 @@ function findQuotesEnd(text: string): number {
 function canonicaliseLocalPart(localPart: string): string {
   if (!localPart.startsWith('"') || findQuotesEnd(localPart) !== localPart.length) return localPart
   const content = localPart.slice(1, -1).replace(/\\(.)/gs, '$1').normalize('NFC')
-  return content.split('.').every((atom) => ATOM.test(atom)) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
+  return isDotString(content) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
 }
 
 type NameResult = { readonly kind: 'ok'; readonly name: string | undefined } | Invalid
 
 /**
- * Unquotes a name that starts with a quote (RFC 5322 §3.2.5); takes any other name as written, including its quotes.
+ * Unquotes a name that starts with a quote (RFC 5322 §3.2.5), in which there are no encoded words (RFC 2047 §5). Takes
+ * any other name as written, including its quotes.
  */
 function parseName(text: string): NameResult {
-  let name = text
+  let name = decodeName(text)
   if (text.startsWith('"')) {
     const unquoted = unquotePhrase(text)
     if (unquoted === undefined) return invalid('The name before the address has a quote that is never closed.')

@@ -60,6 +60,10 @@ export function decodeHeaderText(octets: string, bodyCharset: string | null): st
 /** Whether a declared charset says anything about octets above 127. */
 export const isMeaningfulCharset = (charset: string): boolean => normaliseCharset(charset) !== undefined
 
+/** Whether the runtime knows a declared charset, if it says anything. */
+export const isKnownCharset = (charset: string): boolean =>
+  findDecoder(normaliseCharset(charset) ?? 'utf-8') !== undefined
+
 /** Whether two names refer to the same charset. */
 export const isSameCharset = (one: string, other: string): boolean =>
   one === other || normaliseCharset(one) === normaliseCharset(other)

@@ -3,7 +3,7 @@
  * linear time. Adjacent words in one charset are decoded together, because many senders split a character between two
  * words. Never throws.
  */
-import { decodeText, isSameCharset } from './charset.ts'
+import { decodeText, isKnownCharset, isSameCharset } from './charset.ts'
 import { createTransferDecoder } from './transfer-encoding.ts'
 
 /**
@@ -37,6 +37,26 @@ export function decodeWords(text: string): string {
   flush()
   out.push(text.slice(end))
   return out.join('')
+}
+
+/** A word as §2 wants it. */
+const VALID_WORD =
+  /^=\?([A-Za-z][\w.:+*-]{0,40})\?(?:[Bb]\?(?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=|[A-Za-z\d+/]{4})|[Qq]\?(?:[!-<>@-~]|=[\dA-Fa-f]{2})+)\?=$/
+/** One more than §2 allows, because Python fills its lines. */
+const MAX_WORD_LENGTH = 76
+/** What an encoded word may not hide in a name, and what shows that its octets are not in its charset. */
+const NEVER_IN_NAME = /[\0-\x1f\x7f-\x9f\u2028\u2029\ufffd]/
+
+/**
+ * Decodes a name that a program has encoded although it should not have. Strict, because the name may also mean what it
+ * says: all that looks like an encoded word must be one, with white space around it.
+ */
+export function decodeName(name: string): string {
+  const words = name.split(/\s+/).filter((text) => text.includes('=?') || text.includes('?='))
+  const charsets = words.map((word) => (word.length > MAX_WORD_LENGTH ? undefined : VALID_WORD.exec(word)?.[1]))
+  const isValid = charsets.every((charset) => charset !== undefined && isKnownCharset(charset))
+  const decoded = isValid ? decodeWords(name) : name
+  return NEVER_IN_NAME.test(decoded) ? name : decoded
 }
 
 function decodeB(encoded: string): Uint8Array {

@@ -4,7 +4,7 @@
  */
 import { encodeWord } from 'nodemailer/lib/mime-funcs'
 import MimeNode from 'nodemailer/lib/mime-node'
-import { parseMailboxList } from '../address/parse.ts'
+import { parseMailboxList, toWireAddress } from '../address/parse.ts'
 import type { EncodedPart } from './encode.ts'
 
 export interface NamedAddress {
@@ -68,7 +68,7 @@ export function parseMailboxes(texts: readonly string[]): NamedAddress[] {
   return texts.flatMap((text) => {
     const result = parseMailboxList(text)
     if (result.kind === 'invalid') throw new Error(`a mailbox must be validated first: ${result.reason}`)
-    return result.mailboxes.map(({ name, address }) => ({ name: name ?? '', address }))
+    return result.mailboxes.map(({ name, address }) => ({ name: name ?? '', address: toWireAddress(address) }))
   })
 }
 

@@ -2,6 +2,7 @@
  * @module Formats the command lines of a transaction (RFC 5321 §4.1.1), and rejects locally what the server cannot
  * accept. Throws on addresses that could inject a command; validating addresses is the caller's task.
  */
+import { toWireAddress } from '../address/parse.ts'
 import type { SmtpExtensions } from './extensions.ts'
 import { makeReply, type SmtpReply } from './replies.ts'
 
@@ -50,7 +51,7 @@ export function formatMailCommand(envelope: SmtpEnvelope, extensions: SmtpExtens
 
 export function formatRcptCommand(envelope: SmtpEnvelope): string {
   if (envelope.rcptTo === '') throw new TypeError('rcptTo is empty')
-  return `RCPT TO:<${validatePath('rcptTo', envelope.rcptTo, envelope.smtpUtf8)}>\r\n`
+  return `RCPT TO:<${validatePath('rcptTo', toWireAddress(envelope.rcptTo), envelope.smtpUtf8)}>\r\n`
 }
 
 /**

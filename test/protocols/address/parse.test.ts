@@ -5,6 +5,7 @@ import {
   normaliseAddress,
   parseMailbox,
   parseMailboxList,
+  toWireAddress,
 } from '#protocols/address/parse.ts'
 
 const named = (text: string): unknown => {
@@ -36,7 +37,7 @@ describe('parseMailbox', () => {
     ['Zoë Ünï 日本 🎉 <z@example.com>', ['Zoë Ünï 日本 🎉', 'z@example.com']],
     ['A <b@c.com> D <d@example.com>', ['A <b@c.com> D', 'd@example.com']],
     ['"ceo@bank.example" <x@example.com>', ['ceo@bank.example', 'x@example.com']],
-    ['=?UTF-8?Q?J=C3=B6rg?= <j@example.com>', ['=?UTF-8?Q?J=C3=B6rg?=', 'j@example.com']],
+    ['=?UTF-8?Q?J=C3=B6rg?= <j@example.com>', ['Jörg', 'j@example.com']],
     ['"a b"@example.com', [undefined, '"a b"@example.com']],
     ['"a@b\\"c"@example.com', [undefined, '"a@b\\"c"@example.com']],
     ['X <"a,b"@example.com>', ['X', '"a,b"@example.com']],
@@ -69,6 +70,21 @@ describe('parseMailbox', () => {
     expect(parseMailbox('Jörg <j@bücher.example>')).toMatchObject({ kind: 'ok', needsSmtpUtf8: false })
   })
 
+  // RFC 5321 §4.1.2 wants quotes, but some mobile providers gave out such addresses.
+  test.each([
+    ['taro..yamada.@docomo.example', '"taro..yamada."@docomo.example'],
+    ['.a@example.com', '".a"@example.com'],
+    ['a..b@example.com', '"a..b"@example.com'],
+    ['"a..b"@example.com', '"a..b"@example.com'],
+    ['"a b"@example.com', '"a b"@example.com'],
+    ['a.b@example.com', 'a.b@example.com'],
+  ])('keeps %s, which is %s on the wire, and both have one key', (address, wire) => {
+    expect(named(address)).toEqual([undefined, address])
+    expect(toWireAddress(address)).toBe(wire)
+    expect(named(wire)).toEqual([undefined, wire])
+    expect(normaliseAddress(wire)).toBe(normaliseAddress(address))
+  })
+
   test.each([
     ['', 'The address is empty.'],
     ['   ', 'The address is empty.'],
@@ -78,8 +94,7 @@ describe('parseMailbox', () => {
     ['""@example.com', 'The address has nothing before the @.'],
     ['a@', 'The address has no domain after the @.'],
     ['a@b@example.com', 'The address has more than one @.'],
-    ['a..b@example.com', 'The part before the @ has an extra dot.'],
-    ['.a@example.com', 'The part before the @ has an extra dot.'],
+    ['..@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
     ['a b@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
     ['a,b@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
     ['a\u200b@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
@@ -241,6 +256,8 @@ test.each([
   ['"b ob"@x.test', ['"b\\ ob"@x.test', '"\\b\\ \\o\\b"@x.test', '"B OB"@X.test']],
   ['"b,ob"@x.test', ['"b\\,ob"@x.test']],
   ['"a\\"b\\\\c"@x.test', ['"\\a\\"b\\\\\\c"@x.test']],
+  ['.b..ob.@x.test', ['".b..ob."@x.test', '".b.\\.OB."@x.test']],
+  ['".."@x.test', ['"\\.."@x.test']],
   ['b.ob@x.test', ['"b.ob"@x.test', '"b\\.ob"@x.test']],
   ['\u03b1\u03c3@x.test', ['\u0391\u03a3@x.test', '\u03b1\u03c2@x.test', '"\u0391\u03a3"@x.test']],
   ['\u00e9@x.test', ['"e\\\u0301"@x.test', 'E\u0301@x.test']],

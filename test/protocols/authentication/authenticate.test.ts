@@ -66,6 +66,11 @@ test('a message without any authentication is none in all checks, and a permerro
   expect((await readDetails(createMessage(), { zone: {} })).dkim).toEqual([])
 })
 
+test('a client that gives its name with blanks is judged like one without a name', async () => {
+  const { spf } = await readDetails(createMessage(), { zone: {}, facts: { helo: 'my office pc', mailFrom: '' } })
+  expect(spf.result).toBe('none')
+})
+
 describe('spf', () => {
   const spf = async (record: string, changes: Zone = {}, other = {}) =>
     (

@@ -6,18 +6,17 @@
 import addressparser from 'nodemailer/lib/addressparser'
 import { HEADER_NAME, isReservedHeader, MAX_SUBJECT_LENGTH } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#features/sending/accept/unsubscribe-header.ts'
 import { invalid } from '#platform/errors.ts'
 import {
   formatMailbox,
   MAX_LIST_COUNT,
   MAX_NAME_LENGTH,
   type Mailbox,
-  normaliseAddress,
   parseMailbox,
   parseMailboxList,
 } from '#protocols/address/parse.ts'
 import { isFoldable, isMailboxField } from '#protocols/mime/fields.ts'
+import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#protocols/mime/list-unsubscribe.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { type Fields, isControlField } from './control-headers.ts'
 
@@ -25,7 +24,6 @@ import { type Fields, isControlField } from './control-headers.ts'
 const MAX_MAILBOXES = 1000
 /** Of a line with its name (RFC 5322 §2.1.1). */
 const MAX_REFERENCES_LENGTH = 998 - 'References: '.length
-const MAX_SHOWN_NAME_LENGTH = 80
 
 /** Fields that may occur once (RFC 5322 §3.6); the first counts. */
 const SINGLE_FIELDS = ['From', 'Subject', 'Date', 'Message-ID', 'Content-Type']
@@ -45,28 +43,18 @@ export function dropRepeated(fields: Fields, dropped: Set<string>): void {
   for (const name of SINGLE_FIELDS) if (new Set(valuesOf(fields, name.toLowerCase())).size > 1) dropped.add(name)
 }
 
-/**
- * The one mailbox of From, and Reply-To. Of several mailboxes, the one in Sender wrote the message (RFC 5322 §3.6.2),
- * or else the first; replies then go to all.
- */
+/** The mailbox of From, and Reply-To. Of several authors the first sends the message, and replies go to all. */
 export function readSender(message: ParsedMessage, dropped: Set<string>): Pick<SendRequest, 'from' | 'reply_to'> {
-  if (!message.from) throw invalid('from', 'The header From is missing; it must be one address.')
-  const authors = readMailboxes('From', message.from, dropped)
-  const [sender] = readMailboxes('Sender', valuesOf(message.headers, 'sender')[0] ?? null, new Set())
-  const senderKey = sender && normaliseAddress(sender.address)
-  const author = authors.find(({ address }) => normaliseAddress(address) === senderKey) ?? authors[0]
-  if (authors.length > 1) dropped.add('From')
-  const replyTo = readReplyTo(message, dropped) || (authors.length > 1 ? joinMailboxes(authors) : '')
-  // Acceptance says what is wrong with an address that is not valid.
-  return { from: author ? formatMailbox(author) : message.from, ...(replyTo !== '' && { reply_to: replyTo }) }
-}
-
-/** The first of several fields that has an address. */
-function readReplyTo({ headers, replyTo }: ParsedMessage, dropped: Set<string>): string {
+  const { headers, from, replyTo } = message
+  if (!from) throw invalid('from', 'The header From is missing; it must be one address.')
+  const [author, ...others] = readMailboxes('From', from, dropped)
+  if (others.length > 0) dropped.add('From')
   const texts = [replyTo ?? '', ...valuesOf(headers, 'reply-to').slice(1)].filter((text) => text !== '')
-  const lists = texts.map((text) => mendMailboxes('Reply-To', text, dropped))
   if (new Set(texts).size > 1) dropped.add('Reply-To')
-  return lists.find((list) => list !== '') ?? ''
+  const replies = texts.map((text) => mendMailboxes('Reply-To', text, dropped)).find((list) => list !== '')
+  const reply_to = replies ?? (others.length > 0 ? mendMailboxes('From', from, dropped) : undefined)
+  // Acceptance says what is wrong with an address that is not valid.
+  return { from: author ? formatMailbox(author) : from, ...(reply_to !== undefined && { reply_to }) }
 }
 
 export function readSubject({ subject }: ParsedMessage, dropped: Set<string>): string {
@@ -90,48 +78,40 @@ export function readMailboxes(field: string, text: string | null, dropped: Set<s
   return mailboxes
 }
 
-/** The valid mailboxes of a field as a list; `''`: none. */
+/** The valid mailboxes of a field, as many as a list may have; `''`: none. */
 function mendMailboxes(field: string, text: string, dropped: Set<string>): string {
   const mailboxes = readMailboxes(field, text, dropped)
-  if (mailboxes.length === 0 || mailboxes.length > MAX_LIST_COUNT) dropped.add(field)
-  return joinMailboxes(mailboxes)
+  const list = mailboxes.slice(0, MAX_LIST_COUNT).map(formatMailbox)
+  while (list.length > 0 && parseMailboxList(list.join(', ')).kind === 'invalid') list.pop()
+  if (list.length === 0 || list.length < mailboxes.length) dropped.add(field)
+  return list.join(', ')
 }
 
-/** As many mailboxes as a list may have. */
-function joinMailboxes(mailboxes: readonly Mailbox[]): string {
-  const texts = mailboxes.slice(0, MAX_LIST_COUNT).map(formatMailbox)
-  while (texts.length > 0 && parseMailboxList(texts.join(', ')).kind === 'invalid') texts.pop()
-  return texts.join(', ')
-}
-
-export interface FieldRules {
-  readonly isTransactional: boolean
-  /** Of all fields together. */
-  readonly maxOctets: number
-}
-
-/** The client's other fields; of a repeated field the first. */
-export function readFields(fields: Fields, rules: FieldRules, dropped: Set<string>): Record<string, string> {
+/** The client's other fields; of a repeated field the first. @param maxOctets of all fields together */
+export function readFields(
+  fields: Fields,
+  { isTransactional, maxOctets }: { readonly isTransactional: boolean; readonly maxOctets: number },
+  dropped: Set<string>,
+): Record<string, string> {
   const kept = new Map<string, readonly [name: string, value: string]>()
-  const drop = (name: string) => dropped.add(name.slice(0, MAX_SHOWN_NAME_LENGTH))
-  let octetsLeft = rules.maxOctets
+  let octetsLeft = maxOctets
   for (const [name, text] of fields) {
     if (REPLACED_FIELD.test(name) || isControlField(name) || text === '') continue
     const key = name.toLowerCase()
-    const isAllowed = HEADER_NAME.test(name) && !isReservedHeader(name, rules.isTransactional)
+    const isAllowed = HEADER_NAME.test(name) && !isReservedHeader(name, isTransactional)
     const value = isAllowed ? mendValue(name, text, dropped) : ''
-    const first = kept.get(key)
     const octets = name.length + 2 + Buffer.byteLength(value)
-    if (value === '' || (first ? first[1] !== value : octets > octetsLeft)) drop(name)
+    const first = kept.get(key)
+    if (value === '' || (first ? first[1] !== value : octets > octetsLeft)) dropped.add(name.slice(0, 80))
     else if (!first) {
       kept.set(key, [name, value])
       octetsLeft -= octets
     }
   }
-  const post = kept.get('list-unsubscribe-post')
-  if (post && !hasOneClickUrl(kept.get('list-unsubscribe')?.[1])) {
+  const [postName] = kept.get('list-unsubscribe-post') ?? []
+  if (postName !== undefined && !hasOneClickUrl(kept.get('list-unsubscribe')?.[1])) {
     kept.delete('list-unsubscribe-post')
-    drop(post[0])
+    dropped.add(postName)
   }
   return Object.fromEntries(kept.values())
 }
@@ -139,21 +119,13 @@ export function readFields(fields: Fields, rules: FieldRules, dropped: Set<strin
 /** The value in a form that can be sent; `''`: it has none. */
 function mendValue(name: string, text: string, dropped: Set<string>): string {
   if (isMailboxField(name)) return mendMailboxes(name, text, dropped)
-  const value = readValue(name.toLowerCase(), text)
+  const lowerName = name.toLowerCase()
+  if (lowerName === 'list-unsubscribe-post')
+    return text.replaceAll(/\s/g, '').toLowerCase() === ONE_CLICK.toLowerCase() ? ONE_CLICK : ''
+  const isUnsubscribe = lowerName === 'list-unsubscribe'
+  const isThread = lowerName === 'references'
+  const value = isUnsubscribe ? readUnsubscribeUrls(text).urls : isThread ? shortenReferences(text) : text
   return isFoldable(name, value) ? value : ''
-}
-
-function readValue(lowerName: string, text: string): string {
-  switch (lowerName) {
-    case 'references':
-      return shortenReferences(text)
-    case 'list-unsubscribe':
-      return readUnsubscribeUrls(text).value
-    case 'list-unsubscribe-post':
-      return text.replaceAll(/\s/g, '').toLowerCase() === ONE_CLICK.toLowerCase() ? ONE_CLICK : ''
-    default:
-      return text
-  }
 }
 
 /** A long thread does not fit a line: the first id, which names the thread, and the last ones stay. */

@@ -18,12 +18,10 @@ export const createReply = (code: number, enhancedCode: string, sentence: string
 })
 
 /** @param dropped what is not sent of the message */
-export const createAcceptedReply = (response: SendResponse, dropped: readonly string[]): SmtpReply =>
-  createReply(
-    250,
-    '2.0.0',
-    `Ok: queued as ${response.id}${describeAccepted(response)}${dropped.length > 0 ? ` - dropped: ${dropped.join(', ')}` : ''}`,
-  )
+export function createAcceptedReply(response: SendResponse, dropped: readonly string[]): SmtpReply {
+  const end = dropped.length > 0 ? ` - dropped: ${dropped.join(', ')}` : ''
+  return createReply(250, '2.0.0', `Ok: queued as ${response.id}${describeAccepted(response)}${end}`)
+}
 
 /** What the program's log should say about a message that is stored, but not sent as usual. */
 function describeAccepted({ status, sandbox, replayed, mismatch }: SendResponse): string {

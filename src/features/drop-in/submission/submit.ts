@@ -40,14 +40,10 @@ export function createSubmitter(
   const accept = async (actor: Actor, message: SubmittedMessage): Promise<SmtpReply> => {
     const parsed = await parse(parser, message)
     if (typeof parsed === 'string') return createReply(554, '5.6.0', parsed)
-    const { request, headers, idempotencyKey, complete, dropped } = translateMessage(
-      parsed,
-      message.recipients,
-      app.config,
-    )
+    const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, message.recipients, app.config)
     try {
-      const idempotency = readIdempotency({ ...request, headers }, idempotencyKey)
-      const translated = { idempotency, translate: () => request, complete }
+      const idempotency = readIdempotency(request, idempotencyKey)
+      const translated = { idempotency, translate: () => ({ ...request, headers: undefined }), complete }
       const { response } = await acceptTranslated(app, actor, translated, () => takeRate(actor))
       if (dropped.length > 0)
         app.log.info(

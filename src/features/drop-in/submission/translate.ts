@@ -3,8 +3,7 @@
  * that it has one form, our signature and our tracking. Pure; throws AppError 422 with the header field.
  */
 import { detectExtension } from 'nodemailer/lib/mime-funcs'
-import { isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/attachments.ts'
-import type { Draft } from '#features/sending/accept/draft.ts'
+import { type Draft, isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import type { Config } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
@@ -14,10 +13,8 @@ import { type Fields, HOPS_FIELD, readControls } from './control-headers.ts'
 import { dropRepeated, readFields, readMailboxes, readSender, readSubject, valuesOf } from './header.ts'
 
 export interface Translation {
-  /** Without the other header fields of the message. */
+  /** Its headers may be more and longer than acceptance allows; `complete` adds them. */
   readonly request: SendRequest
-  /** Other header fields. They are not those of a request, because they may be longer and more. */
-  readonly headers: Readonly<Record<string, string>>
   readonly idempotencyKey: string | undefined
   /** Names of what is not sent. */
   readonly dropped: readonly string[]
@@ -28,7 +25,6 @@ export interface Translation {
 /** More Received fields mean that the message goes in circles (RFC 5321 §6.3). */
 const MAX_HOPS = 100
 const MAX_FILENAME_LENGTH = 255
-const MAX_EXTENSION_LENGTH = 20
 const NO_SUBJECT = '(no subject)'
 
 /** Forms that do not survive that a message is rebuilt: their parts are sent without the seal. */
@@ -49,6 +45,8 @@ export function translateMessage(
   const { idempotencyKey, ...controls } = readControls(message.headers)
   const hasTemplate = controls.template_alias !== undefined
   const recipients = assignRecipients(message, envelope, dropped)
+  const rules = { isTransactional: controls.transactional ?? true, maxOctets: maxHeaders * maxHeaderOctets }
+  const headers = readFields(message.headers, rules, dropped)
   const request: SendRequest = {
     ...controls,
     ...readBodies(message, hasTemplate),
@@ -57,10 +55,9 @@ export function translateMessage(
     cc: recipients.cc,
     bcc: recipients.bcc,
     subject: readSubject(message, dropped) || (hasTemplate ? '' : NO_SUBJECT),
+    headers,
     attachments: toAttachments(message.attachments, dropped),
   }
-  const rules = { isTransactional: controls.transactional ?? true, maxOctets: maxHeaders * maxHeaderOctets }
-  const headers = readFields(message.headers, rules, dropped)
   dropRepeated(message.headers, dropped)
   const messageId = message.messageId && MESSAGE_ID.test(message.messageId) ? message.messageId : undefined
   if (messageId === undefined && valuesOf(message.headers, 'message-id').length > 0) dropped.add('Message-ID')
@@ -69,7 +66,6 @@ export function translateMessage(
   if (sealedType !== undefined) dropped.add(sealedType)
   return {
     request,
-    headers,
     idempotencyKey,
     dropped: [...dropped],
     complete: (draft) => ({
@@ -181,5 +177,5 @@ function toExtension(contentType: string): string {
 function mendFilename(name: string, contentType: string, dropped: Set<string>): string {
   if (!isForbiddenFile(name)) return name
   dropped.add(`the name ${name}`)
-  return `${name.slice(0, MAX_FILENAME_LENGTH - MAX_EXTENSION_LENGTH)}.${toExtension(contentType)}`
+  return `${name.slice(0, MAX_FILENAME_LENGTH - 20)}.${toExtension(contentType)}`
 }

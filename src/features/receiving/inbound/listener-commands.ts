@@ -2,6 +2,7 @@
  * @module Parses the command lines of the SMTP listener: the command, and its arguments or why they are rejected. Pure;
  * `InboundSession` checks the order of commands.
  */
+import { parseMailbox } from '#protocols/address/parse.ts'
 import { type PathArguments, type PathResult, parsePath } from './listener-path.ts'
 import {
   createMissingValueReply,
@@ -24,10 +25,13 @@ export const isHttpRequest = (line: string): boolean => HTTP_REQUEST.test(line)
 
 export const countArguments = (line: string): number => line.trim().split(/\s+/).length - 1
 
-/** The name in HELO or EHLO in lower case, or why it is rejected. */
+/**
+ * The name in HELO or EHLO in lower case, or why it is rejected. Accepts blanks, because some clients send the name of
+ * the computer.
+ */
 export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Reply {
-  const [, name = '', ...others] = line.trim().split(/\s+/)
-  if (name === '' || others.length > 0) return command === 'EHLO' ? REPLIES.ehloSyntax : REPLIES.heloSyntax
+  const name = line.trim().split(/\s+/).slice(1).join(' ')
+  if (name === '') return command === 'EHLO' ? REPLIES.ehloSyntax : REPLIES.heloSyntax
   if (name.length > MAX_HELO_LENGTH || CONTROL_CHARACTER.test(name)) return REPLIES.badHeloName
   return name.toLowerCase()
 }
@@ -68,6 +72,17 @@ export function parseRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
   const rejection = checkPath(path, hasSmtpUtf8)
   if (rejection) return rejection
   return path.kind === 'ok' ? path.address : REPLIES.badRecipient
+}
+
+/** A recipient that has no domain, such as `root`. */
+const LOCAL_RECIPIENT = /^RCPT TO\s*:\s*<([^<>\s@]+)>/i
+
+/** Like `parseRcpt`, for a message to any address: rejects those to which nothing can be sent. */
+export function parseSubmittedRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
+  const address = parseRcpt(line, hasSmtpUtf8)
+  const text = address === REPLIES.badRecipient ? LOCAL_RECIPIENT.exec(line)?.[1] : address
+  const mailbox = typeof text === 'string' ? parseMailbox(text) : undefined
+  return mailbox?.kind === 'invalid' ? { code: 553, text: `5.1.3 ${mailbox.reason}` } : address
 }
 
 /** A part of a message (RFC 3030 §2). */

@@ -26,6 +26,7 @@ import {
   parseHelo,
   parseMail,
   parseRcpt,
+  parseSubmittedRcpt,
   readAnnouncedBytes,
 } from './listener-commands.ts'
 import { DataDecoder } from './listener-data.ts'
@@ -559,8 +560,11 @@ export class InboundSession {
   }
 
   #onRcpt(line: string): void {
-    const address = parseRcpt(line, this.#envelope?.hasSmtpUtf8 === true)
+    const parse = this.#host.submission ? parseSubmittedRcpt : parseRcpt
+    const address = parse(line, this.#envelope?.hasSmtpUtf8 === true)
     if (typeof address !== 'string') {
+      // A client that has logged in is not guessing names, and its other recipients shall get the message.
+      if (this.#login) this.#errors--
       this.#reply(address)
       return
     }

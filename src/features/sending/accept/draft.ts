@@ -11,13 +11,21 @@ import { parseDateTime } from '#platform/date-time.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
-import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import {
+  formatMailbox,
+  normaliseAddress,
+  parseMailbox,
+  parseMailboxList,
+  unfoldWords,
+} from '#protocols/address/parse.ts'
 import { isMailboxField } from '#protocols/mime/fields.ts'
+import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#protocols/mime/list-unsubscribe.ts'
 import { decodeAttachments } from './attachments.ts'
 import { requireHeaderSafe } from './header-safe.ts'
 import { readIdempotency } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
-import { requireValidUnsubscribe, UNSUBSCRIBE_HEADER } from './unsubscribe-header.ts'
+
+export { isForbiddenFile, MAX_ATTACHMENTS } from './attachments.ts'
 
 export interface Draft extends NewEmail {
   readonly fromDomain: string
@@ -42,6 +50,7 @@ const MAX_SEND_AT_AHEAD_MS = days(366)
 /** RFC 5322 §3.6, RFC 6376. */
 const RESERVED_HEADER =
   /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
+const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
 /**
  * Whether the service writes a header itself, from the fields of the request or without them. RFC 2369, RFC 8058: in
  * transactional mail the client may set the headers of unsubscription.
@@ -259,7 +268,7 @@ const isEmpty = (value: unknown): boolean =>
   value === undefined || value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 
 function parseMailboxes(field: string, text: string): string {
-  requireHeaderSafe(field, text)
+  requireHeaderSafe(field, unfoldWords(text))
   const parsed = parseMailboxList(text)
   if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
   return parsed.mailboxes.map(formatMailbox).join(', ')
@@ -302,6 +311,28 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
       return [name, text]
     }),
   )
+}
+
+/** Returns headers with List-Unsubscribe in its usual form; throws if it or List-Unsubscribe-Post is not valid. */
+function requireValidUnsubscribe(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const findHeader = (lowerName: string) =>
+    Object.entries(headers).find(([name]) => name.toLowerCase() === lowerName) ?? []
+  const [name = '', value] = findHeader('list-unsubscribe')
+  const { urls, isValid } = readUnsubscribeUrls(value ?? '')
+  if (value !== undefined && !isValid)
+    throw invalid(
+      `headers.${name}`,
+      'List-Unsubscribe must be URLs in angle brackets, separated by commas, such as <https://example.com/leave?u=1>, <mailto:leave@example.com>.',
+    )
+  const [postName, post] = findHeader('list-unsubscribe-post')
+  if (post !== undefined && post.trim() !== ONE_CLICK)
+    throw invalid(`headers.${postName}`, `List-Unsubscribe-Post must be ${ONE_CLICK}.`)
+  if (post !== undefined && !hasOneClickUrl(urls))
+    throw invalid(
+      `headers.${postName}`,
+      'List-Unsubscribe-Post needs a List-Unsubscribe with an https URL; add one, or omit List-Unsubscribe-Post.',
+    )
+  return value === undefined ? headers : { ...headers, [name]: urls }
 }
 
 /** RFC 5322 §3.6: at most one Reply-To. */

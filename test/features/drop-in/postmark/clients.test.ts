@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { simpleParser } from 'mailparser'
 import { addSuppression } from '#features/audience/suppressions/suppressions.ts'
 import { at } from '#test/support/api.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
@@ -105,6 +106,36 @@ print(json.dumps({'id': mail.anymail_status.message_id, 'refused': refused, 'wro
   })
   await expectSent(at(printed, 'id'))
 })
+
+// Proves: send-32
+test.skipIf(!existsSync(ANYMAIL))(
+  'Django with anymail encodes names, which are decoded, also where it folds them',
+  async () => {
+    const printed = await run(
+      ['/usr/bin/python3'],
+      `import json
+from django.conf import settings
+settings.configure(EMAIL_BACKEND='anymail.backends.postmark.EmailBackend',
+  ANYMAIL={'POSTMARK_SERVER_TOKEN': '${service.key}', 'POSTMARK_API_URL': '${service.url}/postmark/'})
+from django.core.mail import EmailMessage
+mail = EmailMessage('Grüße', 'Hello, Bob.', 'Jürgen <ada@sender.test>', ['"Müller, Bob" <bob@receiver.test>'],
+  ['Dörte <dora@receiver.test>'], cc=['Łukasz <carl@receiver.test>'], reply_to=['${'株式会社サンプル'.repeat(6)} <help@sender.test>'])
+mail.send()
+print(json.dumps({'id': mail.anymail_status.message_id}))
+`,
+    )
+    const id = at(printed, 'id')
+    const { body } = await service.api('GET', `/v1/emails/${id}/source`)
+    const header = String(at(body, 'data', 'source')).split('\r\n\r\n')[0] ?? ''
+    const { headers } = await simpleParser(header)
+    expect(await service.detail(id)).toMatchObject({
+      from_address: '"Jürgen" <ada@sender.test>',
+      reply_to: `"${'株式会社サンプル'.repeat(6)}" <help@sender.test>`,
+    })
+    const names = ['from', 'to', 'cc', 'reply-to'].map((name) => at(headers.get(name), 'value', 0, 'name'))
+    expect(names).toEqual(['Jürgen', 'Müller, Bob', 'Łukasz', '株式会社サンプル'.repeat(6)])
+  },
+)
 
 describe.skipIf(!existsSync(SYMFONY) || Bun.which('php') === null)('Symfony', () => {
   test('sends to a host of which it can set only the name, and gets our sentence', async () => {

@@ -133,7 +133,23 @@ describe('a session', () => {
   })
 })
 
+// Proves: submission-2
+test('a message goes to its other recipients, however many cannot be sent to', async () => {
+  await using client = await service.connectLoggedIn()
+  await client.say(FROM)
+  const invalid = await client.say('RCPT TO:<admin@intranet>')
+  for (let i = 0; i < 60; i++) expect(codeOf(await client.say(`RCPT TO:<user${i}@intranet>`))).toBe('553 5.1.3')
+  expect([invalid, codeOf(await client.say(TO)), codeOf(await client.say('DATA'))]).toEqual([
+    '553 5.1.3 The domain "intranet" has no dot.',
+    '250 2.1.5',
+    '354',
+  ])
+  await client.write(createMessage(['Cc: admin@intranet']))
+  expect(await service.detail(idOf(await client.say('.')))).toMatchObject({ to: 'bob@receiver.test', cc: [], bcc: [] })
+})
+
 describe('a transaction', () => {
+  // Proves: inbound-40, submission-2
   test.each([
     [
       'is told at MAIL that the message is too large',
@@ -144,6 +160,16 @@ describe('a transaction', () => {
       'needs a recipient',
       [FROM, 'DATA', 'RCPT TO:<>', 'RCPT TO:<a b@c.test>'],
       ['250 2.1.0', '554 5.5.1', '501 5.1.3', '501 5.1.3'],
+    ],
+    [
+      'takes no address to which nothing can be sent',
+      [FROM, 'RCPT TO:<root>', 'RCPT TO:<admin@intranet>', 'RCPT TO:<bob@[127.0.0.1]>', 'RCPT TO:<Postmaster>', 'DATA'],
+      ['250 2.1.0', '553 5.1.3', '553 5.1.3', '553 5.1.3', '553 5.1.3', '554 5.5.1'],
+    ],
+    [
+      'takes a name of the client with blanks',
+      ['EHLO My Office PC', FROM, TO, 'HELO my  pc', FROM, TO],
+      ['250', '250 2.1.0', '250 2.1.5', '250', '250 2.1.0', '250 2.1.5'],
     ],
     ['cannot be nested, nor hold AUTH', [FROM, FROM, 'AUTH PLAIN AGEAYg=='], ['250 2.1.0', '503 5.5.1', '503 5.5.1']],
     ['rejects unknown parameters', [`${FROM} RET=FULL`, `${FROM} BODY=BINARYMIME`], ['555 5.5.4', '501 5.5.4']],

