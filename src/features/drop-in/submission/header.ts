@@ -102,7 +102,7 @@ export function readFields(
     const value = isAllowed ? mendValue(name, text, dropped) : ''
     const octets = name.length + 2 + Buffer.byteLength(value)
     const first = kept.get(key)
-    if (value === '' || (first ? first[1] !== value : octets > octetsLeft)) dropped.add(name.slice(0, 80))
+    if (value === '' || (first ? first[1] !== value : octets > octetsLeft)) dropped.add(name)
     else if (!first) {
       kept.set(key, [name, value])
       octetsLeft -= octets

@@ -25,6 +25,8 @@ export interface Translation {
 /** More Received fields mean that the message goes in circles (RFC 5321 §6.3). */
 const MAX_HOPS = 100
 const MAX_FILENAME_LENGTH = 255
+/** Of a name in the reply, whose line is short. */
+const MAX_SHOWN_LENGTH = 80
 const NO_SUBJECT = '(no subject)'
 
 /** Forms that do not survive that a message is rebuilt: their parts are sent without the seal. */
@@ -67,7 +69,7 @@ export function translateMessage(
   return {
     request,
     idempotencyKey,
-    dropped: [...dropped],
+    dropped: Array.from(dropped, (name) => name.slice(0, MAX_SHOWN_LENGTH)),
     complete: (draft) => ({
       ...draft,
       extra: {

@@ -124,6 +124,9 @@ test(`${MESSAGES} random messages get replies, and the service goes on`, async (
     counts[code] = (counts[code] ?? 0) + 1
     if (!/^(?:250|[45]\d\d) \d\.\d\.\d [\x20-\x7e]*$/.test(reply) || reply.includes('Internal error'))
       odd.push(`${reply} ${JSON.stringify(message)}`)
+    // Composed as for its recipient; fails if that fails.
+    const [, id] = /^250 2\.0\.0 Ok: queued as (\S+)/.exec(reply) ?? []
+    if (id !== undefined) await service.readSource(id)
     if (!(await client.say('RSET')).startsWith('250') || number % 50 === 0) {
       client.destroy()
       client = await service.connectLoggedIn()
