@@ -29,7 +29,7 @@ export function parsePattern(pattern: string, matchType: MatchType, domain: stri
   const at = findLocalPartEnd(text)
   const localPart = text.slice(0, at)
   const isPrefix = matchType === 'prefix'
-  // A prefix may end where no local part may, for example with a dot.
+  // A prefix may be what no local part is: only dots.
   const address = parseMailbox(`${localPart}${isPrefix ? 'x' : ''}@${domain}`)
   if (address.kind === 'invalid')
     throw invalid('pattern', `The pattern is not a valid address: ${lowerFirstLetter(address.reason)}`)

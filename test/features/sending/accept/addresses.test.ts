@@ -104,7 +104,7 @@ describe('recipients', () => {
     'a@b.test\r\nBcc: x@y.test',
     'Name\n <a@b.test>',
     'a\0@b.test',
-    '.a@b.test',
+    '..@b.test',
     `${'x'.repeat(65)}@b.test`,
     `a@${'x'.repeat(64)}.test`,
     `a@${'x.'.repeat(130)}test`,
