@@ -30,7 +30,7 @@ export type MailboxResult = ({ readonly kind: 'ok' } & Mailbox) | Invalid
 export type MailboxListResult = { readonly kind: 'ok'; readonly mailboxes: readonly Mailbox[] } | Invalid
 
 const MAX_MAILBOX_LENGTH = 1_000
-const MAX_LIST_LENGTH = 20_000
+export const MAX_LIST_LENGTH = 20_000
 export const MAX_LIST_COUNT = 100
 /**
  * A name of this length still fits a header line of 998 octets together with its address, even when quoted and escaped.

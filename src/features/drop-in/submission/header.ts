@@ -10,18 +10,19 @@ import { invalid } from '#platform/errors.ts'
 import {
   formatMailbox,
   MAX_LIST_COUNT,
+  MAX_LIST_LENGTH,
   MAX_NAME_LENGTH,
   type Mailbox,
   parseMailbox,
-  parseMailboxList,
 } from '#protocols/address/parse.ts'
 import { isFoldable, isMailboxField } from '#protocols/mime/fields.ts'
 import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#protocols/mime/list-unsubscribe.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { type Fields, isControlField } from './control-headers.ts'
 
-/** Mailboxes of one field that are read. */
+/** Mailboxes of one field that are read, and its length. */
 const MAX_MAILBOXES = 1000
+const MAX_FIELD_LENGTH = 100_000
 /** Of a line with its name (RFC 5322 §2.1.1). */
 const MAX_REFERENCES_LENGTH = 998 - 'References: '.length
 
@@ -67,7 +68,7 @@ const shorten = (text: string, maxLength: number): string => text.slice(0, maxLe
 
 /** Leaves out what is no address, such as local names, and names the field then. */
 export function readMailboxes(field: string, text: string | null, dropped: Set<string>): Mailbox[] {
-  const found = addressparser(text ?? '', { flatten: true }).slice(0, MAX_MAILBOXES)
+  const found = addressparser(text?.slice(0, MAX_FIELD_LENGTH) ?? '', { flatten: true }).slice(0, MAX_MAILBOXES)
   const mailboxes = found.flatMap(({ name, address = '' }) => {
     const phrase = shorten(name.replaceAll(CONTROL, ' '), MAX_NAME_LENGTH).replaceAll(/["\\]/g, '\\$&')
     const named = parseMailbox(phrase ? `"${phrase}" <${address}>` : address)
@@ -81,8 +82,12 @@ export function readMailboxes(field: string, text: string | null, dropped: Set<s
 /** The valid mailboxes of a field, as many as a list may have; `''`: none. */
 function mendMailboxes(field: string, text: string, dropped: Set<string>): string {
   const mailboxes = readMailboxes(field, text, dropped)
-  const list = mailboxes.slice(0, MAX_LIST_COUNT).map(formatMailbox)
-  while (list.length > 0 && parseMailboxList(list.join(', ')).kind === 'invalid') list.pop()
+  const list: string[] = []
+  let length = 0
+  for (const mailbox of mailboxes.slice(0, MAX_LIST_COUNT).map(formatMailbox)) {
+    length += mailbox.length + ', '.length
+    if (length <= MAX_LIST_LENGTH) list.push(mailbox)
+  }
   if (list.length === 0 || list.length < mailboxes.length) dropped.add(field)
   return list.join(', ')
 }
