@@ -25,10 +25,7 @@ export const isHttpRequest = (line: string): boolean => HTTP_REQUEST.test(line)
 
 export const countArguments = (line: string): number => line.trim().split(/\s+/).length - 1
 
-/**
- * The name in HELO or EHLO in lower case, or why it is rejected. Accepts blanks, because some clients send the name of
- * the computer.
- */
+/** The name in HELO or EHLO in lower case, or why it is rejected; names of computers have blanks. */
 export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Reply {
   const name = line.trim().split(/\s+/).slice(1).join(' ')
   if (name === '') return command === 'EHLO' ? REPLIES.ehloSyntax : REPLIES.heloSyntax

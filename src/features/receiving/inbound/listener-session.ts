@@ -538,7 +538,8 @@ export class InboundSession {
       this.#reply(this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin)
       return
     }
-    const mail = parseMail(line)
+    // The reverse-path of a submitted message has no effect, so it may be a local name.
+    const mail = parseMail(this.#host.submission ? line.replace(/<[^<>@]+>/, '<>') : line)
     if ('code' in mail) {
       this.#reply(mail)
       return

@@ -166,6 +166,7 @@ describe('a transaction', () => {
       [FROM, 'RCPT TO:<root>', 'RCPT TO:<admin@intranet>', 'RCPT TO:<bob@[127.0.0.1]>', 'RCPT TO:<Postmaster>', 'DATA'],
       ['250 2.1.0', '553 5.1.3', '553 5.1.3', '553 5.1.3', '553 5.1.3', '554 5.5.1'],
     ],
+    ['takes a local sender', ['MAIL FROM:<www-data> SIZE=100', TO], ['250 2.1.0', '250 2.1.5']],
     [
       'takes a name of the client with blanks',
       ['EHLO My Office PC', FROM, TO, 'HELO my  pc', FROM, TO],
