@@ -437,4 +437,57 @@ export const attacks: readonly Attack[] = [
       })
     },
   },
+  {
+    id: '12a',
+    name: 'messages to /mcp with 75,000 names, one at a time',
+    run: (context) => postNames(context, 1, '/mcp', 75_000),
+  },
+  {
+    id: '12b',
+    name: 'messages to /mcp with 75,000 names, 8 at a time',
+    run: (context) => postNames(context, 8, '/mcp', 75_000),
+  },
+  {
+    id: '12c',
+    name: 'messages to /mcp with 900 names, 8 at a time',
+    run: (context) => postNames(context, 8, '/mcp', 900),
+  },
+  {
+    id: '12d',
+    name: 'emails with 190,000 names, 8 at a time',
+    run: (context) => postNames(context, 8, '/v1/emails', 190_000),
+  },
+  {
+    id: '12e',
+    name: 'batches with 150,000 names in 500 items, 8 at a time',
+    async run(context) {
+      const email = (index: number) => ({
+        from: `a@${context.attacker.sandboxDomain}`,
+        to: 'r@example.com',
+        template_data: createNames(300, `n${index}_`),
+      })
+      const body = JSON.stringify({ emails: Array.from({ length: 500 }, (_, index) => email(index)) })
+      let count = 0
+      await repeatUntilEnd(context, 8, () =>
+        request(context, 'POST', '/v1/emails/batch', body, { 'idempotency-key': `names-${++count}` }),
+      )
+    },
+  },
+  {
+    id: '12f',
+    name: 'the API description and its pages, without a key, 8 at a time',
+    run: (context) =>
+      repeatUntilEnd(context, 8, (lane) => request(context, 'GET', lane % 2 === 0 ? '/openapi.json' : '/docs?q=email')),
+  },
 ]
+
+const createNames = (count: number, prefix = 'n'): Json =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}${index}`, 1]))
+
+/** Posts a message with so many names, as MCP has them. */
+function postNames(context: AttackContext, width: number, path: string, count: number): Promise<void> {
+  const params = { _meta: createNames(count) }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params })
+  const accept = 'application/json, text/event-stream'
+  return repeatUntilEnd(context, width, () => request(context, 'POST', path, body, { accept }))
+}

@@ -12,7 +12,15 @@ import { KiB, MiB } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { createBodyStream, STREAM_BYTES } from './body-stream.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
-import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
+import {
+  HEAP_BYTES_PER_JSON_VALUE,
+  invalidJson,
+  MAX_JSON_NAMES,
+  MAX_JSON_VALUES,
+  measureJson,
+  parseInPieces,
+  parseJson,
+} from './json.ts'
 
 /**
  * Peak memory per byte of body: the bytes, the text, the strings parsed from it, and what the handler decodes.
@@ -41,6 +49,13 @@ const MAX_FORM_FIELDS = 500
 const LARGE_BODY_BYTES = 64 * KiB
 const LARGE_BODY_FRACTION = 0.75
 
+/** Bytes of body per unit of work. A row of a response costs one unit. */
+const BYTES_PER_WORK_UNIT = 4 * KiB
+/** Values of JSON per unit of work; a value under a name of its own takes half a microsecond to parse. */
+const VALUES_PER_WORK_UNIT = 50
+/** Maximum number of field names in a message of `small-json`. */
+const MAX_SMALL_NAMES = 1000
+
 /** Whether a body takes milliseconds to parse and check. */
 export const isLargeBody = (sizeBytes: number): boolean => sizeBytes > LARGE_BODY_BYTES
 
@@ -64,7 +79,16 @@ export interface BodyReader {
    * Resolves with the parsed body, which is undefined when the body is empty, and with the memory that stays reserved
    * until the caller releases it. Throws 400, 408, 413, 415 and 503.
    */
-  read(request: Request, sender: Sender, accepts: BodyFormat, runFairly?: FairRunner): Promise<ReadBody>
+  read(request: Request, sender: Sender, accepts: BodyFormat, options?: ReadOptions): Promise<ReadBody>
+}
+
+export interface ReadOptions {
+  /** Default: runs the work of a large body immediately. */
+  readonly runFairly?: FairRunner | undefined
+  /** Called with the units of work that the body causes, as they are known; also for a body that is then refused. */
+  readonly chargeWork?: ((units: number) => void) | undefined
+  /** Whether a field of the body may have any names. Default: true. */
+  readonly isFreeForm?: boolean
 }
 
 /** Runs a piece of synchronous work when its sender's turn comes. */
@@ -75,8 +99,8 @@ export type Sender = 'authenticated' | 'stranger'
 /**
  * `csv`: the raw bytes. `csv-stream`: an unread `BodyStream`. `anything`: the handler needs only the URL; form fields
  * are parsed, any other body is read and ignored. `bytes`: the raw bytes of any type, up to 256 KiB, for bodies that
- * another service signs; `small-bytes`: the same within the sender's own limit. `small-json`: JSON up to 1 MiB,
- * whatever the limit of the API is.
+ * another service signs; `small-bytes`: the same within the sender's own limit. `small-json`: JSON up to 1 MiB
+ * and 1,000 field names, whatever the limit of the API is.
  */
 export type BodyFormat =
   | 'json'
@@ -134,7 +158,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
       if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
     },
 
-    async read(request, sender, accepts, runFairly) {
+    async read(request, sender, accepts, readOptions = {}) {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
@@ -158,13 +182,8 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
           reservation.release()
           return EMPTY
         }
-        const value = await parse(
-          request,
-          bytes,
-          accepts,
-          reservation,
-          isLargeBody(bytes.length) ? runFairly : undefined,
-        )
+        readOptions.chargeWork?.(bytes.length / BYTES_PER_WORK_UNIT)
+        const value = await parse(request, bytes, accepts, reservation, readOptions)
         return { value, sizeBytes: bytes.length, reservation }
       } catch (error) {
         reservation.release()
@@ -232,14 +251,14 @@ async function readChunked(
 // RFC 8259 §8.1: JSON is UTF-8. Invalid octets are refused, not replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** @param runFairly default: runs the work immediately */
 async function parse(
   request: Request,
   bytes: Uint8Array,
   accepts: BodyFormat,
   reservation: Reservation,
-  runFairly: FairRunner | undefined,
+  { runFairly: runLarge, chargeWork, isFreeForm = true }: ReadOptions,
 ): Promise<unknown> {
+  const runFairly = isLargeBody(bytes.length) ? runLarge : undefined
   const contentType = request.headers.get('content-type')
   if (accepts === 'anything') {
     return FORM_TYPE.test(contentType ?? '') ? parseForm(bytes, contentType ?? '').catch(() => undefined) : undefined
@@ -257,10 +276,13 @@ async function parse(
   }
   if (contentType === null || !JSON_TYPE.test(contentType)) throw notJson()
   const text = runFairly ? await runFairly(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
-  const values = runFairly ? await runFairly(() => countJsonValues(text)) : countJsonValues(text)
-  const valuesBytes = values * HEAP_BYTES_PER_JSON_VALUE
+  const maxNames = accepts === 'small-json' ? MAX_SMALL_NAMES : isFreeForm ? MAX_JSON_VALUES : MAX_JSON_NAMES
+  const measure = () => measureJson(text, maxNames)
+  const measured = runFairly ? await runFairly(measure) : measure()
+  const valuesBytes = measured.values * HEAP_BYTES_PER_JSON_VALUE
+  chargeWork?.(measured.values / VALUES_PER_WORK_UNIT)
   if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
-  const value = runFairly ? await runFairly(() => parseJson(text)) : parseJson(text)
+  const value = runFairly ? await parseInPieces(text, measured, runFairly) : parseJson(text)
   reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
   return value
 }

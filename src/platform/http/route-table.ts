@@ -22,6 +22,8 @@ export interface RouteRules {
   readonly isMutation: boolean
   readonly checkBody: Check | undefined
   readonly bodyFormat: BodyFormat
+  /** Whether a field of the body may have any names; true where no schema says so. */
+  readonly isFreeForm: boolean
   /** An absent body counts as `{}`, so that errors can name missing fields. */
   readonly isBodyObject: boolean
   /** Returns the errors of the query string; `url` is the request's. */
@@ -133,6 +135,7 @@ export function createRouteTable(
       isMutation: method !== 'GET' || route.detail?.[CHANGES] === true,
       checkBody: createPartCheck(body, 'body', method, path),
       bodyFormat,
+      isFreeForm: !isSchema(body) || hasFreeForm(body),
       isBodyObject: isSchema(body) && body['type'] === 'object',
       checkQuery: createQueryCheck(method, path, route.query),
       takesIdempotencyKey: takesOwnKey(route.detail?.parameters),
@@ -192,6 +195,14 @@ function readRequiredScopes(
 }
 
 const isSchema = (value: unknown): value is TSchema => typeof value === 'object' && value !== null && Kind in value
+
+/** Whether a part of a schema takes an object with any names. */
+const hasFreeForm = (schema: TSchema): boolean =>
+  schema[Kind] === 'Unknown' ||
+  schema[Kind] === 'Record' ||
+  [schema['items'], ...(schema['anyOf'] ?? []), ...Object.values(schema['properties'] ?? {})].some(
+    (part) => isSchema(part) && hasFreeForm(part),
+  )
 
 function createPartCheck(schema: unknown, rootName: string, method: string, path: string): Check | undefined {
   if (schema === undefined || schema === null) return undefined

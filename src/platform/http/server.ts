@@ -10,7 +10,6 @@ import { unauthorized } from '../errors.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
-import { KiB } from '../units.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
@@ -108,9 +107,6 @@ export interface Fairness<Actor> {
   /** Takes units for work that is already done; a deficit counts at the next request. */
   readonly chargeWork: (actor: Actor, units: number) => void
 }
-
-/** Bytes of body per unit of work. A row of a response costs one unit. */
-const BYTES_PER_WORK_UNIT = 4 * KiB
 
 export interface HttpServer {
   /**
@@ -494,19 +490,21 @@ class RequestPipeline<Actor> {
     throwIfInvalid(rules.checkQuery(query, request.url))
     const { fairness } = this.#options
     const actor = context.actor as Actor | undefined
-    // A repeated request must get its stored response even when the budget is used up. So a request with an idempotency
-    // key is charged only after its body was read; if the request turns out to be new and the budget is used up, its
-    // handler rejects it.
-    if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
+    // A repeated request must get its stored response even when the budget is used up. So a small one that may have an
+    // idempotency key, also in its body, is not refused here; if it turns out to be new, its handler refuses it. No
+    // other body is read then: a repeated large request is answered once the budget allows it.
+    if (fairness && actor !== undefined) {
+      if (rules.takesIdempotencyKey && isSmallBody(request)) fairness.chargeWork(actor, 1)
+      else fairness.spendWork(actor, 1)
+    }
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
+    if (fairness && owner !== undefined) context.yieldFairly = () => fairness.turns.waitForTurn(owner, { isNew: false })
     if (!isReadMethod(request.method)) {
       const body = await this.#readBody(request, context, rules, owner)
       await this.#beginRepeatable(request, context, rules, body)
       return { body }
     }
-    if (!fairness || owner === undefined) return undefined
-    context.yieldFairly = () => fairness.turns.waitForTurn(owner, { isNew: false })
-    if (rules.isList) await fairness.turns.waitForTurn(owner)
+    if (owner !== undefined && rules.isList) await fairness?.turns.waitForTurn(owner)
     return undefined
   }
 
@@ -540,12 +538,13 @@ class RequestPipeline<Actor> {
     const sender = rules.requiredScopes === undefined || context.isGuest ? 'stranger' : 'authenticated'
     const runFairly: FairRunner | undefined =
       fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
-    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, runFairly)
+    const charged = context.actor as Actor | undefined
+    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, {
+      runFairly,
+      isFreeForm: rules.isFreeForm,
+      chargeWork: charged && ((units) => fairness?.chargeWork(charged, units)),
+    })
     context.reservation = reservation
-    const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
-    // Requests with an idempotency key are charged here, because they were not charged before.
-    if (context.actor !== undefined)
-      fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
     if (rules.requiredScopes !== undefined) {
       // While the body arrived, the key may have been deleted, the user removed, or the user's role changed.
       const found = authenticateRequest(this.#options, request, context)
@@ -648,6 +647,10 @@ const findDialect = <Actor>(
   { dialects = [] }: Pick<HttpServerOptions<Actor>, 'dialects'>,
   { path }: Pick<RequestContext, 'path'>,
 ): Dialect<Actor> | undefined => dialects.find(({ speaks }) => speaks(path))
+
+/** Whether the length of a request's body is known and small. */
+const isSmallBody = ({ headers }: Request): boolean =>
+  !headers.has('transfer-encoding') && !isLargeBody(Number(headers.get('content-length')))
 
 const isReadMethod = (method: string): boolean => method === 'GET' || method === 'HEAD'
 

@@ -177,12 +177,26 @@ describe('JSON', () => {
     expect(server.memory.inUseBytes).toBe(0)
   })
 
-  test('with a hundred thousand unknown fields gets twenty details', async () => {
+  test('with twenty thousand fields, nearly all unknown, gets twenty details', async () => {
     await using server = startTestServer({ maxBodyBytes: 4 * MiB })
-    const fields = Array.from({ length: 100_000 }, (_, i) => `"unknown${i}":1`).join(',')
+    const fields = Array.from({ length: 19_999 }, (_, i) => `"unknown${i}":1`).join(',')
     const response = await post(server, `{"label":"x",${fields}}`)
     expect(response.status).toBe(422)
     expect(((await response.json()) as { details: object[] }).details).toHaveLength(20)
+  })
+
+  // Proves: http-24
+  test('with more fields is refused before it is parsed', async () => {
+    await using server = startTestServer({ maxBodyBytes: 4 * MiB })
+    const fields = Array.from({ length: 21_001 }, (_, i) => `"unknown${i}":1`).join(',')
+    // Not even the syntax is looked at.
+    for (const text of [`{${fields}}`, `{"label":"x","metadata":{${fields}}}`, `[[${fields}`]) {
+      const response = await post(server, text)
+      expect(response.status).toBe(413)
+      expect(((await response.json()) as { error: { message: string } }).error.message).toBe(
+        'The request body has more than 20000 different field names in one item; send it in several requests, or as lists instead of objects.',
+      )
+    }
   })
 
   test('with __proto__ is refused like any unknown field, and changes no object', async () => {

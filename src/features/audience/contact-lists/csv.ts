@@ -10,7 +10,7 @@ import { invalidCsv } from '#platform/csv/invalid.ts'
 import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import type { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
+import { MAX_JSON_DEPTH, measureJson } from '#platform/http/json.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** The meaning of a column. A column with an unknown name becomes metadata of that name. */
@@ -178,7 +178,7 @@ export function parseContact(
 function parseObject(text: string): object | undefined {
   try {
     // The same depth limit as for a request body, so that every reader can parse it later.
-    countJsonValues(text)
+    measureJson(text)
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
   } catch {

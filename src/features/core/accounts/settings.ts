@@ -7,7 +7,7 @@ export const workSettings = {
     20_000,
     0,
     100_000_000,
-    'Units of work per second, on average, that one account with its sub-accounts may cause: an accepted recipient, a row written or read and 4 KiB of body are one unit each; 0: no limit.',
+    'Units of work per second, on average, that one account with its sub-accounts may cause: an accepted recipient, a row written or read, 4 KiB of body and 50 values in it are one unit each; 0: no limit.',
   ),
   workBurst: integer(
     200_000,

@@ -1,7 +1,7 @@
 /**
  * @module Limits the work of an account with a token bucket over all routes. A recipient accepted, a row written or
- * read and 4 KiB of body cost one unit each. Sub-accounts share the bucket of their parent, so more sub-accounts do not
- * buy more work. In memory only.
+ * read, 4 KiB of body and 50 values in it cost one unit each. Sub-accounts share the bucket of their parent, so more
+ * sub-accounts do not buy more work. In memory only.
  */
 import type { Database } from 'bun:sqlite'
 import type { WorkBudget } from '#features/core/app/app.ts'
@@ -61,7 +61,7 @@ export function createWorkBudget({
       if (!result.ok)
         throw tooManyRequests(
           'work_limit',
-          `The requests of this account cause more than ${rate.ratePerSecond} units of work per second (a recipient, a row and 4 KiB of body are one each); wait as long as Retry-After says, or send smaller requests.`,
+          `The requests of this account cause more than ${rate.ratePerSecond} units of work per second (a recipient, a row, 4 KiB of body and 50 values in it are one each); wait as long as Retry-After says, or send smaller requests.`,
           result.retryAfterSeconds,
         )
     },

@@ -12,8 +12,8 @@ import { readApiKey } from '#platform/http/authenticate.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 import { toErrorResponseData } from '#platform/http/error-response.ts'
-import { clientIpOf } from '#platform/http/request-context.ts'
-import { isJsonObject } from '#platform/json-object.ts'
+import { clientIpOf, yieldFairly } from '#platform/http/request-context.ts'
+import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { HasScope, Toolbox } from './server.ts'
 import { ApiError, type ApiRequest, type CallApi } from './tool.ts'
 
@@ -61,13 +61,14 @@ export const mcpRoutes = ({ version, fetch }: McpRouteOptions) => {
           INVALID_PARAMS_CODE,
           `This API key lacks the scope ${scope}, which ${toolName(message)} needs; use a key that has it.`,
         )
+      await yieldFairly(request)
       return tools.serve(request, message, can, createCall(fetch, request))
     },
     { detail: { hide: true, ...anyKey, ...acceptsBody('small-json') } },
   )
 }
 
-interface Message {
+interface Message extends JsonObject {
   readonly id?: string | number
   readonly method?: string
   readonly params?: { readonly name?: unknown }

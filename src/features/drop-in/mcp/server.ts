@@ -5,13 +5,14 @@
 import {
   createMcpHandler,
   fromJsonSchema,
-  isLegacyRequest,
   McpServer,
+  PROTOCOL_VERSION_META_KEY,
   type StandardSchemaWithJSON,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import type { TObject } from '@sinclair/typebox'
 import { createCheck } from '#platform/http/validation.ts'
+import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import { ApiError, type CallApi, type Effect, type Tool } from './tool.ts'
 import { emailTools } from './tools/emails.ts'
 import { mailboxTools } from './tools/mailboxes.ts'
@@ -31,7 +32,7 @@ const HINTS: Readonly<Record<Effect, { readOnlyHint: boolean; destructiveHint: b
 
 export interface Toolbox {
   /** Answers one message with the tools of a key. */
-  serve(request: Request, message: object, hasScope: HasScope, call: CallApi): Promise<Response>
+  serve(request: Request, message: JsonObject, hasScope: HasScope, call: CallApi): Promise<Response>
   /** A scope of a tool that the key lacks; undefined: the key may call it, or there is no such tool. */
   findMissingScope(name: string, hasScope: HasScope): string | undefined
 }
@@ -66,8 +67,8 @@ export function createToolbox(version: string): Toolbox {
 }
 
 /** Serves one message: by the current protocol, or by an earlier one if the client speaks that. */
-async function serveMessage(createServer: () => McpServer, request: Request, message: object): Promise<Response> {
-  if (!(await isLegacyRequest(request, message))) {
+async function serveMessage(createServer: () => McpServer, request: Request, message: JsonObject): Promise<Response> {
+  if (speaksCurrentVersion(request, message)) {
     // No subscriptions: they would be streams without end, and the tools of a key do not change while it is used.
     const handler = createMcpHandler(createServer, { legacy: 'reject', maxSubscriptions: 0 })
     return handler.fetch(request, { parsedBody: message })
@@ -80,6 +81,16 @@ async function serveMessage(createServer: () => McpServer, request: Request, mes
   } finally {
     await server.close()
   }
+}
+
+/** The version from which each message names its version, in its `_meta` and in a header. */
+const FIRST_CURRENT_VERSION = '2026-07-28'
+
+/** The package has a function for this, but that one checks the whole message, as its server then does again. */
+function speaksCurrentVersion({ headers }: Request, { method, params }: JsonObject): boolean {
+  const meta = isJsonObject(params) ? params['_meta'] : undefined
+  const isNamed = isJsonObject(meta) && PROTOCOL_VERSION_META_KEY in meta
+  return method !== 'initialize' && (isNamed || (headers.get('mcp-protocol-version') ?? '') >= FIRST_CURRENT_VERSION)
 }
 
 function toStandardSchema(schema: TObject): StandardSchemaWithJSON {

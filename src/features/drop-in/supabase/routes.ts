@@ -14,7 +14,7 @@ import { AppError, invalid, unauthorized } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { countJsonValues, parseJson } from '#platform/http/json.ts'
+import { measureJson, parseJson } from '#platform/http/json.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { createHookUrl, formatSecret, HOOK_PATH, isSigned } from './hook.ts'
@@ -35,7 +35,7 @@ export const supabaseRoutes = (app: App, options: SupabaseRouteOptions) =>
         const octets = body instanceof Uint8Array ? body : new Uint8Array()
         const actor = requireSigner(app, options, params.key, octets, request)
         const text = Buffer.from(octets).toString('utf8')
-        countJsonValues(text)
+        measureJson(text)
         await sendAll(
           app,
           actor,

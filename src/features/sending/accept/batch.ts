@@ -86,7 +86,7 @@ export async function acceptBatch(
   input: BatchInput,
   admit: () => void = () => undefined,
 ): Promise<AcceptedBatch> {
-  const responseKey = createResponseKey(input.idempotencyKey, input.emails)
+  const responseKey = await createResponseKey(app, actor, input.idempotencyKey, input.emails)
   const replay = responseKey && findStoredResponse<AcceptedBatch>(app.db, actor, responseKey)
   if (replay) return waitUntilDurable(app, replay)
   admit()

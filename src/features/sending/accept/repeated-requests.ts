@@ -4,6 +4,7 @@
  * crash can leave its outcome unknown, but nothing is created twice. Responses are sealed, because those of keys and
  * webhooks contain secrets that are stored nowhere else in clear.
  */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { hashIdempotencyKey } from '#features/sending/queue/idempotency-key.ts'
 import { equalBytes, type KeyRing } from '#platform/crypto.ts'
@@ -13,7 +14,7 @@ import { AppError, conflict, tooManyRequests } from '#platform/errors.ts'
 import type { NewRequest, RequestKeys, StoredResponse } from '#platform/http/repeated-request.ts'
 import type { SealedColumns } from '#platform/sealed-columns.ts'
 import { KiB } from '#platform/units.ts'
-import { createIdempotencyConflict, hashBody } from './idempotency.ts'
+import { createIdempotencyConflict, hashInSteps } from './idempotency.ts'
 
 /** Keys per account, within the two days for which they are stored. */
 const MAX_KEYS = 10_000
@@ -124,7 +125,8 @@ export function createRequestKeys(app: App): RequestKeys<Actor> {
       const { accountId } = actor
       const keyHash = hashIdempotencyKey('Idempotency-Key', key)
       // With the actor: a key that may do less must not get the response of another one.
-      const bodyHash = hashBody({ actor: `${actor.type} ${actor.id}`, path, body })
+      const identity = { actor: `${actor.type} ${actor.id}`, path, body }
+      const bodyHash = await app.fairScheduler.runSteps(getTenantId(app.db, accountId), hashInSteps(identity))
       const earlier = sql(app.db).find.get(accountId, keyHash)
       if (earlier) return toStored(accountId, earlier, bodyHash)
       return await app.commit.write((tx) => {

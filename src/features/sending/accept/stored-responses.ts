@@ -4,13 +4,14 @@
  * those to all other requests in the same table; their purge and erasure are here.
  */
 import type { Database } from 'bun:sqlite'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { hashIdempotencyKey } from '#features/sending/queue/idempotency-key.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
-import { createIdempotencyConflict, hashBody } from './idempotency.ts'
+import { createIdempotencyConflict, hashInSteps } from './idempotency.ts'
 import { openStoredResponse, sealStoredResponse } from './repeated-requests.ts'
 
 export interface ResponseKey {
@@ -36,10 +37,16 @@ const sql = prepareStatements((db) => ({
 const RESPONSE_RETENTION_MS = days(2)
 
 /** The key of a request; undefined without the header. Throws a 422 if the header is too short or too long. */
-export const createResponseKey = (header: string | undefined, body: unknown): ResponseKey | undefined =>
-  header === undefined
-    ? undefined
-    : { keyHash: hashIdempotencyKey('Idempotency-Key', header), bodyHash: hashBody(body) }
+export async function createResponseKey(
+  app: Pick<App, 'db' | 'fairScheduler'>,
+  { accountId }: Actor,
+  header: string | undefined,
+  body: unknown,
+): Promise<ResponseKey | undefined> {
+  if (header === undefined) return undefined
+  const keyHash = hashIdempotencyKey('Idempotency-Key', header)
+  return { keyHash, bodyHash: await app.fairScheduler.runSteps(getTenantId(app.db, accountId), hashInSteps(body)) }
+}
 
 /**
  * The stored response for this key; undefined if there is none. Throws a 409 `idempotency_conflict` if the key was used

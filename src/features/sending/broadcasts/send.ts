@@ -47,7 +47,7 @@ export async function sendBroadcast(
   request: BroadcastRequest,
   { idempotencyKey, body, admit }: SendBroadcastOptions,
 ): Promise<BroadcastResponse> {
-  const replyKey = createResponseKey(idempotencyKey, body)
+  const replyKey = await createResponseKey(app, actor, idempotencyKey, body)
   // A repeated request must not fail checks whose result has changed since the first: list, domain, `send_at`.
   const earlier = replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, replyKey)
   if (earlier) return waitUntilDurable(app, earlier.data)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { connect } from 'node:net'
 import type { Actor } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'
@@ -36,9 +37,10 @@ describe('the work of an account', () => {
     const refused = await service.batch(100)
     expectError(refused, 429, 'work_limit')
     expect(Number(refused.headers.get('retry-after'))).toBe(2)
-    expectError(await service.addContacts(500, 900), 429, 'work_limit')
+    const larger = await service.addContacts(500, 900)
+    expectError(larger, 429, 'work_limit')
     expect(service.emails.stored()).toEqual(before)
-    service.emails.clock.advance(2_000)
+    service.emails.clock.advance(Number(larger.headers.get('retry-after')) * 1000)
     expect((await service.batch(100)).status).toBe(202)
   })
 
@@ -62,6 +64,40 @@ describe('the work of an account', () => {
     const large = { ...EMAIL, from: 'nobody', text_body: 'x'.repeat(1_900_000) }
     for (let i = 0; i < 3; i++) expect((await api('POST', '/v1/emails', large)).status).toBe(422)
     expectError(await api('GET', '/v1/account'), 429, 'work_limit')
+  })
+
+  // Proves: quota-9
+  test('includes the values of bodies', async () => {
+    await using service = await startService()
+    const { api } = service.emails
+    const many = { ...EMAIL, from: 'nobody', template_data: Array(150_000).fill(1) }
+    expect((await api('POST', '/v1/emails', many)).status).toBe(422)
+    expectError(await api('GET', '/v1/account'), 429, 'work_limit')
+  })
+
+  // Proves: quota-9
+  test.each([
+    ['sends', '/v1/emails'],
+    ['batches', '/v1/emails/batch'],
+    ['other requests', '/v1/webhooks'],
+  ])('used up: large bodies of %s are refused before they are read', async (_, path) => {
+    await using service = await startService()
+    service.emails.app.workBudget.charge(service.emails.actor.accountId, 1001)
+    const { hostname, port } = new URL(service.emails.url)
+    const answer = await new Promise<string>((resolve, reject) => {
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(
+          `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.emails.key}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{`,
+        ),
+      )
+      socket.on('error', reject)
+      // The rest of the body is never sent.
+      socket.once('data', (data) => {
+        resolve(data.toString())
+        socket.destroy()
+      })
+    })
+    expect(answer).toStartWith('HTTP/1.1 429 ')
   })
 
   // Proves: quota-9
