@@ -2,6 +2,7 @@
  * @module The pages of /docs, generated from the API description: an index that can be searched, and a page for each
  * operation. They need no scripts.
  */
+import { yieldToEventLoop } from '../clock.ts'
 import { type Html, html, htmlPage } from './html.ts'
 
 interface Schema {
@@ -96,14 +97,15 @@ button { background: var(--strong); border-color: var(--strong); color: var(--on
 `
 
 /** @param json the OpenAPI document */
-export function createDocsPages(json: string): DocsPages {
+export async function createDocsPages(json: string): Promise<DocsPages> {
   const api = JSON.parse(json) as Description
-  const entries = [
-    ...Object.entries(api.paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, operation]) => toEntry(method.toUpperCase(), path, operation)),
-    ),
-    ...Object.entries(api.webhooks ?? {}).map(([name, { post }]) => toEntry(WEBHOOK_METHOD, name, post)),
-  ]
+  const entries: Entry[] = []
+  for (const [path, methods] of Object.entries(api.paths)) {
+    await yieldToEventLoop()
+    for (const [method, operation] of Object.entries(methods))
+      entries.push(toEntry(method.toUpperCase(), path, operation))
+  }
+  for (const [name, { post }] of Object.entries(api.webhooks ?? {})) entries.push(toEntry(WEBHOOK_METHOD, name, post))
   return {
     index: (search) => renderIndex(api, entries, search),
     operation: (id) => {

@@ -8,7 +8,7 @@ import { type ApiInfo, describeApi } from './openapi.ts'
 /** A search has a few words. */
 const MAX_SEARCH_LENGTH = 200
 
-/** The plugin that describes `routes`. The description is created at the first request. */
+/** The plugin that describes `routes`. The description is created at the first request, in small steps. */
 export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
   let description: Promise<string> | undefined
   const describe = (): Promise<string> => {

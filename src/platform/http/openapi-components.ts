@@ -3,7 +3,7 @@
  * names come from the paths (`/v1/domains/{id}` has a `Domain`) and from the fields that hold them, or are the titles
  * of the schemas.
  */
-
+import { yieldToEventLoop } from '../clock.ts'
 import type { Json, JsonObject } from './openapi-schemas.ts'
 
 /** An operation with the path and method under which it is; for a webhook, its name. */
@@ -18,9 +18,12 @@ export interface NamedOperation {
  * Replaces repeated object schemas in the operations by references, in place.
  * @param components of the description, to which the schemas are added
  */
-export function shareSchemas(operations: readonly NamedOperation[], components: JsonObject): void {
+export async function shareSchemas(operations: readonly NamedOperation[], components: JsonObject): Promise<void> {
   const counts = new Map<string, number>()
-  for (const { operation } of operations) countObjects(operation, counts)
+  for (const { operation } of operations) {
+    await yieldToEventLoop()
+    countObjects(operation, counts)
+  }
   const names = new Map<string, string>()
   const schemas = components['schemas'] as JsonObject
   const taken = new Set(Object.keys(schemas))
@@ -41,6 +44,7 @@ export function shareSchemas(operations: readonly NamedOperation[], components: 
   }
   // The responses to reading one resource come first, so that its name is that of the resource itself.
   for (const { method, path, operation } of [...operations].sort(byPlainness)) {
+    await yieldToEventLoop()
     const name = nameOfPath(path)
     const shareIn = (part: string, schemaName: string, isNamed = false): void => {
       const contents = operation[part]

@@ -4,6 +4,7 @@
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
+import { yieldToEventLoop } from '../clock.ts'
 import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { EVENT_STREAM } from './event-stream.ts'
@@ -35,15 +36,17 @@ export interface ApiInfo {
 
 const SPEC_PATH = '/openapi.json'
 
-/** Describes the routes under /v1, as JSON text. */
+/** Describes the routes under /v1, as JSON text, in many steps of a few milliseconds. */
 export async function describeApi(
   routes: readonly AnyElysia[],
   { title, version, description, more = {}, tags: tagWords = {}, webhooks: requests = [] }: ApiInfo,
 ): Promise<string> {
-  const collector = new Elysia().use(swagger({ path: '/unused', specPath: SPEC_PATH, excludeStaticFile: false }))
-  for (const plugin of routes) collector.use(plugin)
-  const response = await collector.handle(new Request(`http://localhost${SPEC_PATH}`))
-  const collected = (await response.json()) as { paths: Record<string, Record<string, JsonObject>> }
+  const collected: Record<string, Record<string, JsonObject>> = {}
+  for (const plugin of routes) {
+    await yieldToEventLoop()
+    for (const [path, methods] of Object.entries(await collectPaths(plugin)))
+      collected[path] = { ...collected[path], ...methods }
+  }
   const paths: JsonObject = {}
   const webhooks = describeWebhooks(requests)
   const finished: NamedOperation[] = webhooks.map(({ name, operation }) => ({
@@ -52,11 +55,12 @@ export async function describeApi(
     operation,
   }))
   const tags = new Set<string>()
-  for (const [path, methods] of Object.entries(collected.paths)) {
+  for (const [path, methods] of Object.entries(collected)) {
     if (!isOwnApiPath(path)) continue
+    await yieldToEventLoop()
     const operations: JsonObject = {}
     for (const [method, operation] of Object.entries(methods)) {
-      const isReadable = collected.paths[`${removeTrailingSlash(path)}/{id}`]?.['get'] !== undefined
+      const isReadable = collected[`${removeTrailingSlash(path)}/{id}`]?.['get'] !== undefined
       const done = finishOperation({ method, path, operation, isReadable })
       operations[method] = done
       finished.push({ method, path, operation: done })
@@ -65,7 +69,7 @@ export async function describeApi(
     paths[removeTrailingSlash(path)] = operations
   }
   const components = structuredClone(COMPONENTS)
-  shareSchemas(finished, components)
+  await shareSchemas(finished, components)
   return JSON.stringify({
     openapi: '3.1.0',
     info: { title, version, description, ...more },
@@ -77,6 +81,12 @@ export async function describeApi(
     }),
     components,
   })
+}
+
+async function collectPaths(plugin: AnyElysia): Promise<Record<string, Record<string, JsonObject>>> {
+  const collector = new Elysia().use(swagger({ path: '/unused', specPath: SPEC_PATH, excludeStaticFile: false }))
+  const response = await collector.use(plugin).handle(new Request(`http://localhost${SPEC_PATH}`))
+  return ((await response.json()) as { paths: Record<string, Record<string, JsonObject>> }).paths
 }
 
 interface CollectedOperation {

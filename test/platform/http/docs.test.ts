@@ -3,10 +3,12 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { requires } from '#platform/http/access.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
+import { createDocsPages } from '#platform/http/docs-page.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { describeApi } from '#platform/http/openapi.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { Nullable } from '#platform/http/schemas.ts'
+import { countDuring } from '#test/support/event-loop.ts'
 import { boxRoutes, planRoutes, startTestServer } from './fixture.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -221,4 +223,16 @@ test('the page of an operation has its parameters, body, example and responses',
     expect(creation).toContain(`<h3>${status}</h3>`)
   const missing = await server.request('/docs/no', { headers: {} })
   expect(missing.status).toBe(404)
+})
+
+test('the description and its pages are made in steps, between which the event loop runs', async () => {
+  const routes = Array.from({ length: 20 }, (_, i) =>
+    new Elysia().get(`/v1/things${i}`, () => ({}), { detail: { summary: 'x', ...requires('boxes:read') } }),
+  )
+  let ticks = 0
+  const count = () => ++ticks
+  const description = describeApi(routes, INFO)
+  // Each plugin, and each operation as it is described, counted and named.
+  expect((await countDuring(description, count)).length).toBeGreaterThanOrEqual(80)
+  expect((await countDuring(createDocsPages(await description), count)).length).toBeGreaterThanOrEqual(20)
 })
