@@ -2,10 +2,15 @@
  * @module Runs first in every Worker: turns what its libraries print, even while they are loaded, into lines like those
  * of the log. It does without the log itself, which would take a tenth of a second to load.
  */
+import { workerData } from 'node:worker_threads'
 import { systemClock } from './clock.ts'
 import { addPriority, isJournal } from './journal.ts'
 import { redactAddresses } from './redact.ts'
 import { captureStrayOutput } from './stray-output.ts'
+
+// `startWithDescriptors` waits for this.
+Atomics.store(workerData, 0, 1)
+Atomics.notify(workerData, 0)
 
 const isPrioritised = isJournal()
 // `startWorker` passes the name.

@@ -1,5 +1,7 @@
 /** @module Starts the process's Workers, from the sources and from the compiled executable alike. Main thread only. */
 
+import { startWithDescriptors } from './descriptors.ts'
+
 /** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these, and `PRELOAD_ENTRY`. */
 export const workerEntries = {
   backup: 'app/backup/backup-worker.ts',
@@ -23,6 +25,9 @@ const sourceFolder = Bun.isStandaloneExecutable ? './' : '../'
 
 const toUrl = (entry: string): string => new URL(`${sourceFolder}${entry}`, import.meta.url).href
 
-export function startWorker(name: WorkerName): Worker {
-  return new Worker(toUrl(workerEntries[name]), { name, argv: [name], preload: toUrl(PRELOAD_ENTRY), smol: true })
-}
+export const startWorker = (name: WorkerName): Worker =>
+  startWithDescriptors((workerData) => {
+    // The types lack `workerData`, which Bun has from node:worker_threads.
+    const options = { name, argv: [name], preload: toUrl(PRELOAD_ENTRY), smol: true, workerData }
+    return new Worker(toUrl(workerEntries[name]), options)
+  })

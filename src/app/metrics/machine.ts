@@ -1,9 +1,10 @@
 /** @module Metrics of the process and its machine: memory, disk, descriptors, event loop, certificates. */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { type Millis, systemClock, type Timer } from '#platform/clock.ts'
+import { listDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
 import { seconds } from '#platform/units.ts'
 import { certificateStates } from '../certificates/states.ts'
 import { readFileSystem } from '../operator/disk.ts'
@@ -45,22 +46,12 @@ export const collectProcess: Collector = (registry, { version }) => {
 }
 
 export const collectDescriptors: Collector = (registry) => {
-  const max = readMaxDescriptors()
+  const max = readDescriptorLimit()
   if (max === undefined) return undefined
   const registers = [registry]
   new Gauge({ name: 'process_max_fds', help: 'Maximum number of open file descriptors.', registers }).set(max)
   const open = new Gauge({ name: 'process_open_fds', help: 'Open file descriptors.', registers })
-  return () => open.set(readdirSync('/proc/self/fd').length)
-}
-
-/** Undefined on systems without /proc, and without a limit. */
-function readMaxDescriptors(): number | undefined {
-  try {
-    const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
-    return soft === undefined ? undefined : Number(soft)
-  } catch {
-    return undefined
-  }
+  return () => open.set(listDescriptors().length)
 }
 
 export const collectStorage: Collector = (registry, { opened: { app }, isStopping }) => {

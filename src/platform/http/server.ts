@@ -13,6 +13,7 @@ import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
+import { ConnectionGuard, type GuardedConnection } from './connection-guard.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
 import type { Dialect, DialectErrorResponse } from './dialect.ts'
 import {
@@ -147,6 +148,7 @@ export class BunHttpServer<Actor> implements HttpServer {
   readonly #app: AnyElysia
   #servers: Bun.Server<undefined>[] = []
   #tls: TlsListener | undefined
+  readonly #guard: ConnectionGuard
 
   constructor(options: HttpServerOptions<Actor>) {
     this.#options = options
@@ -163,13 +165,20 @@ export class BunHttpServer<Actor> implements HttpServer {
       config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
     )
     this.#isTrustedProxy = createNetworkMatcher(config.trustedProxies)
+    this.#guard = new ConnectionGuard(options)
     this.#app = new RequestPipeline(options, bodies).compose()
   }
 
   async #handle(request: Request, connection?: Connection, clientIp?: () => string): Promise<Response> {
-    const response = await this.#respond(request, connection, clientIp)
-    this.#options.onResponse?.(response.status)
-    return this.#options.config.isHttps ? addStrictTransport(response) : response
+    if (connection) this.#guard.busy.add(connection)
+    try {
+      const response = await this.#respond(request, connection, clientIp)
+      this.#options.onResponse?.(response.status)
+      return this.#options.config.isHttps ? addStrictTransport(response) : response
+    } finally {
+      // A stream goes on; the guard notices its end.
+      if (connection && !connection.isLong) this.#guard.busy.delete(connection)
+    }
   }
 
   #contextOf(
@@ -192,7 +201,11 @@ export class BunHttpServer<Actor> implements HttpServer {
             headers.get('x-forwarded-for'),
             this.#isTrustedProxy,
           )),
-      setTimeout: (seconds) => connection?.server.timeout(request, seconds),
+      setTimeout: (seconds) => {
+        if (!connection) return
+        connection.isLong = true
+        connection.server.timeout(request, seconds)
+      },
       idleSeconds: this.#idleSeconds,
       isStrict: this.#isStrict(headers.get('user-agent')),
     }
@@ -248,9 +261,13 @@ export class BunHttpServer<Actor> implements HttpServer {
       this.#handle(request, {
         server,
         isTls: false,
+        isLong: false,
+        peerPort: () => server.requestIP(request)?.port,
         peerAddress: (received) => server.requestIP(received)?.address ?? '',
       }),
     )
+    this.#guard.publicPorts.add(listener.port ?? 0)
+    this.#guard.start()
     return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
   }
 
@@ -259,13 +276,13 @@ export class BunHttpServer<Actor> implements HttpServer {
     port: number,
     certificates: TlsCertificates,
   ): Promise<{ readonly hostname: string; readonly port: number }> {
-    // Clients' addresses by the port of their connection from the TLS listener.
-    const clients = new Map<number, string>()
+    const clients = this.#guard.tlsClients
     const inner = this.#serve('127.0.0.1', 0, (request, server) => {
       const address = clients.get(server.requestIP(request)?.port ?? 0)
       // Another process of this machine, which is not a client.
       if (address === undefined) return new Response(null, { status: 421 })
-      return this.#handle(request, { server, isTls: true, peerAddress: () => address })
+      const peerPort = () => server.requestIP(request)?.port
+      return this.#handle(request, { server, isTls: true, isLong: false, peerPort, peerAddress: () => address })
     })
     try {
       this.#tls = await startTlsListener({
@@ -282,6 +299,8 @@ export class BunHttpServer<Actor> implements HttpServer {
       await inner.stop(true)
       throw error
     }
+    this.#guard.tls = this.#tls
+    this.#guard.publicPorts.add(this.#tls.port)
     return { hostname: this.#tls.hostname, port: this.#tls.port }
   }
 
@@ -303,6 +322,7 @@ export class BunHttpServer<Actor> implements HttpServer {
       fetch,
     })
     this.#servers.push(listener)
+    this.#guard.ports.add(listener.port ?? 0)
     return listener
   }
 
@@ -310,6 +330,7 @@ export class BunHttpServer<Actor> implements HttpServer {
     const stopping = this.#servers
     if (stopping.length === 0) return
     this.#servers = []
+    this.#guard.stop()
     this.#tls?.stop()
     const timer = this.#options.clock.after(graceMs, () => {
       for (const server of stopping) void server.stop(true)
@@ -321,9 +342,11 @@ export class BunHttpServer<Actor> implements HttpServer {
 }
 
 /** The connection of a request. */
-interface Connection {
+interface Connection extends GuardedConnection {
   readonly server: Bun.Server<undefined>
   readonly isTls: boolean
+  /** Whether its request changed its time limit, as streams and long work do. */
+  isLong: boolean
   /** The address of the client, or of the last proxy. */
   peerAddress(request: Request): string
 }

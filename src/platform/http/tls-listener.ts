@@ -37,6 +37,8 @@ export interface TlsListener {
   /** Accepts no further connection; open ones end with those of the HTTP listener, or by `closeAll`. */
   stop(): void
   closeAll(): void
+  /** Closes connections without a complete handshake, at most so many, the oldest first; returns how many it closed. */
+  closeWaiting(count: number): number
 }
 
 const HANDSHAKE_TIMEOUT_MS = seconds(10)
@@ -50,14 +52,19 @@ const MAX_RECORD_BYTES = 16_384 + RECORD_HEADER_BYTES
 /** Resolves when it listens; rejects with the system's error, such as EADDRINUSE. */
 export async function startTlsListener(options: TlsListenerOptions): Promise<TlsListener> {
   const sockets = new Set<Socket>()
+  const waiting = new Set<Socket>()
   const server = createServer((socket) => {
     if (sockets.size >= MAX_CONNECTIONS || !canOpenDescriptor()) {
       socket.destroy()
       return
     }
     sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-    acceptConnection(socket, options)
+    waiting.add(socket)
+    socket.on('close', () => {
+      sockets.delete(socket)
+      waiting.delete(socket)
+    })
+    acceptConnection(socket, options, () => waiting.delete(socket))
   })
   await listen(server, options)
   const address = server.address()
@@ -69,6 +76,11 @@ export async function startTlsListener(options: TlsListenerOptions): Promise<Tls
     stop: () => void server.close(),
     closeAll() {
       for (const socket of sockets) socket.destroy()
+    },
+    closeWaiting(count) {
+      const oldest = [...waiting].slice(0, count)
+      for (const socket of oldest) socket.destroy()
+      return oldest.length
     },
   }
 }
@@ -82,14 +94,17 @@ const listen = (server: Server, { hostname, port }: TlsListenerOptions): Promise
     })
   })
 
-function acceptConnection(socket: Socket, options: TlsListenerOptions): void {
+function acceptConnection(socket: Socket, options: TlsListenerOptions, onShaken: () => void): void {
   const { certificates, clock } = options
   // A client that sends nothing, or half a handshake, costs a socket for this time only.
   const timer = clock.after(HANDSHAKE_TIMEOUT_MS, () => socket.destroy())
   socket.on('error', () => socket.destroy())
   socket.on('close', () => timer.cancel())
   const probe = certificates.probe?.()
-  const onSecure = () => timer.cancel()
+  const onSecure = () => {
+    timer.cancel()
+    onShaken()
+  }
   if (!probe) {
     upgrade(socket, options, onSecure)
     return

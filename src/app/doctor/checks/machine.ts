@@ -1,8 +1,9 @@
 /** @module Checks of the machine: disk, memory, open files. */
-import { readdirSync, readFileSync, statfsSync } from 'node:fs'
+import { readFileSync, statfsSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
 import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { listDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
 import type { DoctorContext } from '../context.ts'
@@ -103,11 +104,10 @@ const MAX_USED_FILES_FRACTION = 0.8
 
 /** The limit of open files and sockets of this process. */
 export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
-  const limit = /^Max open files\s+(\d+)/m.exec(readText('/proc/self/limits') ?? '')?.[1]
-  if (limit === undefined) return [skipped('This system does not say how many files may be open.')]
-  const max = Number(limit)
+  const max = readDescriptorLimit()
+  if (max === undefined) return [skipped('This system does not say how many files may be open.')]
   const fix = 'Set LimitNOFILE=65536 in the systemd unit (Docker: --ulimit nofile=65536:65536).'
-  const used = service ? readdirSync('/proc/self/fd').length : 0
+  const used = service ? listDescriptors().length : 0
   if (used > max * MAX_USED_FILES_FRACTION)
     return [failure(`${used} of ${max} files and sockets are open; beyond that, connections are refused.`, fix)]
   return max < MIN_FILES

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import type { CompleteMessage, Destination, ListenerHandlers, Rejection } from '#features/receiving/received/message.ts'
 import { type Clock, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
+import { countDescriptors } from '#platform/descriptors.ts'
 import type { Log } from '#platform/log.ts'
 import { isStorageFailure } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
@@ -253,7 +254,8 @@ class InboundListener implements Listener {
       certificate: this.#certificate.current,
       maxMessageBytes: config.inboundMaxMessageBytes,
       maxRecipients: config.inboundMaxRecipients,
-      maxConnections: config.inboundConnections,
+      // An eighth of the descriptors, as this is one of two listeners.
+      maxConnections: Math.min(config.inboundConnections, Math.floor(countDescriptors().limit / 8)),
       maxConnectionsPerNetwork: config.inboundConnectionsPerIp,
       maxMessagesPerMinute: config.inboundMessagesPerMinute,
       maxBytesPerHour: config.inboundBytesPerHour,
