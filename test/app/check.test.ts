@@ -2,6 +2,8 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
+import { randomBytes } from '#platform/ids.ts'
+import { flipBit } from '#test/support/bit-flip.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
@@ -53,6 +55,54 @@ test('check reports the value of a wrong counter and the actual count', async ()
       rule: 'the counters of emails by status and hour equal a recount',
       differences: [expect.stringMatching(/email:queued, hour .*: the counter is \d+, the recount \d+$/)],
     },
+  ])
+})
+
+// Proves: storage-17
+test('check --content names content with a flipped bit and the email that needs it; check alone does not read it', async () => {
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings)
+  const [image, file] = [Buffer.from(randomBytes(50_000)), Buffer.from(randomBytes(400_000))]
+  const ids: string[] = []
+  {
+    await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
+    for (const content of [image, file]) {
+      const attachment = { filename: 'a.jpg', content_type: 'image/jpeg', content: content.toString('base64') }
+      const response = await fetch(`${service.url}/v1/emails`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          from: 'ada@sender.test',
+          to: 'bob@receiver.test',
+          subject: 'x',
+          text_body: 'Hello.',
+          attachments: [attachment],
+        }),
+      })
+      ids.push(((await response.json()) as { data: { id: string } }).data.id)
+    }
+    expect((await runTassis(['check', '--content'], data.settings)).exitCode).toBe(0)
+    // An end in order empties the write-ahead log, whose frames have checksums of their own.
+    service.signal('SIGTERM')
+    await service.exited
+  }
+  const [, path = ''] = [image, file].map((content) => flipBit(join(data.path, 'content'), content.subarray(20_000)))
+  expect((await runTassis(['check'], data.settings)).exitCode).toBe(0)
+  const { exitCode, stdout } = await runTassis(['check', '--content', '--json'], data.settings)
+  const { findings } = JSON.parse(stdout) as Result
+  const month = new Date().toISOString().slice(0, 7)
+  expect([exitCode, findings.filter(({ differences }) => differences.length > 0)]).toEqual([
+    1,
+    [
+      {
+        rule: 'all stored content is as it was stored',
+        differences: [
+          `blob 2 in content/${month}.db is damaged: needed by emails ${ids[0]}`,
+          `${path.slice(data.path.length + 1)} is damaged: needed by emails ${ids[1]}`,
+          expect.stringContaining('docs/backup.md says how to mend it'),
+        ],
+      },
+    ],
   ])
 })
 

@@ -5,7 +5,7 @@ import { describeOwner } from '#app/cli/file-owner.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { ConfigError } from '#platform/config.ts'
-import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount, startServing } from './process.ts'
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(300_000)
@@ -129,6 +129,42 @@ test('check names the emails whose content is in a corrupt or missing file of th
   expect(stdout).toContain(
     `The file ${path} is not a database; stop Tassis and restore the data directory from its backup.`,
   )
+})
+
+// Proves: storage-6, storage-8
+test('content whose write-ahead log was lost is a 410 and named by check, not an internal error', async () => {
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings)
+  const ask = async (url: string, method: string, path: string, body?: unknown) => {
+    const response = await fetch(`${url}/v1/emails${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const answer = (await response.json()) as { data?: { id: string; content?: string }; code?: string }
+    return { status: response.status, id: answer.data?.id, content: answer.data?.content, code: answer.code }
+  }
+  using copy = createDataFolder()
+  let id: string | undefined
+  {
+    await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
+    const sendAt = new Date(Date.now() + 3_600_000).toISOString()
+    const email = { from: 'a@sender.test', to: 'b@receiver.test', subject: 'x', text_body: 'Hello.', send_at: sendAt }
+    id = (await ask(service.url, 'POST', '', email)).id
+    // As after a death of the process, but without the log of the content.
+    cpSync(data.path, copy.path, {
+      recursive: true,
+      filter: (path) => !/content\/[^/]*-(?:wal|shm)$/.test(path) && !/(?:admin\.sock|lock)$/.test(path),
+    })
+  }
+  {
+    await using service = await startServing({ ...copy.settings, TASSIS_LOG_LEVEL: 'silent' })
+    expect(await ask(service.url, 'GET', `/${id}`)).toMatchObject({ status: 200, content: 'missing' })
+    expect((await ask(service.url, 'POST', `/${id}/cancel`)).status).toBe(200)
+    expect(await ask(service.url, 'POST', `/${id}/resend`, {})).toMatchObject({ status: 410, code: 'content_missing' })
+  }
+  const { exitCode, stdout } = await runTassis(['check'], copy.settings)
+  expect([exitCode, stdout]).toEqual([1, expect.stringContaining(`email ${id} refers to blob 1 of`)])
 })
 
 test.skipIf(process.getuid?.() === 0)('data that this user may not read is not reported as missing', async () => {

@@ -16,6 +16,7 @@ import { syncFolder } from '#platform/content/synced-files.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { MiB } from '#platform/units.ts'
+import { describeDamagedContent } from '../damaged-content.ts'
 import { listOutdatedKeys, readNewestKey } from '../needed-keys.ts'
 import { formatVersion } from '../version.ts'
 import {
@@ -109,7 +110,7 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
   for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
   const takenAt = clock.now()
   await copier.addDatabase(MAIN_DATABASE, (db) => markAsCopy(db, { kind: 'backup', takenAt }))
-  const identity = readIdentity(join(copier.target, MAIN_DATABASE))
+  const identity = withCopy(copier.target, readIdentity)
   const missing = masterKey === undefined ? [] : findMissingKeys(masterKey, listNeededKeys(identity))
   if (missing.length > 0)
     throw new BackupError(
@@ -122,6 +123,7 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
     // After the databases: the ids in it may not be below theirs.
     await copier.addFiles([`${store}.ids`])
   }
+  copier.warnings.push(...withCopy(copier.target, (db) => describeDamagedContent(db, copier.target)))
   for (const path of DATABASES) if (path !== MAIN_DATABASE) await copier.addDatabase(path)
   if (masterKey !== undefined) await copier.addText(KEY_FILE, `${masterKey.trim()}\n`)
   const manifest: Manifest = {
@@ -140,18 +142,23 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
   return manifest
 }
 
-function readIdentity(path: string): Pick<Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
-  const db = new Database(path, { readonly: true, strict: true })
+/** Reads the copy of the main database. */
+function withCopy<T>(target: string, read: (db: Database) => T): T {
+  const db = new Database(join(target, MAIN_DATABASE), { readonly: true, strict: true })
   try {
-    const schema = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
-    const former = listOutdatedKeys(db)
-    return {
-      schema: schema.map(({ name }) => name),
-      key_fingerprint: readNewestKey(db) ?? '',
-      ...(former.length > 0 && { former_key_fingerprints: former }),
-    }
+    return read(db)
   } finally {
     db.close()
+  }
+}
+
+function readIdentity(db: Database): Pick<Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
+  const schema = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
+  const former = listOutdatedKeys(db)
+  return {
+    schema: schema.map(({ name }) => name),
+    key_fingerprint: readNewestKey(db) ?? '',
+    ...(former.length > 0 && { former_key_fingerprints: former }),
   }
 }
 
@@ -246,14 +253,22 @@ class Copier {
       if (this.#added.has(path)) continue
       const known = this.#previous?.files.get(path)
       const isBlob = path.endsWith('.zst')
-      if (isBlob && known && (await this.#share(known))) continue
+      const isShared = isBlob && known !== undefined && (await this.#share(known))
       try {
-        await this.#copyFile(path)
+        if (isShared) await this.#compareWithBackup(known)
+        else await this.#copyFile(path)
       } catch (error) {
         if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
-        rmSync(join(this.target, path), { force: true })
+        if (!isShared) rmSync(join(this.target, path), { force: true })
       }
     }
+  }
+
+  /** Reads a file that is shared with the previous backup: that copy is sound, but the file may be damaged since. */
+  async #compareWithBackup({ path, sha256 }: BackupFile): Promise<void> {
+    const file = join(this.#dataDir, path)
+    if ((await digest(readChunks(file))).sha256 !== sha256)
+      this.warnings.push(`${file} is damaged; the backup has it as it was, so copy it from there`)
   }
 
   async addText(path: string, text: string): Promise<void> {

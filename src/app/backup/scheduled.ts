@@ -97,7 +97,8 @@ async function runAndRecord({ app, deletionHold }: OpenedApp, signal: AbortSigna
     const report = await runBackup(createScheduledJob(app.config), hold, clock, signal)
     await commit.writeFromReserve((tx) => recordSuccess(tx.db, clock.now(), report))
     const { path, totalBytes, writtenBytes, durationMs, warnings } = report
-    log.info({ path, totalBytes, writtenBytes, durationMs }, 'backup written and verified')
+    const outcome = warnings.length === 0 ? 'backup written and verified' : 'backup written, with warnings'
+    log.info({ path, totalBytes, writtenBytes, durationMs }, outcome)
     for (const warning of warnings) log.warn({ path, warning }, 'backup found damaged data')
   } catch (error) {
     if (signal.aborted) return

@@ -174,7 +174,7 @@ function formatReport(report: ReturnType<typeof toReportView>): string {
   const { total_bytes: totalBytes, written_bytes: writtenBytes, sent_bytes: sentBytes } = report
   const shared = writtenBytes < totalBytes ? `, of which ${formatSize(writtenBytes)} are new` : ''
   return [
-    `Backup written and verified: ${report.path}`,
+    `Backup written${report.warnings.length === 0 ? ' and verified' : ', with warnings'}: ${report.path}`,
     `  ${formatCount(report.files, 'file')}, ${formatSize(totalBytes)}${shared}, in ${(report.duration_ms / 1000).toFixed(1)} s`,
     `  state of ${formatUtc(report.taken_at)}`,
     ...(sentBytes === null ? [] : [`  ${formatSize(sentBytes)} sent to the storage`]),

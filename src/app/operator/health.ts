@@ -1,5 +1,6 @@
 /** @module The state of the whole service for its operator. */
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
+import { findContentProblem } from '#features/sending/delivery/without-content.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -26,6 +27,7 @@ export function createHealthReader(
   return async () => {
     const problems = await readiness()
     const { config, db } = app
+    const contentProblem = findContentProblem(db)
     const lanes = await readLanes()
     const webhooks = countWebhooks(db)
     const submissionAddrs = [config.submissionAddr, config.submissionTlsAddr].filter((addr) => addr !== '')
@@ -45,6 +47,7 @@ export function createHealthReader(
         ...findSettingWarnings(config),
         ...sourceNames.problems(),
         ...findBackupProblems(config, db, app.clock.now()),
+        ...(contentProblem === undefined ? [] : [contentProblem]),
       ],
       memory_bytes: process.memoryUsage.rss(),
       disk: readFileSystem(config),

@@ -4,6 +4,7 @@
  * memory; therefore for Workers only.
  */
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
+import { HASH_BYTES } from './read.ts'
 import type { FinishedFile } from './store.ts'
 
 export interface BlobFile {
@@ -16,8 +17,6 @@ export interface BlobFile {
 
 const BLOCK_BYTES = 128 * 1024
 const ZSTD_LEVEL = 1
-/** Length of a blob's hash, the same as in `pack.ts`. */
-const HASH_BYTES = 16
 
 /** Creates the file, which must not exist. Throws system errors, here and at each write. */
 export function createBlobFile(path: string): BlobFile {

@@ -3,7 +3,7 @@
  * and splits it into frames if it is large enough for a file. Stores nothing.
  */
 import { sha256 } from '../crypto.ts'
-import { ENCODING } from './read.ts'
+import { ENCODING, HASH_BYTES } from './read.ts'
 
 /** Larger blobs are stored in files, so that the database stays quick to copy. */
 const MAX_INLINE_BYTES = 256 * 1024
@@ -23,7 +23,7 @@ export interface PackedBlob {
 
 /** The result has no data for a blob that goes into a file; `compressFrames` compresses such a blob. */
 export function packBlob(part: Uint8Array): PackedBlob {
-  const hash = sha256(part).subarray(0, 16)
+  const hash = sha256(part).subarray(0, HASH_BYTES)
   const sizeBytes = part.length
   if (sizeBytes > MAX_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
   const data = sizeBytes >= MIN_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part

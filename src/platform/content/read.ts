@@ -1,10 +1,11 @@
 /**
- * @module Reads blobs. Used by the main thread and, over their own read-only connections, by the delivery and parse
- * Workers.
+ * @module Reads blobs, and compares them with the hash under which they were stored. Used by the main thread and, over
+ * their own read-only connections, by the delivery and parse Workers.
  */
 import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { equalBytes, sha256 } from '../crypto.ts'
 import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
 import { CorruptBlobError, decompress, MissingBlobError } from './blob-errors.ts'
@@ -17,6 +18,9 @@ export const ENCODING = { raw: 0, zstd: 1, file: 2, deleted: 3 } as const
 
 /** Ids within a month are below this, so that month and id share one integer below 2^53. */
 const ROWS_PER_MONTH = 2 ** 36
+
+/** Length of the hash of a blob: the beginning of the SHA-256 of its uncompressed bytes. */
+export const HASH_BYTES = 16
 
 export const toRef = (month: number, id: number): number => month * ROWS_PER_MONTH + id
 
@@ -47,12 +51,15 @@ const sql = prepareStatements((db) => ({
 }))
 
 export interface ContentReader {
-  /** A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing. */
+  /**
+   * A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing, CorruptBlobError when the
+   * bytes are not those that were stored.
+   */
   get(ref: number): Uint8Array
   /**
    * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
-   * blob throws at the call, as with `get`, not at the first chunk.
-   * @param skipBytes bytes to skip at the beginning
+   * blob throws at the call, as with `get`, not at the first chunk; a damaged file throws in place of its last chunk.
+   * @param skipBytes bytes to skip at the beginning; the rest of a file is then not compared with its hash
    */
   chunks(ref: number, skipBytes?: number): Iterable<Uint8Array>
   /** Whether a blob exists; does not check its content. */
@@ -72,51 +79,60 @@ export function createContentReader(folder: string): ContentReader {
     for (const statement of Object.values(sql(db))) statement.finalize()
     db.close()
   }
-  const open = (month: number): Database => {
+  /** The statements of a month. */
+  const open = (month: number): ReturnType<typeof sql> => {
     const path = join(folder, `${formatMonth(month)}.db`)
     // Checked each time: the month may have been dropped, and an open connection would keep its disk space in use.
     if (!isOnDisk(path)) {
       release(month)
       throw new MissingBlobError()
     }
-    const db = months.get(month) ?? openReadOnly(path, MAIN_THREAD_BUSY_MS)
-    months.set(month, db)
-    return db
-  }
-  /** The bytes of a blob in the database, or the path of its file. */
-  const find = (ref: number): Uint8Array | string => {
-    const month = monthOfRef(ref)
-    const row = rowOf(month, idOfRef(ref))
-    if (!row || row.encoding === ENCODING.deleted) throw new MissingBlobError()
-    if (row.encoding === ENCODING.file) return blobPath(folder, month, row.hash)
-    if (!row.data) throw new CorruptBlobError()
-    return row.encoding === ENCODING.zstd ? decompress(row.data as Uint8Array<ArrayBuffer>) : row.data
-  }
-  const rowOf = (month: number, id: number) => {
+    const known = months.get(month)
+    if (known) return sql(known)
+    const db = openReadOnly(path, MAIN_THREAD_BUSY_MS)
     try {
-      return sql(open(month)).get.get(id)
+      const statements = sql(db)
+      months.set(month, db)
+      return statements
     } catch (error) {
-      if (!isDatabaseCorrupt(error)) throw error
-      // Closed, because the operator may replace the file by a backup, which only a new connection reads.
+      db.close()
+      throw error
+    }
+  }
+  /** The bytes of a blob in the database, or the path of its file; and its hash. */
+  const find = (ref: number): { readonly found: Uint8Array | string; readonly hash: Uint8Array } => {
+    const month = monthOfRef(ref)
+    try {
+      const row = open(month).get.get(idOfRef(ref))
+      if (!row || row.encoding === ENCODING.deleted) throw new MissingBlobError()
+      const { hash, encoding, data } = row
+      if (encoding === ENCODING.file) return { found: blobPath(folder, month, hash), hash }
+      if (!data) throw new CorruptBlobError()
+      const bytes = encoding === ENCODING.zstd ? decompress(data as Uint8Array<ArrayBuffer>) : data
+      return { found: requireHash(bytes, hash), hash }
+    } catch (error) {
+      const isBlobCorrupt = error instanceof CorruptBlobError
+      if (!isBlobCorrupt && !isDatabaseCorrupt(error)) throw error
+      // Closed, because the operator may mend the file, and SQLite keeps the pages that it has read.
       release(month)
-      throw new CorruptBlobError(error)
+      throw isBlobCorrupt ? error : new CorruptBlobError(error)
     }
   }
   return {
     get(ref) {
-      const found = find(ref)
-      return typeof found === 'string' ? decompress(readBlobFile(found)) : found
+      const { found, hash } = find(ref)
+      return typeof found === 'string' ? requireHash(decompress(readBlobFile(found)), hash) : found
     },
     chunks(ref, skipBytes = 0) {
-      const found = find(ref)
+      const { found, hash } = find(ref)
       if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
       if (!isOnDisk(found)) throw new MissingBlobError()
-      return readFrames(found, skipBytes)
+      return skipBytes > 0 ? readFrames(found, skipBytes) : requireHashAtEnd(readFrames(found), hash)
     },
     has(ref) {
       const month = monthOfRef(ref)
       try {
-        const row = sql(open(month)).head.get(idOfRef(ref))
+        const row = open(month).head.get(idOfRef(ref))
         if (!row || row.encoding === ENCODING.deleted) return false
         return row.encoding !== ENCODING.file || isOnDisk(blobPath(folder, month, row.hash))
       } catch (error) {
@@ -129,6 +145,25 @@ export function createContentReader(folder: string): ContentReader {
       for (const month of months.keys()) release(month)
     },
   }
+}
+
+/** Returns the content of a blob. Throws when it is not what was stored. */
+function requireHash(content: Uint8Array, hash: Uint8Array): Uint8Array {
+  if (!equalBytes(sha256(content).subarray(0, HASH_BYTES), hash)) throw new CorruptBlobError()
+  return content
+}
+
+/** Yields the chunks of a blob. Throws in place of the last one when they are not what was stored. */
+function* requireHashAtEnd(chunks: Iterable<Uint8Array>, hash: Uint8Array): Generator<Uint8Array> {
+  const hasher = new Bun.CryptoHasher('sha256')
+  let last: Uint8Array | undefined
+  for (const chunk of chunks) {
+    if (last) yield last
+    hasher.update(chunk)
+    last = chunk
+  }
+  if (!equalBytes(hasher.digest().subarray(0, HASH_BYTES), hash)) throw new CorruptBlobError()
+  if (last) yield last
 }
 
 /** Throws on a disk error, because such an error does not mean that the file is missing. */

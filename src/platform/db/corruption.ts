@@ -1,7 +1,11 @@
 /** @module Recognises SQLite's errors for files that are corrupt or not a database. */
 
-/** Whether an error means that the file itself is corrupt, not that the disk or the system failed. */
-export const isDatabaseCorrupt = (error: unknown): boolean => CORRUPTION.test(codeOf(error))
+/**
+ * Whether an error means that the file itself is corrupt, not that the disk or the system failed. A lost write-ahead log
+ * leaves a database without the tables that were still in the log.
+ */
+export const isDatabaseCorrupt = (error: unknown): boolean =>
+  CORRUPTION.test(codeOf(error)) || (error instanceof Error && error.message.startsWith('no such table: '))
 
 /** Whether an error means that the file is not a database at all. */
 export const isNotADatabase = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_NOTADB')

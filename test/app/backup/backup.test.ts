@@ -22,6 +22,7 @@ import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { systemClock } from '#platform/clock.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
+import { flipBit } from '#test/support/bit-flip.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from '../process.ts'
 
 // Commands run as processes would, on a machine that may be busy.
@@ -197,6 +198,38 @@ describe('a backup of a running service', () => {
     expect(readdirSync(folder).sort()).toEqual([second.path, third.path].map((path) => path.slice(folder.length + 1)))
     expect((await runTassis(['backup', '--verify', third.path], data.settings)).exitCode).toBe(0)
     expect(readFileSync(join(third.path, blob))).toEqual(readFileSync(join(data.path, blob)))
+  })
+
+  // Proves: storage-17
+  test('holds damaged content as it is, names it with the email that needs it, and does not call itself verified', async () => {
+    const [image, file] = [randomBytes(50_000), randomBytes(400_000)]
+    const ids = [await send('image', image), await send('file', file)]
+    const shared = newFolder()
+    await backUp(shared)
+    const damage = () => [image, file].map((content) => flipBit(join(data.path, 'content'), content.subarray(20_000)))
+    const [, damaged = ''] = damage()
+    const folder = newFolder()
+    const { exitCode, stdout } = await runTassis(['backup', folder], data.settings)
+    const { path, warnings } = await backUp(newFolder())
+    const again = await backUp(shared)
+    damage()
+    expect([exitCode, readdirSync(folder)]).toEqual([0, [expect.stringMatching(/^tassis-/)]])
+    expect(stdout).toStartWith('Backup written, with warnings: ')
+    expect(stdout).not.toContain('verified')
+    expect(warnings).toEqual([
+      expect.stringMatching(new RegExp(`^blob \\d+ in content/.*[.]db is damaged: needed by emails ${ids[0]}$`)),
+      `${damaged.slice(data.path.length + 1)} is damaged: needed by emails ${ids[1]}`,
+    ])
+    for (const warning of warnings) expect(stdout).toContain(`  warning: ${warning}`)
+    expect((await runTassis(['backup', '--verify', path], data.settings)).stdout).toContain(
+      `warning at the time of the backup: ${warnings[0]}`,
+    )
+    // The previous backup has the file as it was, so this one has it too.
+    expect(again.warnings).toEqual([
+      `${damaged} is damaged; the backup has it as it was, so copy it from there`,
+      warnings[0] ?? '',
+    ])
+    expect((await backUp(newFolder())).warnings).toEqual([])
   })
 
   test.each(['a.tar', 'a.tar.zst'])('in one file, %s, is the same, also for tar', async (name) => {

@@ -14,11 +14,13 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
+import { CorruptBlobError } from '#platform/content/blob-errors.ts'
 import { createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { days, minutes } from '#platform/units.ts'
+import { flipBit } from '#test/support/bit-flip.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const folders: string[] = []
@@ -501,5 +503,43 @@ describe('an id is never reused', () => {
     const after = new ContentStore(folder)
     expect(await after.put(OTHERS, NOVEMBER)).toEqual([first + 1, first + 2])
     await after.close()
+  })
+})
+
+// Proves: storage-17
+describe('a blob with a flipped bit', () => {
+  const random = (length: number): Uint8Array => new Uint8Array(randomBytes(length))
+
+  test.each([
+    ['a short one', random(100), 0],
+    ['one of several pages', random(60_000), 30_000],
+    ['one that is partly compressed', Buffer.concat([bytes(60_000, 3).fill(65), random(60_000)]), 90_000],
+    ['one in a file', random(700_000), 400_000],
+    ['the last bytes of one in a file', random(700_000), 699_960],
+  ])('is corrupt, and others are not: %s', async (_, blob, at) => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const [ref = 0, other = 0] = await store.put([blob, random(500)], NOVEMBER)
+    await store.close()
+    const read = (whole: number) => {
+      const reader = createContentReader(folder)
+      try {
+        return [reader.get(whole).length, [...reader.chunks(whole)].reduce((sum, { length }) => sum + length, 0)]
+      } finally {
+        reader.close()
+      }
+    }
+    expect(read(ref)).toEqual([blob.length, blob.length])
+    flipBit(folder, blob.subarray(at))
+    const reader = createContentReader(folder)
+    expect(() => reader.get(ref)).toThrow(CorruptBlobError)
+    const chunks: Uint8Array[] = []
+    expect(() => {
+      for (const chunk of reader.chunks(ref)) chunks.push(chunk)
+    }).toThrow(CorruptBlobError)
+    // Nobody who reads to the end gets all of it.
+    expect(chunks.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(blob.length)
+    reader.close()
+    expect(read(other)).toEqual([500, 500])
   })
 })

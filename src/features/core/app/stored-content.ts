@@ -8,6 +8,7 @@ import { MissingBlobError } from '#platform/content/read.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { AppError } from '#platform/errors.ts'
 import { streamDownload } from '#platform/http/download.ts'
+import { yieldFairly } from '#platform/http/request-context.ts'
 import { StringEnum } from '#platform/http/schemas.ts'
 import type { App } from './app.ts'
 
@@ -55,18 +56,35 @@ export function readStoredContent<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (!(error instanceof MissingBlobError || isDatabaseCorrupt(error))) throw error
-    throw contentMissing(error)
+    throw toContentError(error)
   }
 }
 
-/** A response with a stored file, as a file to save. Throws 410 like `readStoredContent`. */
-export const downloadStored = (
+/** The 410 for a blob that is missing or corrupt; any other error as it is. */
+const toContentError = (error: unknown): unknown =>
+  error instanceof MissingBlobError || isDatabaseCorrupt(error) ? contentMissing(error) : error
+
+/**
+ * Reads a blob to its end before it is sent, so that the client of a damaged one gets an error instead of a broken
+ * download. Throws as the reader does.
+ */
+export async function requireIntact(request: Request, chunks: Iterable<Uint8Array>): Promise<void> {
+  for (const _ of chunks) await yieldFairly(request)
+}
+
+/** A response with a stored file, as a file to save. Rejects with a 410 like `readStoredContent`. */
+export async function downloadStored(
   app: Pick<App, 'content' | 'clock' | 'memory' | 'log'>,
   request: Request,
   { ref, content_type: contentType, filename }: StoredFile,
-): Response =>
-  streamDownload(app, request, () => readStoredContent(() => app.content.chunks(ref)), { contentType, filename })
+): Promise<Response> {
+  try {
+    await requireIntact(request, app.content.chunks(ref))
+    return streamDownload(app, request, () => app.content.chunks(ref), { contentType, filename })
+  } catch (error) {
+    throw toContentError(error)
+  }
+}
 
 interface StoredFile {
   /** In the content store. */

@@ -20,7 +20,7 @@ export const resendFileRoutes = (app: App) =>
     { detail: publicRoute },
   )
 
-function respond(app: App, request: Request, file: LinkedFile): Response {
+async function respond(app: App, request: Request, file: LinkedFile): Promise<Response> {
   const { kind, accountId, uuid, index } = file
   if (kind === 'mailbox') throw createExpiredError()
   if (kind === 'sent') return respondWithSent(app, request, file)
@@ -29,7 +29,7 @@ function respond(app: App, request: Request, file: LinkedFile): Response {
   return downloadStored(app, request, getAttachment(email.attachments, String(index)))
 }
 
-function respondWithSent(app: App, request: Request, { accountId, uuid, index }: LinkedFile): Response {
+async function respondWithSent(app: App, request: Request, { accountId, uuid, index }: LinkedFile): Promise<Response> {
   const email = findEmail(app.db, accountId, uuid)
   const ref = email && attachmentRefs(email)[index]
   const file = email && emailRowWire(email, () => 0).attachments?.[index]

@@ -10,6 +10,7 @@ import { closeSync, fdatasync, openSync, statfsSync, unlinkSync, writeSync } fro
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { CompleteMessage } from '#features/receiving/received/message.ts'
+import { HASH_BYTES } from '#platform/content/read.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 export interface SpoolOptions {
@@ -51,8 +52,6 @@ const MIN_BLOCK_BYTES = 4 * KiB
 const MAX_BLOCK_BYTES = 64 * KiB
 /** Octets written to files between two checks of the free space. */
 const DISK_CHECK_BYTES = MiB
-/** Bytes of the hash by which the content store names a blob: platform/content/pack.ts. */
-const HASH_BYTES = 16
 
 const sync = promisify(fdatasync)
 

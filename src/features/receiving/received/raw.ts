@@ -5,7 +5,7 @@
  */
 
 import type { App } from '#features/core/app/app.ts'
-import { contentMissing } from '#features/core/app/stored-content.ts'
+import { contentMissing, requireIntact } from '#features/core/app/stored-content.ts'
 import type { Millis } from '#platform/clock.ts'
 import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
 import { notFound } from '#platform/errors.ts'
@@ -29,26 +29,28 @@ export interface RawMessage {
 }
 
 /**
- * Returns the message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt.
+ * Resolves with the message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt.
  * @param name file name without extension
  */
-export function createRawDownload(
+export async function createRawDownload(
   app: Pick<App, 'rawMail' | 'config' | 'clock' | 'memory' | 'log'>,
   request: Request,
   message: RawMessage,
   name: string,
-): Response {
+): Promise<Response> {
   const { hostname, inboundRawDays } = app.config
   if (app.clock.now() - message.receivedAt > days(inboundRawDays)) throw createRawDeletedError(inboundRawDays)
-  const open = (): Iterable<Uint8Array> => {
-    try {
-      return generateRaw(message, app.rawMail.chunks(message.rawRef), hostname)
-    } catch (error) {
-      if (error instanceof CorruptBlobError) throw contentMissing(error)
-      throw error instanceof MissingBlobError ? createRawDeletedError(inboundRawDays) : error
-    }
+  const open = (): Iterable<Uint8Array> => app.rawMail.chunks(message.rawRef)
+  try {
+    await requireIntact(request, open())
+    return streamDownload(app, request, () => generateRaw(message, open(), hostname), {
+      contentType: 'message/rfc822',
+      filename: `${name}.eml`,
+    })
+  } catch (error) {
+    if (error instanceof CorruptBlobError) throw contentMissing(error)
+    throw error instanceof MissingBlobError ? createRawDeletedError(inboundRawDays) : error
   }
-  return streamDownload(app, request, open, { contentType: 'message/rfc822', filename: `${name}.eml` })
 }
 
 const createRawDeletedError = (retentionDays: number) =>

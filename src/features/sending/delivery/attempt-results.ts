@@ -146,7 +146,10 @@ export class AttemptResults {
     if (isRoutine) log.debug(fields, verdict.kind)
     else if (verdict.kind === 'failed') log.error(fields, verdict.kind)
     else if (verdict.kind === 'content_missing')
-      log.error(fields, 'an email waits because its stored content is missing; `tassis check` lists such emails')
+      log.error(
+        fields,
+        'an email waits because its stored content is missing or damaged; `tassis check --content` names what is',
+      )
     else log.info(fields, verdict.kind)
   }
 }

@@ -2,6 +2,7 @@
  * @module Holds mail whose bodies or attachments are missing in the content store, after corruption or a partial
  * restore, until they are back. Retries every hour, and immediately after a start or `tassis queue release`.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { holdForContent, releaseForContent } from '#features/sending/queue/content-transitions.ts'
@@ -22,6 +23,12 @@ const NONE = '0'
 const SOME = '1'
 /** A release is running: only recipients that the release has not reached yet may still wait. */
 const RELEASING = '2'
+
+/** What the operator must do about mail that may wait for its content; undefined when none does. */
+export const findContentProblem = (db: Database): string | undefined =>
+  (getMeta(db, META_KEY) ?? NONE) === NONE
+    ? undefined
+    : 'Mail waits because stored content is missing or damaged: `tassis check --content` names it. Bring it back as docs/backup.md describes, then run `tassis queue release`.'
 
 /** Holds a recipient whose content is missing. Returns the end of the hold; undefined when it was not held. */
 export function holdWithoutContent(

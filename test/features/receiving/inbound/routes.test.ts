@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
-import { readdirSync, renameSync } from 'node:fs'
+import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { readLastSeq } from '#features/core/events/record.ts'
 import {
@@ -14,6 +14,7 @@ import { parseUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { at } from '#test/support/api.ts'
+import { flipBit } from '#test/support/bit-flip.ts'
 import { createEmailApi, type EmailApi, expectError, UUID } from '#test/support/email-api.ts'
 import { RAW, storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 
@@ -534,4 +535,27 @@ test('an inbound email with missing content is a 200 that states it; a missing a
   expectError(attachment, 410, 'content_missing')
   expect(payload).toMatchObject({ content: 'missing', text_body: 'Hello.', html_body: null })
   expect((await get(`/v1/inbound/${id}/attachments/0`)).status).toBe(200)
+})
+
+// Proves: storage-6, storage-17
+test('an attachment and a raw message with a flipped bit are a 410, never a false file', async () => {
+  const content = randomBytes(700_000)
+  const raw = `Subject: x\r\n\r\n${randomBytes(600_000).toString('base64')}`
+  const withFile = await stored({ attachments: [{ filename: 'a.pdf', contentType: 'application/pdf', content }] })
+  const rawMail = join(service.dataDir, 'raw-mail')
+  const list = () => new Set(readdirSync(rawMail, { recursive: true, encoding: 'utf8' }))
+  const before = list()
+  const withRaw = await stored({ raw })
+  const [file = ''] = [...list().difference(before)].filter((name) => name.endsWith('.zst'))
+  const packed = readFileSync(join(rawMail, file))
+  for (const [folder, piece, path] of [
+    ['content', content.subarray(400_000), `/v1/inbound/${withFile}/attachments/0`],
+    ['raw-mail', packed.subarray(packed.length / 2), `/v1/inbound/${withRaw}/raw`],
+  ] as const) {
+    expect((await get(path)).status).toBe(200)
+    flipBit(join(service.dataDir, folder), piece)
+    expectError(await service.api('GET', path), 410, 'content_missing')
+    flipBit(join(service.dataDir, folder), piece)
+    expect((await get(path)).status).toBe(200)
+  }
 })

@@ -4,12 +4,13 @@ import { readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RunningDelivery, startDelivery } from '#app/create.ts'
 import { toEventCode } from '#features/core/events/record.ts'
-import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
+import { findContentProblem, releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
+import { flipBit } from '#test/support/bit-flip.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -125,6 +126,31 @@ test('open recipients of an email without its content are held, with one event e
   await eventually(async () => (await detail(id)).data['status'] === 'sent')
   expect(deferrals()).toEqual([WHY, WHY])
   expect(service.app.db.query('SELECT count(*) AS n FROM dead_letters').get()).toEqual({ n: 0 })
+})
+
+// Proves: storage-7, storage-17
+test.each([
+  ['attachment in a file', 400_000],
+  ['attachment in the database', 60_000],
+])('an email with a flipped bit in an %s is held, not signed and sent, until it is mended', async (_, size) => {
+  const content = randomBytes(size)
+  const id = await send({
+    text_body: 'Hello.',
+    attachments: [{ filename: 'a.jpg', content_type: 'image/jpeg', content: content.toString('base64') }],
+  })
+  const other = await send({ text_body: 'Hello.' })
+  const flip = () => flipBit(join(service.dataDir, 'content'), content.subarray(size - 1000))
+  flip()
+  delivery = await startDelivery(service.opened)
+  await isHeld(id)
+  await isCaptured(other)
+  expect((await service.api('GET', `/v1/emails/${id}/captured`)).status).toBe(404)
+  expect(deferrals()).toEqual([WHY])
+  expect(findContentProblem(service.app.db)).toContain('`tassis check --content` names it')
+  flip()
+  expect(await releaseWithoutContent(service.app)).toBe(1)
+  await isCaptured(id)
+  expect(findContentProblem(service.app.db)).toBeUndefined()
 })
 
 test('a release frees all recipients held for missing content in a long queue, each once, and no others', async () => {
