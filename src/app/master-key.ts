@@ -77,7 +77,7 @@ export function settleMasterKey(db: Database, keys: KeyRing, now: Millis, log: L
     setMeta(db, META.newest, keys.fingerprint())
     return
   }
-  requireKeys(keys, known, listOutdatedKeys(db))
+  requireKeysOf(db, keys)
   const fixed = getMeta(db, META.fixed)
   if (fixed === undefined) keys.fixTo(known)
   else keys.openFixed(Uint8Array.fromBase64(fixed))
@@ -93,14 +93,16 @@ export function settleMasterKey(db: Database, keys: KeyRing, now: Millis, log: L
 export const IF_FOREIGN_KEY =
   'if it is not a new key of this service, remove no key, and run `tassis keys rotate-master` once all are sealed'
 
-function requireKeys(keys: KeyRing, known: string, outdated: readonly string[]): void {
+/** Throws ConfigError when a key is missing that the database needs. */
+export function requireKeysOf(db: Database, keys: KeyRing): void {
+  const known = readNewestKey(db)
   const present = keys.fingerprints()
-  if (!present.includes(known)) {
+  if (known !== undefined && !present.includes(known)) {
     throw new ConfigError(
       `The master key does not match the database, which needs the key ${shortenFingerprint(known)} (this is ${present.map(shortenFingerprint).join(', ')}); use the right key. Nothing was changed.`,
     )
   }
-  const missing = outdated.filter((fingerprint) => !present.includes(fingerprint))
+  const missing = listOutdatedKeys(db).filter((fingerprint) => !present.includes(fingerprint))
   if (missing.length > 0) {
     throw new ConfigError(
       `The former master key ${missing.map(shortenFingerprint).join(', ')} is missing, but secrets are still sealed under it; put it back below the newest key until \`tassis keys list-master\` shows that nothing is sealed under it. Nothing was changed.`,

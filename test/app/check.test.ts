@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { cpSync } from 'node:fs'
+import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { randomBytes } from '#platform/ids.ts'
 import { flipBit } from '#test/support/bit-flip.ts'
@@ -43,6 +43,30 @@ async function checkCorrupted(corrupt: (db: Database, path: string) => void) {
 
 test('check exits with 0 when every rule holds', async () => {
   expect(await checkCorrupted(() => undefined)).toEqual({ exitCode: 0, ok: true, stderr: '', wrong: [] })
+})
+
+// Proves: storage-8
+test.each([
+  [
+    'missing',
+    (path: string) => rmSync(path),
+    'The master key file .* is missing, but the database needs it; restore it',
+  ],
+  [
+    'of another service',
+    (path: string) => writeFileSync(path, `${Buffer.from(randomBytes(32)).toString('base64')}\n`),
+    'The master key does not match the database',
+  ],
+])('check with a master key that is %s exits with 2, as a start does', async (_, harm, problem) => {
+  using data = createDataFolder()
+  cpSync(intact.path, data.path, { recursive: true })
+  harm(join(data.path, 'master.key'))
+  for (const command of ['check', 'serve'])
+    expect(await runTassis([command], data.settings)).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr: expect.stringMatching(new RegExp(`^tassis: ${problem}`)),
+    })
 })
 
 test('check reports the value of a wrong counter and the actual count', async () => {

@@ -36,6 +36,7 @@ import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
+import { runTassisJson } from './process.ts'
 
 setDefaultTimeout(300_000)
 
@@ -331,6 +332,14 @@ test('broadcasts and emails to contacts wait; new ones flow; a release sends the
     await signUp(service, 'new@one.test')
     operation = await startBroadcast(service, list)
   }
+  const settings = { TASSIS_DATA_DIR: backUp(original), TASSIS_MIN_FREE_DISK: '0', TASSIS_LOG_LEVEL: 'error' }
+  expect(await runTassisJson(['fence', 'drop', '--yes'], settings)).toEqual({
+    dropped: 0,
+    broadcasts: 1,
+    contact_mails: 1,
+    imports: 0,
+    is_ended: true,
+  })
   const copies = [backUp(original), backUp(original)]
   for (const [index, copy] of copies.entries()) {
     const isReleased = index === 1

@@ -14,6 +14,7 @@ import type { Violation } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { checkConsistency } from '../consistency-rules.ts'
 import { describeDamagedContent } from '../damaged-content.ts'
+import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { checkContent, findCorruption } from './content-check.ts'
@@ -54,6 +55,7 @@ export function addCheckCommand(program: Command): void {
 function check(config: Config, { content: readsContent = false }: CheckOptions): CheckResult {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
+    requireKeysOf(db, openKeyRing(config, false))
     // Runs before deleted accounts are hidden, because the log is one chain over all accounts.
     const audit = checkAuditLog(db)
     hideDeletedAccounts(db)

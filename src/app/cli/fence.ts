@@ -129,13 +129,14 @@ export function addFenceCommands(program: Command): void {
     const options = readOptions(command)
     const selected = toSelected(options)
     const done = await withData(loadConfig().config, async (call) => {
-      await confirm(call, options, selected, 'cancel them')
-      return dropAll(call, options, selected)
+      const waiting = await confirm(call, options, selected, 'cancel them')
+      return dropAll(call, options, selected, waiting)
     })
     printResult(
       options,
       done,
-      ({ dropped, is_ended }) => `${formatCount(dropped, 'message')} dropped. ${formatRest(is_ended)}`,
+      ({ dropped, is_ended, ...others }) =>
+        `Dropped: ${formatTotals({ recipients: dropped, ...others })}. ${formatRest(is_ended)}`,
     )
   })
   withJson(fence.command('mark'))
@@ -181,8 +182,8 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
 const formatRest = (isEnded: boolean): string =>
   isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
 
-/** Counts what would be changed and asks; throws CommandError without a yes. */
-async function confirm(call: Call, options: FenceOptions, selected: Selected, question: string): Promise<void> {
+/** Counts what would be changed and asks; throws CommandError without a yes. Resolves with the counts. */
+async function confirm(call: Call, options: FenceOptions, selected: Selected, question: string): Promise<FenceTotals> {
   const found = await call(read, selected)
   if (!found) throw new CommandError(NOTHING_WAITS, 'nothing_waits')
   const { recipients, broadcasts, contact_mails, imports } = found
@@ -190,6 +191,7 @@ async function confirm(call: Call, options: FenceOptions, selected: Selected, qu
   if (Object.keys(selected).length > 0 && recipients + broadcasts + contact_mails + imports === 0)
     throw new CommandError('Nothing that waits matches; `tassis fence` lists what waits.', 'nothing_waits')
   confirmAction(options, `Waiting as restored: ${formatTotals(found)}`, question)
+  return found
 }
 
 /** Calls the service until all selected mail was examined, because each call changes a limited number. */
@@ -197,23 +199,31 @@ async function dropAll(
   call: Call,
   { json }: JsonOption,
   selected: Selected,
-): Promise<{ dropped: number; is_ended: boolean }> {
+  waiting: FenceTotals,
+): Promise<{ dropped: number; is_ended: boolean } & Omit<FenceTotals, 'recipients'>> {
   let dropped = 0
   for (let after: QueuePosition | null = null; ; ) {
     const done: Awaited<ReturnType<typeof drop.run>> = await call(drop, { ...selected, after })
     dropped += done.dropped
     after = done.next
-    if (!after) return { dropped, is_ended: done.is_ended }
+    if (!after) {
+      const rest = await call(read, selected)
+      return {
+        // A broadcast takes its messages with it.
+        dropped: waiting.recipients - (rest?.recipients ?? 0),
+        broadcasts: waiting.broadcasts - (rest?.broadcasts ?? 0),
+        contact_mails: waiting.contact_mails - (rest?.contact_mails ?? 0),
+        imports: waiting.imports - (rest?.imports ?? 0),
+        is_ended: done.is_ended,
+      }
+    }
     if (!json) print(`${dropped} dropped so far …`)
   }
 }
 
-function formatTotals({
-  recipients,
-  broadcasts,
-  contact_mails,
-  imports,
-}: Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'>): string {
+type FenceTotals = Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'>
+
+function formatTotals({ recipients, broadcasts, contact_mails, imports }: FenceTotals): string {
   const others = [
     ...(broadcasts > 0 ? [formatCount(broadcasts, 'broadcast')] : []),
     ...(contact_mails > 0 ? [`${formatCount(contact_mails, 'email')} to contacts`] : []),
@@ -224,7 +234,7 @@ function formatTotals({
 
 /** What waits, as a list of its accounts and domains; its other fields are null or 0 if nothing does. */
 type FenceList = Required<List<RestoredGroupView>> &
-  Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'> & {
+  FenceTotals & {
     readonly [Name in 'kind' | 'instance' | 'taken_at' | 'restored_at']: FenceView[Name] | null
   }
 
