@@ -7,15 +7,21 @@ import { backup, DatabaseSync } from 'node:sqlite'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { MiB } from '#platform/units.ts'
 import { BackupError, getCode } from './errors.ts'
+import { findUnmounted } from './mounts.ts'
 
 const CHUNK_BYTES = MiB
 
 /**
  * Creates a folder for backups with mode 0700, unless it exists. Never creates the folders above it: they are missing when
  * a disk is not mounted, and the backup would then be on the wrong disk.
- * @throws BackupError if the folder above is missing
+ * @throws BackupError if the folder above is missing, or a disk is not mounted
  */
 export async function createFolder(folder: string): Promise<void> {
+  const unmounted = findUnmounted(folder)
+  if (unmounted !== undefined)
+    throw new BackupError(
+      `The disk of ${unmounted} is not mounted, so nothing was written. Mount it (\`mount ${unmounted}\`), or use another folder.`,
+    )
   try {
     await mkdir(folder, { mode: 0o700 })
   } catch (error) {

@@ -1,0 +1,44 @@
+/**
+ * @module Recognises the mount point of a disk that is not mounted: an empty folder on the wrong disk, which a backup
+ * would fill. Only /etc/fstab and the units of systemd say that a folder is meant to be a mount point.
+ */
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+const UNIT_FOLDERS = ['/etc/systemd/system', '/run/systemd/system', '/run/systemd/generator', '/usr/lib/systemd/system']
+/** A bind mount may be on the disk of the folder above it. */
+const BIND = /\br?bind\b/
+
+/** The mount point at or above an absolute path whose disk is missing; undefined if there is none. */
+export function findUnmounted(path: string, fstab = '/etc/fstab', unitFolders = UNIT_FOLDERS): string | undefined {
+  if (path === '/') return undefined
+  const units = unitFolders.map((folder) => join(folder, toUnitName(path)))
+  const isMeant =
+    isInFstab(path, fstab) || units.some((unit) => existsSync(unit) && !BIND.test(readFileSync(unit, 'utf8')))
+  // Not by the list of mounts: the sandbox of a service mounts each folder to which the service may write.
+  const isMissing = isMeant && readDevice(path) === readDevice(dirname(path))
+  return isMissing ? path : findUnmounted(dirname(path), fstab, unitFolders)
+}
+
+const readDevice = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.dev
+
+function isInFstab(path: string, fstab: string): boolean {
+  if (!existsSync(fstab)) return false
+  const entries = readFileSync(fstab, 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/[ \t]+/))
+  return entries.some(
+    ([device = '#', point = '', , options = '']) =>
+      !device.startsWith('#') && !BIND.test(options) && unescapeOctal(point) === path,
+  )
+}
+
+const unescapeOctal = (text: string): string =>
+  text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)))
+
+/** The name that systemd gives to the unit of a mount point (systemd.mount(5)). */
+const toUnitName = (path: string): string =>
+  `${path
+    .slice(1)
+    .replace(/[^\w.:/]/g, (character) => `\\x${Buffer.from(character).toString('hex')}`)
+    .replaceAll('/', '-')}.mount`
