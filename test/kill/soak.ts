@@ -15,12 +15,15 @@ import { prepareDataDirectory, SENDER_DOMAIN } from './service.ts'
 const HELP = `scripts/soak [--minutes N] [--load PERCENT] [--rate N] [--keep]
 
 Measures for 15 seconds how many emails a second this machine accepts and delivers, then sends 30 % of it for N minutes
-(10), and prints memory, descriptors and disk with their slopes by the hour, without the first fifth of the time.
+(10), and prints memory, descriptors and disk with their slopes by the hour, without the first fifth of the time. Fails
+when the resident memory was ever above 400 MiB.
   --load   percent of what the machine can do (30)
   --rate   emails a second, instead of measuring`
 
 const MEASURE_MS = 15_000
 const SAMPLE_MS = 5000
+/** What the service may use of memory at most. */
+const MAX_RSS_BYTES = 400 * 2 ** 20
 const SENDERS = 32
 const TICK_MS = 50
 /** More requests in progress would only queue. */
@@ -172,6 +175,9 @@ try {
     `slopes by the hour: RSS ${toMiB(slopePerHour(steady, (s) => s.rssBytes))} MiB, descriptors ${slopePerHour(steady, (s) => s.descriptors).toFixed(1)}, ` +
       `disk ${toMiB(slopePerHour(steady, (s) => s.diskBytes))} MiB (${(growth / span / 1024).toFixed(2)} KiB an email)`,
   )
+  const peak = Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) * 1024
+  console.log(`highest RSS: ${toMiB(peak)} MiB`)
+  if (!(peak <= MAX_RSS_BYTES)) violations.push(`the resident memory reached ${toMiB(peak)} MiB`)
   for (let waited = 0; delivered < sent - refused && waited < 60_000; waited += TICK_MS) await Bun.sleep(TICK_MS)
   console.log(`${sent} sent, ${refused} refused, ${delivered} delivered`)
   if (delivered !== sent - refused) violations.push('not every accepted email was delivered once')

@@ -23,7 +23,8 @@ export function openDatabase(path: string, pageBytes?: number): Database {
   const db = new Database(path, { create: true, readwrite: true, strict: true, safeIntegers: false })
   try {
     if (pageBytes !== undefined) db.run(`PRAGMA page_size = ${pageBytes}`)
-    prepareForWriting(db)
+    // The content stores, which have larger pages, hardly read a page twice.
+    prepareForWriting(db, pageBytes === undefined ? 16_384 : 2048)
     syncDirectory(dirname(path))
     return db
   } catch (error) {
@@ -33,7 +34,7 @@ export function openDatabase(path: string, pageBytes?: number): Database {
   }
 }
 
-function prepareForWriting(db: Database): void {
+function prepareForWriting(db: Database, cacheKiB: number): void {
   db.run(`PRAGMA busy_timeout = ${MAIN_THREAD_BUSY_MS}`)
   // Lets incremental vacuum free space after retention has deleted data. Takes effect only before the first table is
   // created.
@@ -45,7 +46,7 @@ function prepareForWriting(db: Database): void {
   // Makes SQLite overwrite deleted data, also in freed pages; `scrub.ts` covers the copies that remain.
   db.run('PRAGMA secure_delete = ON')
   db.run('PRAGMA temp_store = MEMORY')
-  db.run('PRAGMA cache_size = -16384')
+  db.run(`PRAGMA cache_size = -${cacheKiB}`)
   // The first write creates the WAL, whose directory entry must survive a power cut as well.
   db.run('PRAGMA user_version = 1')
 }
@@ -56,7 +57,8 @@ function prepareForWriting(db: Database): void {
 export function openReadOnly(path: string, busyMs = WORKER_BUSY_MS): Database {
   const db = new Database(path, { readonly: true, strict: true })
   db.run(`PRAGMA busy_timeout = ${busyMs}`)
-  db.run('PRAGMA cache_size = -4096')
+  // Each Worker has a few such connections.
+  db.run('PRAGMA cache_size = -1024')
   return db
 }
 

@@ -288,6 +288,9 @@ interface PlacedItem<T extends CheckedItem> {
   readonly placement: ReturnType<typeof requireSendable> | undefined
 }
 
+/** Larger batches go after the other mail of their account; a message to each of a few people is a single event. */
+const MAX_FEW_EMAILS = 10
+
 /** Checks each item against the database; adds rejected items to `errors`. */
 function placeItems<T extends CheckedItem>(
   app: App,
@@ -301,7 +304,8 @@ function placeItems<T extends CheckedItem>(
     try {
       const { idempotency } = item
       const isReplay = !item.draft || resolveReplay(app, actor, idempotency) !== undefined
-      const placement = isReplay ? undefined : requireSendable(app, actor, item.draft)
+      const isMass = items.length > MAX_FEW_EMAILS
+      const placement = isReplay ? undefined : requireSendable(app, actor, item.draft, { isMass })
       if (idempotency) requireSameContent(app.config, firstByKey, idempotency)
       placed.push({ item, placement })
     } catch (error) {

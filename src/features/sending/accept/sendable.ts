@@ -17,7 +17,7 @@ import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
-import { toPriorityName } from '#features/setup/streams/priority.ts'
+import { type StreamPriority, toPriorityName } from '#features/setup/streams/priority.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Config } from '#platform/config.ts'
@@ -30,8 +30,9 @@ import type { Draft } from './draft.ts'
  * machine, so it does not count in quota and reputation.
  * @param options.isAccepted whether the draft belongs to mail that was accepted earlier; such mail is sent even if its
  * domain has lost its DNS records since then
+ * @param options.isMass whether the draft is one of many
  */
-export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
+export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false, isMass = false } = {}) {
   const account = getSendingAccount(app.config, app.db, actor.accountId)
   requireSendingAllowed(account)
   requireAllowedDomain(actor, draft.fromDomain)
@@ -61,10 +62,16 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     sandbox: isSimulated(app.config, draft) || isUnverified,
     streamId: stream.id,
     streamExpiresIn: stream.expiresIn,
-    priority: toPriorityName(stream.priority),
+    priority: toPriority(stream.priority, isMass || !draft.transactional),
     hasPool: stream.pool !== null,
     tracked: isTracked(app.config, account, draft),
   }
+}
+
+/** By default, mail that is sent in masses does not delay the other mail of its account. */
+const toPriority = (code: number, isMass: boolean): StreamPriority => {
+  const priority = toPriorityName(code)
+  return priority === 'normal' && isMass ? 'low' : priority
 }
 
 /** Whether the mail goes to the simulator. Throws if that is true of only some recipients. */

@@ -96,8 +96,9 @@ export function claimLane(
     now,
     dueSince,
     canLeave,
+    isNewestFirst = false,
     provider,
-  }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave'> & {
+  }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave' | 'isNewestFirst'> & {
     readonly provider?: string | undefined
   },
 ): ClaimedRecipient[] {
@@ -111,6 +112,7 @@ export function claimLane(
     now,
     eventTime: app.eventTime(),
     limit,
+    isNewestFirst,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
     tryEnd: (recipient) => {
       if (fence && isMailRestored(fence, { ...recipient, accountId, domain }) && holdAsRestored(app, tx, recipient))

@@ -187,6 +187,9 @@ export class LaneClaimer {
     // The first may have waited that long over several attempts: then it takes the route although it was due later.
     const limit =
       dueBy === undefined ? countDue(app.db, lane.name, now, max) : Math.max(1, countDue(app.db, lane.name, dueBy, max))
+    // Every other claim takes the newest mail, so that a single email does not wait behind all mail of its lane.
+    const isNewestFirst = dueBy === undefined && lane.hasClaimedOldest
+    lane.hasClaimedOldest = !isNewestFirst
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     sites.acquireSlots(destination, limit, lane.name)
     pair.acquire(limit, pairs.instant())
@@ -194,7 +197,13 @@ export class LaneClaimer {
     let claimed: ClaimedRecipient[] = []
     try {
       claimed = await app.commit.writeFromReserve((tx) =>
-        claimLane(app, tx, lane.name, { limit, now, provider: lane.provider, ...(canLeave && { canLeave }) }),
+        claimLane(app, tx, lane.name, {
+          limit,
+          now,
+          isNewestFirst,
+          provider: lane.provider,
+          ...(canLeave && { canLeave }),
+        }),
       )
     } finally {
       sites.releaseSlots(destination, limit - claimed.length, lane.name)

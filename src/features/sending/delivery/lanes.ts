@@ -11,6 +11,8 @@ export interface Lane {
   /** When the lane's first mail is due; undefined when it has none. */
   firstDue: Millis | undefined
   isPumping: boolean
+  /** Whether the mail that was claimed last had been due for longest. */
+  hasClaimedOldest: boolean
   /** When its last turn began, in monotonic time. */
   turnBeganAtMs: number
   /** Whether mail became due or a slot became free during the lane's turn. */
@@ -82,6 +84,7 @@ export class Lanes {
         retryAskedAt: undefined,
         progressAtMs: this.#options.clock.monotonicMs(),
         isWaitingForLookup: false,
+        hasClaimedOldest: false,
       }
       this.#lanes.set(name, lane)
     }

@@ -34,6 +34,9 @@ const sql = prepareStatements((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
     `SELECT ${DUE_COLUMNS} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
   ),
+  newestDue: db.prepare<DueRow, [string, number, number]>(
+    `SELECT ${DUE_COLUMNS} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at DESC, id DESC LIMIT ?`,
+  ),
   dueAndOld: db.prepare<DueRow, [string, number, number, number]>(
     `SELECT ${DUE_COLUMNS} FROM recipients JOIN emails ON emails.id = email_id
      WHERE lane = ? AND next_at <= ? AND recipients.status <> ${PROCESSING} AND expires_at IS NULL
@@ -209,6 +212,7 @@ const QUEUE_END: QueuePosition = { lane: '\u{10ffff}', nextAt: 0, id: 0 }
  * again if the process dies. A scheduled email becomes queued first, with its event. Returns the recipients in the
  * order of their due times.
  * @param options.retryAt returns when a recipient is due again after the attempt with the given number, from 1
+ * @param options.isNewestFirst whether those that became due last are claimed, instead of those that became due first
  * @param options.dueSince only recipients without a deadline that were first due at or before this time
  * @param options.canLeave whether a recipient may be claimed now, by the address from which it was last attempted
  * @param options.tryEnd called before each claim; returns true if it ended or held the recipient
@@ -235,6 +239,7 @@ interface ClaimOptions {
   eventTime: Millis
   limit: number
   retryAt: (attempt: number) => Millis
+  isNewestFirst?: boolean
   dueSince?: Millis
   canLeave?: (lastSendingIp: string | null) => boolean
   tryEnd?: (recipient: { recipientId: number; emailId: number }) => boolean
@@ -249,7 +254,7 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
   let ended = 0
   const rows =
     options.dueSince === undefined
-      ? statements.due.all(lane, options.now, options.limit)
+      ? statements[options.isNewestFirst ? 'newestDue' : 'due'].all(lane, options.now, options.limit)
       : statements.dueAndOld.all(lane, options.now, options.dueSince, options.limit)
   for (const row of rows) {
     const attempt = row.attempts + 1

@@ -66,7 +66,7 @@ const ExpiresIn = Type.Optional(
 const Priority = Type.Optional(
   StringEnum(STREAM_PRIORITIES, {
     description:
-      'Which mail of the account goes first while it waits: all `high`, then all `normal` (the default), then all `low`; broadcasts come last. It does not matter for other accounts. A change applies to mail that is accepted afterwards.',
+      'Which mail of the account goes first while it waits: all `high`, then all `normal` (the default), then all `low`; broadcasts come last. In a `normal` stream, batches above ten emails and mail with `transactional: false` go with `low`. It does not matter for other accounts. A change applies to mail that is accepted afterwards.',
   }),
 )
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { type Destination, Sites } from '#features/sending/delivery/sites.ts'
 import {
   accountOfLane,
@@ -566,4 +567,65 @@ test('bulk mail follows the route of its domain: it bounces for a missing domain
     { address: 'b@nowhere.test', lane: null, status: 4, attempts: 1, category: 'dns_failure' },
   ])
   expectBalanced(flow.service)
+})
+
+describe('a single email behind hundreds of its own account to a site that takes one at a time', () => {
+  type Send = (flow: MailFlow, names: readonly string[]) => Promise<unknown>
+  const sendBatches: Send = async ({ app, actor }, names) => {
+    const emails = names.map((name) => ({ from: 'a@sender.test', to: `${name}@x.test`, subject: 'x', text_body: 'x' }))
+    for (let from = 0; from < emails.length; from += 50)
+      expect(
+        (await acceptBatch(app, actor, { emails: emails.slice(from, from + 50), idempotencyKey: undefined })).errors,
+      ).toEqual([])
+  }
+  const sendSingly =
+    (transactional: boolean): Send =>
+    async (flow, names) => {
+      for (const name of names) await flow.send({ to: `${name}@x.test`, transactional })
+    }
+
+  // Proves: stream-9
+  test.each<[string, Send, between: number]>([
+    ['batches, which it passes', sendBatches, 0],
+    ['emails that are not transactional, which it passes', sendSingly(false), 0],
+    ['emails of its own kind, with which it takes turns', sendSingly(true), 2],
+  ])(
+    '%s',
+    async (_, sendMany, between) => {
+      await using receiver = await startReceiver()
+      await using flow = await startMailFlow({
+        zone: sharedHost('x.test'),
+        smtpPort: receiver.port,
+        clock: new ManualClock(START),
+        settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+      })
+        const next = async () => {
+        const [one] = receiver.held
+        receiver.hold((local) => local !== one)
+        receiver.release((local) => local === one)
+        await eventually(() => receiver.held.size === 1 && !receiver.held.has(one ?? ''))
+        receiver.hold(() => true)
+      }
+      receiver.hold(() => true)
+      const names = createNames('many', 200)
+      await sendMany(flow, names.slice(0, 100))
+      await eventually(() => receiver.held.size === 1)
+      await sendMany(flow, names.slice(100))
+      await flow.send({ to: 'single@x.test' })
+      const before = receiver.begun.length
+        for (let count = 0; !receiver.held.has('single'); count++) {
+        expect(count).toBeLessThan(20)
+        await next()
+      }
+      // Those that a Worker had before are sent before it.
+      const inFlight = 4
+      expect(receiver.begun.length - before).toBeLessThanOrEqual(inFlight + between)
+      receiver.release()
+      receiver.hold(() => false)
+      await waitForSent(flow)
+      expect(receiver.begun.toSorted()).toEqual([...names, 'single'].toSorted())
+      expectBalanced(flow.service)
+    },
+    120_000,
+  )
 })
