@@ -188,7 +188,7 @@ export class LaneClaimer {
     const limit =
       dueBy === undefined ? countDue(app.db, lane.name, now, max) : Math.max(1, countDue(app.db, lane.name, dueBy, max))
     // Every other claim takes the newest mail, so that a single email does not wait behind all mail of its lane.
-    const isNewestFirst = dueBy === undefined && lane.hasClaimedOldest
+    const isNewestFirst = dueBy === undefined && lane.hasClaimedOldest && !isBulkLane(lane.name)
     lane.hasClaimedOldest = !isNewestFirst
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     sites.acquireSlots(destination, limit, lane.name)

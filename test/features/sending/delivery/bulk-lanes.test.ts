@@ -599,7 +599,7 @@ describe('a single email behind hundreds of its own account to a site that takes
         clock: new ManualClock(START),
         settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
       })
-        const next = async () => {
+      const next = async () => {
         const [one] = receiver.held
         receiver.hold((local) => local !== one)
         receiver.release((local) => local === one)
@@ -613,7 +613,7 @@ describe('a single email behind hundreds of its own account to a site that takes
       await sendMany(flow, names.slice(100))
       await flow.send({ to: 'single@x.test' })
       const before = receiver.begun.length
-        for (let count = 0; !receiver.held.has('single'); count++) {
+      for (let count = 0; !receiver.held.has('single'); count++) {
         expect(count).toBeLessThan(20)
         await next()
       }
