@@ -60,6 +60,7 @@ import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts'
+import { explainDenial, requireUsableData } from './data-owner.ts'
 import { watchDisk } from './disk-watch.ts'
 import { fenceIfCopied } from './fence/fence-copy.ts'
 import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
@@ -186,7 +187,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   } catch (error) {
     for (const database of opened) database.close()
     lock.release()
-    throw toCorruptionError(databasePath, RESTORE_REMEDY, error)
+    throw explainDenial(config.dataDir, toCorruptionError(databasePath, RESTORE_REMEDY, error))
   }
 }
 
@@ -488,6 +489,7 @@ function createDataDirectory(path: string): void {
   try {
     if (statSync(path, { throwIfNoEntry: false })?.isFile()) throw createNotAFolderError(path)
     mkdirSync(path, { recursive: true, mode: 0o700 })
+    requireUsableData(path)
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
     if (error instanceof ConfigError) throw error

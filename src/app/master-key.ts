@@ -28,6 +28,7 @@ import { conflict } from '#platform/errors.ts'
 import type { Log } from '#platform/log.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
+import { runAsCaller } from './data-owner.ts'
 import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './needed-keys.ts'
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
@@ -57,7 +58,7 @@ export function openKeyRing(config: Config, isNew: boolean): KeyRing {
   const path = masterKeyPath(config)
   let keys: readonly Uint8Array[] | undefined
   try {
-    keys = readMasterKeyFile(path)
+    keys = runAsCaller(() => readMasterKeyFile(path))
   } catch (error) {
     throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
   }
@@ -228,7 +229,7 @@ async function addKey({ config, keys, commit, eventTime }: Parts, actor: AuditAc
   const path = masterKeyPath(config)
   const key = generateMasterKey()
   try {
-    replaceMasterKeyFile(path, [key, ...keys.masters()])
+    runAsCaller(() => replaceMasterKeyFile(path, [key, ...keys.masters()]))
   } catch (error) {
     throw conflict(
       'master_key_not_writable',

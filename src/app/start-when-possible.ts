@@ -18,6 +18,7 @@ import { parseHostPort } from '#platform/setting-kinds.ts'
 import { isDiskFull, isLocked, isTransientError } from '#platform/storage-errors.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 import { DataDirInUseError } from './create.ts'
+import { explainDenial } from './data-owner.ts'
 
 export interface StartOptions {
   readonly config: Config
@@ -51,7 +52,8 @@ export async function startWhenPossible<T>(
       ending.throwIfAborted()
       try {
         return await step()
-      } catch (error) {
+      } catch (thrown) {
+        const error = explainDenial(config.dataDir, thrown)
         // Between two attempts, a command may hold the data directory for a moment; that does not end the start.
         const isHeldByCommand = error instanceof DataDirInUseError && loggedAtMs > Number.NEGATIVE_INFINITY
         if (!isTransientError(error) && !isHeldByCommand) throw error

@@ -123,11 +123,11 @@ export interface RunningService extends AsyncDisposable {
 export async function startServing(
   settings: Settings,
   command = 'serve',
-  /** Maximum number of open files and sockets. */
-  descriptors?: number,
+  /** Maximum number of open files and sockets, and a command that runs the program. */
+  { descriptors, prefix = [] }: { readonly descriptors?: number; readonly prefix?: readonly string[] } = {},
 ): Promise<RunningService & { output(): string }> {
   const limit = descriptors === undefined ? [] : ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`]
-  const child = Bun.spawn([...limit, process.execPath, MAIN, command], {
+  const child = Bun.spawn([...prefix, ...limit, process.execPath, MAIN, command], {
     env: buildEnvironment(settings),
     stdout: 'pipe',
     stderr: 'inherit',

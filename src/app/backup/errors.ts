@@ -1,6 +1,6 @@
 /** @module The failure of a backup or a restore, as one sentence for the operator. */
 import { CommandError } from '../cli/admin-command.ts'
-import { describeOwner } from '../cli/file-owner.ts'
+import { describeOwner } from '../data-owner.ts'
 
 /** A failure in one sentence that says what to do. */
 export class BackupError extends CommandError {}

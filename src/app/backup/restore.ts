@@ -5,7 +5,7 @@
  * next restore clears. The database of a backup is marked as a copy, so the first start fences it (`core/fence`).
  */
 import { Database } from 'bun:sqlite'
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
@@ -13,6 +13,7 @@ import { syncFolder } from '#platform/content/synced-files.ts'
 import { parseMasterKeys } from '#platform/crypto.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
+import { giveToOwner, requireUsableData } from '../data-owner.ts'
 import { readNewestKey } from '../needed-keys.ts'
 import type { BackupReader } from './backup-reader.ts'
 import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE, STORES } from './contents.ts'
@@ -59,6 +60,7 @@ export async function restoreBackup({ reader, dataDir, key, configuredKey }: Res
   } catch (error) {
     throw explainWriteError(error, dataDir, 'nothing was written')
   }
+  requireUsableData(dataDir)
   const lock = lockDirectory(dataDir)
   if (!lock)
     throw new BackupError(
@@ -180,12 +182,4 @@ function finishDatabase({ manifest, name }: BackupReader, path: string): void {
   } finally {
     db.close()
   }
-}
-
-/** Gives everything to the owner of the directory, when root restores for the user of the service. */
-function giveToOwner(dataDir: string): void {
-  const { uid, gid } = statSync(dataDir)
-  if (process.getuid?.() !== 0 || uid === 0) return
-  for (const name of readdirSync(dataDir, { recursive: true, encoding: 'utf8' }))
-    chownSync(join(dataDir, name), uid, gid)
 }

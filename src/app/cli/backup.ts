@@ -18,6 +18,7 @@ import { type HoldHandle, runBackup } from '../backup/run.ts'
 import { S3Backups } from '../backup/s3.ts'
 import { createScheduledJob } from '../backup/scheduled.ts'
 import { recordSuccess } from '../backup/state.ts'
+import { isOfDataOwner, runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
@@ -98,16 +99,18 @@ async function write(path: string | undefined, { withKey = false, keep }: Backup
   const isArchive = isArchiveName(path)
   if (isArchive && keep !== undefined) throw new UsageError('--keep is for a folder of backups, not for a file.')
   const { dataDir, hostname } = config
-  return runBackup(
-    { dataDir, hostname, target: resolve(path), isArchive, keep, masterKey },
-    createHold(config),
-    systemClock,
-  )
+  return run(config, { dataDir, hostname, target: resolve(path), isArchive, keep, masterKey })
+}
+
+/** What root writes where the service writes its backups belongs to the user of the service, who removes it one day. */
+function run(config: Config, job: BackupJob): Promise<BackupReport> {
+  const write = () => runBackup(job, createHold(config), systemClock)
+  return isOfDataOwner(config.dataDir, job.target) ? runAsOwner(config.dataDir, write) : write()
 }
 
 /** Does what the schedule does, now, and has a running service record that it was done. */
 async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
-  const report = await runBackup({ ...createScheduledJob(config), ...options }, createHold(config), systemClock)
+  const report = await run(config, { ...createScheduledJob(config), ...options })
   await callService(config, record.name, report)
   return report
 }

@@ -19,9 +19,9 @@ import {
   requireNoOrphanedContent,
   startDelivery,
 } from '../create.ts'
+import { requireUsableData, runAsOwner } from '../data-owner.ts'
 import { VERSION } from '../version.ts'
 import { type AdminCommand, type AdminCommandContext, CommandError } from './admin-command.ts'
-import { describeOwner } from './file-owner.ts'
 
 export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input) => Promise<Output>
 
@@ -45,8 +45,11 @@ export async function withData<T>(
   for (;;) {
     if (await isServiceRunning(config)) return use(createSocketCall(config))
     if (!options.canCreate) requireData(config)
-    const opened = openUnlessInUse(config, systemClock.monotonicMs() > deadlineMs)
-    if (opened) return runInProcess(opened, use, options)
+    const result = await runAsOwner(config.dataDir, async () => {
+      const opened = openUnlessInUse(config, systemClock.monotonicMs() > deadlineMs)
+      return opened && { value: await runInProcess(opened, use, options) }
+    })
+    if (result) return result.value
     await systemClock.sleep(RETRY_INTERVAL_MS)
   }
 }
@@ -62,17 +65,14 @@ export function requireData({ dataDir }: Config): void {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
     if (code === 'ENOTDIR') throw createNotAFolderError(dataDir)
-    if (code === 'EACCES' || code === 'EPERM') {
-      throw new ConfigError(
-        `This user may not read the data in ${dataDir}, which belongs to ${describeOwner(dataDir)}; run the command as that user.`,
-      )
-    }
+    requireUsableData(dataDir)
     requireNoOrphanedContent(dataDir)
     throw new ConfigError(
       `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to its location, or begin with \`tassis accounts create\`.`,
     )
   }
   requireNoOrphanedContent(dataDir)
+  requireUsableData(dataDir)
 }
 
 /** Name of the admin command that does nothing. Every service knows it. */

@@ -130,3 +130,7 @@ export function formatRelativeTime(at: Millis, now: Millis): string {
 
 /** Formats a count as `1 email` or `2 emails`. */
 export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+/** Quotes a word for a shell when it needs that. */
+export const quoteShellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`

@@ -12,6 +12,7 @@ import { parseHostPort } from '#platform/setting-kinds.ts'
 import { captureStrayOutput } from '#platform/stray-output.ts'
 import { findCertificateWarnings } from '../certificates/warnings.ts'
 import { DataDirInUseError } from '../create.ts'
+import { giveToOwner } from '../data-owner.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
@@ -128,6 +129,7 @@ export async function runService(
     log.info({ signal }, 'stopping: waiting for deliveries in flight')
   } finally {
     await service.stop()
+    giveToOwner(config.dataDir)
   }
   log.info('stopped')
 }

@@ -20,7 +20,7 @@ import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { CommandError } from './admin-command.ts'
-import { print } from './output.ts'
+import { print, quoteShellWord } from './output.ts'
 import { findSetupLink, formatHostPort, runService } from './serve.ts'
 
 /** A reserved name (RFC 6761 §6.2), so that mail of a trial never appears to come from a real domain. */
@@ -92,9 +92,6 @@ function formatCommandLine(dataDir: string): string {
     : [Bun.which('bun') ?? process.execPath, relative('.', Bun.main)]
   return [`TASSIS_DATA_DIR=${quoteShellWord(dataDir)}`, ...program.map(quoteShellWord)].join(' ')
 }
-
-const quoteShellWord = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 
 /** Finds the domain that the first start created, else the oldest. */
 function findFirstDomain({ db }: App, { accountId }: Actor): Domain | undefined {

@@ -2,7 +2,7 @@
 import { seconds } from '#platform/units.ts'
 import { checkCertificates } from './checks/certificates.ts'
 import { checkBackups, checkRestored } from './checks/copies.ts'
-import { checkDisk, checkFileLimit, checkMemory } from './checks/machine.ts'
+import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
 import { checkOutgoingPort, checkPorts, checkPrivileges, checkRelay } from './checks/network.ts'
 import { checkBlockLists, checkClock, checkResolver } from './checks/resolver.ts'
@@ -35,6 +35,7 @@ export const CHECKS = {
   block_lists: checkBlockLists,
   clock: checkClock,
   certificates: checkCertificates,
+  owners: checkOwners,
   disk: checkDisk,
   memory: checkMemory,
   open_files: checkFileLimit,

@@ -1,13 +1,14 @@
 /** @module Checks of the machine: disk, memory, open files. */
-import { readFileSync, statfsSync } from 'node:fs'
+import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
 import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { listDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
+import { describeOwner, findForeignEntry } from '../../data-owner.ts'
 import type { DoctorContext } from '../context.ts'
-import { failure, type NewFinding, ok, skipped, splitAdvice, warning } from '../finding.ts'
+import { failure, type NewFinding, NO_DATA, ok, skipped, splitAdvice, warning } from '../finding.ts'
 
 /** Below this multiple of TASSIS_MIN_FREE_DISK, new mail will soon be refused. */
 const LOW_FACTOR = 4
@@ -48,6 +49,19 @@ export function checkDisk({ config }: DoctorContext): NewFinding[] {
     advice
       ? warning(advice.message, advice.fix, 'retention')
       : ok('The sizes of retention together fit the disk.', 'retention'),
+  ]
+}
+
+/** Whether everything in the data directory belongs to its owner, the user of the service. */
+export async function checkOwners({ config: { dataDir } }: DoctorContext): Promise<NewFinding[]> {
+  if (!existsSync(dataDir)) return [NO_DATA]
+  const foreign = await findForeignEntry(dataDir)
+  if (!foreign) return [ok('Everything in the data directory belongs to its owner.')]
+  return [
+    failure(
+      `${foreign.path} belongs to ${foreign.owner}, the data directory to ${describeOwner(dataDir)}, who may be unable to use it.`,
+      `Run \`${foreign.fix}\` as root.`,
+    ),
   ]
 }
 

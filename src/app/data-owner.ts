@@ -1,0 +1,170 @@
+/**
+ * @module Whose files the data are. Everything in a data directory belongs to its owner, the user of the service, also
+ * what root writes there: commands run as that user, and what else root wrote is given to that user at the end.
+ */
+import { accessSync, constants, lchownSync, lstatSync, readdirSync, readFileSync, type Stats, statSync } from 'node:fs'
+import { opendir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { ConfigError } from '#platform/config.ts'
+import { isStorageFailure, systemCodeOf } from '#platform/storage-errors.ts'
+import { quoteShellWord } from './cli/output.ts'
+
+type Owner = Pick<Stats, 'uid' | 'gid'>
+
+/** Returns the owner of a path, or of the nearest visible parent folder. */
+function findOwner(path: string): Owner {
+  try {
+    return statSync(path)
+  } catch {
+    return dirname(path) === path ? { uid: -1, gid: -1 } : findOwner(dirname(path))
+  }
+}
+
+/** Returns `user root`, or `user 1001` when the system has no name for the uid. */
+export function describeOwner(path: string): string {
+  const { uid } = findOwner(path)
+  return uid === -1 ? 'another user' : `user ${findName('/etc/passwd', uid)}`
+}
+
+/** Looks up the name of a user or a group; without one, returns the number. */
+function findName(file: string, id: number): string {
+  try {
+    const lines = readFileSync(file, 'utf8').split('\n')
+    return lines.map((line) => line.split(':')).find(([, , known]) => known === String(id))?.[0] ?? String(id)
+  } catch {
+    return String(id)
+  }
+}
+
+/** The command that gives the data to a user. */
+function formatChown(dataDir: string, { uid, gid }: Owner): string {
+  return `chown -R ${findName('/etc/passwd', uid)}:${findName('/etc/group', gid)} ${quoteShellWord(dataDir)}`
+}
+
+/** Whether what root writes to `path` is for the same user as the data. */
+export const isOfDataOwner = (dataDir: string, path: string): boolean => findOwner(path).uid === findOwner(dataDir).uid
+
+/**
+ * Calls `use` with the rights of the user to whom the data belong, if root runs this process: so all files are those of
+ * that user at every moment, even if the process is killed.
+ */
+export async function runAsOwner<T>(dataDir: string, use: () => Promise<T>): Promise<T> {
+  const { uid, gid } = findOwner(dataDir)
+  const rootGroup = process.getegid?.() ?? 0
+  if (process.geteuid?.() !== 0 || uid <= 0) return use()
+  // The group first: another user than root may not change it.
+  process.setegid?.(gid)
+  process.seteuid?.(uid)
+  try {
+    return await use()
+  } finally {
+    process.seteuid?.(0)
+    process.setegid?.(rootGroup)
+  }
+}
+
+/** Within `runAsOwner`: calls `use` with the rights of the caller, for files outside of the data directory. */
+export function runAsCaller<T>(use: () => T): T {
+  const [caller, current] = [process.getuid?.(), process.geteuid?.()]
+  if (caller === undefined || current === undefined || caller === current) return use()
+  process.seteuid?.(caller)
+  try {
+    return use()
+  } finally {
+    process.seteuid?.(current)
+  }
+}
+
+/** Gives what root wrote in the data directory to the owner of the directory. */
+export function giveToOwner(dataDir: string): void {
+  const { uid, gid } = findOwner(dataDir)
+  if (process.geteuid?.() !== 0 || uid <= 0) return
+  for (const name of readdirSync(dataDir, { recursive: true, encoding: 'utf8' })) {
+    const path = join(dataDir, name)
+    // Never follows a link, which may lead out of the directory.
+    if (name !== LOST_AND_FOUND && lstatSync(path).uid === 0) lchownSync(path, uid, gid)
+  }
+}
+
+/** Belongs to the file system. */
+const LOST_AND_FOUND = 'lost+found'
+
+/** What Tassis opens in a data directory and in its content stores. */
+const OWN_ENTRIES =
+  /^(?:(?:tassis|capture|\d{4}-\d{2})\.db(?:-wal|-shm)?|(?:content|raw-mail)(?:\.ids)?|\d{4}-\d{2}|incoming|lock|instance\.json|[a-z]+-tls\.pem|master\.key)$/
+
+/**
+ * Throws ConfigError with the command to run when this process may not use an entry of the data directory.
+ * @param suspects further entries
+ */
+export function requireUsableData(dataDir: string, suspects: readonly string[] = []): void {
+  const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
+  const path = uid !== 0 && [dataDir, ...listOwnEntries(dataDir), ...suspects].find((entry) => !isUsable(entry, uid))
+  if (path === false || path === undefined) return
+  const user = findName('/etc/passwd', uid)
+  const problem = `User ${user} may not use ${path}, which belongs to ${describeOwner(path)}`
+  if (findOwner(path).uid === uid)
+    throw new ConfigError(`${problem}; allow it: \`chmod -R u+rwX ${quoteShellWord(dataDir)}\`.`)
+  const owner = findOwner(dataDir)
+  if (owner.uid === uid) throw new ConfigError(`${problem}; as root, run \`${formatChown(dataDir, owner)}\`.`)
+  throw new ConfigError(
+    `${problem}; run this as the user of the service, or, if that is ${user}, run \`${formatChown(dataDir, { uid, gid })}\` as root.`,
+  )
+}
+
+const listOwnEntries = (dataDir: string): string[] =>
+  ['', 'content', 'raw-mail'].flatMap((folder) => {
+    try {
+      return readdirSync(join(dataDir, folder))
+        .filter((name) => OWN_ENTRIES.test(name))
+        .map((name) => join(dataDir, folder, name))
+    } catch {
+      // It does not exist, or is itself the entry that may not be used.
+      return []
+    }
+  })
+
+function isUsable(path: string, uid: number): boolean {
+  // The system checks the rights of the user who started the process, which is root while a command runs as the owner.
+  if (process.getuid?.() === 0) return [undefined, uid].includes(lstatSync(path, { throwIfNoEntry: false })?.uid)
+  const isWritten = !/\.(?:key|pem|json)$/.test(path)
+  try {
+    accessSync(path, constants.R_OK | (isWritten ? constants.W_OK : 0))
+    return true
+  } catch (error) {
+    return !isDenial(error)
+  }
+}
+
+const isDenial = (error: unknown): boolean => ['EACCES', 'EPERM'].includes(systemCodeOf(error))
+
+/** Turns an error of files that this process may not use into a ConfigError that says so; returns any other unchanged. */
+export function explainDenial(dataDir: string, error: unknown): unknown {
+  if (!isStorageFailure(error)) return error
+  const path = error instanceof Error && 'path' in error && isDenial(error) ? String(error.path) : dataDir
+  try {
+    requireUsableData(dataDir, path.startsWith(`${dataDir}/`) ? [path] : [])
+    return error
+  } catch (denial) {
+    return denial
+  }
+}
+
+/** Enough for a mistake to be seen; a data directory may hold millions of files. */
+const MAX_ENTRIES_READ = 20_000
+
+/** Returns an entry of the data directory that belongs to another user, and the command that mends it. */
+export async function findForeignEntry(
+  dataDir: string,
+): Promise<{ readonly path: string; readonly owner: string; readonly fix: string } | undefined> {
+  const owner = statSync(dataDir)
+  let read = 0
+  for await (const { parentPath, name } of await opendir(dataDir, { recursive: true })) {
+    const path = join(parentPath, name)
+    const uid = lstatSync(path, { throwIfNoEntry: false })?.uid ?? owner.uid
+    if (uid !== owner.uid && path !== join(dataDir, LOST_AND_FOUND))
+      return { path, owner: describeOwner(path), fix: formatChown(dataDir, owner) }
+    if (++read >= MAX_ENTRIES_READ) break
+  }
+  return undefined
+}
