@@ -195,6 +195,7 @@ test('a subdomain of a verified domain is shown as sending under it until it is 
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
   const { stdout } = await runTassis(['domains', 'add', 'second.sender.test'], settings)
   expect(stdout).toContain('Its mail is sent under sender.test, which is verified; once verified itself')
+  expect(stdout).toContain('Until then sender.test signs it.')
   expect(stdout).not.toContain('captured')
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^second\.sender\.test +covered .* missing: spf, dkim, return_path; sends under sender\.test$/m,

@@ -70,6 +70,12 @@ describe('the state of a domain in words', () => {
     const until = '2026-01-03T00:00:00.000Z'
     const lost = { lost_records: ['dkim', 'return_path'], sends_until: until, records_lost_at: until }
     expect(describeDomain(domainWith({}))).toMatchObject({ tone: 'waiting', word: 'Waiting for DNS', until: null })
+    // The domain above signs its mail, also when it was verified itself and has lost a record.
+    for (const covered of [
+      domainWith({ covered_by: 'example.com' }),
+      domainWith({ covered_by: 'example.com', ...lost }),
+    ])
+      expect(describeDomain(covered)).toMatchObject({ word: 'Sent, signed by example.com', until: null })
     expect(describeDomain(domainWith({ status: 'verified' }))).toMatchObject({ tone: 'good', word: 'Verified' })
     expect(describeDomain(domainWith({ status: 'verified', ...lost }))).toEqual({
       tone: 'warning',

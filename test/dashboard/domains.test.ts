@@ -109,6 +109,22 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
   })
   afterAll(() => browser?.close())
 
+  test('a domain below a verified one is shown as sent, signed by that one', async () => {
+    await using service = await startService()
+    await addDomain(service, 'example.com')
+    service.app.db.run('UPDATE domains SET verified_at = 1')
+    const { id } = await addDomain(service, 'news.example.com')
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/domains')
+    await page.getByText('Sent, signed by example.com').waitFor()
+    await dashboard.goTo(`/domains/${id}`)
+    await page.getByText('Mail of this domain is sent, signed by example.com, which is verified.').waitFor()
+    expect(await page.getByText('captured').count()).toBe(0)
+    expect(await narrowOverflowPx(page)).toBe(0)
+    expect(await findAxeViolations(page)).toEqual([])
+  })
+
   test('a domain is added, its records turn green one by one, and a test email arrives', async () => {
     await using service = await startService()
     service.dns.zone['_dmarc.example.com'] = { TXT: ['v=DMARC1; p=reject; rua=mailto:dmarc@example.com'] }

@@ -58,8 +58,7 @@ function toDomainView(app: App, domain: Domain): DomainView {
     records_lost_at: isoTimeOrNull(domain.recordsLostAt),
     lost_records: listLostRecords(domain),
     sends_until: isoTimeOrNull(getSendsUntil(domain)),
-    covered_by:
-      domain.verifiedAt === null ? (findCoveringDomain(app.db, domain.accountId, domain.domain) ?? null) : null,
+    covered_by: findCoveringDomain(app.db, domain) ?? null,
     checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
     dns_records: [...DNS_RECORD_KEYS, ...OPTIONAL_RECORD_KEYS].flatMap((key) => {
@@ -347,7 +346,7 @@ function describeUntilVerified({
   unverified,
 }: DomainView & { readonly unverified: UnverifiedPolicy }): string {
   if (parent !== null)
-    return `Its mail is sent under ${parent}, which is verified; once verified itself, under its own name.`
+    return `Its mail is sent under ${parent}, which is verified; once verified itself, under its own name. Until then ${parent} signs it.`
   return `Until it is verified, its mail is ${unverified === 'reject' ? 'refused' : 'only captured'}.`
 }
 
@@ -364,7 +363,7 @@ function describeStatus(shown: DomainView & { readonly unverified: UnverifiedPol
   if (lostAt === null || until === null) return `${domain} is not verified. ${describeUntilVerified(shown)}`
   const since = `${domain} was verified, but records have been missing since ${formatUtc(lostAt)} (${lost.join(', ')}):`
   if (verified) return `${since} its mail is sent until ${formatUtc(until)}, then refused.`
-  if (parent !== null) return `${since} its mail is sent under ${parent}, which is verified.`
+  if (parent !== null) return `${since} its mail is sent under ${parent}, which is verified and signs it.`
   return `${since} its mail has been refused since ${formatUtc(until)}.`
 }
 

@@ -75,6 +75,13 @@ function DomainView({ domain }: { readonly domain: DomainWire }) {
 
 /** What the state of the domain means for its mail, and what to do. */
 function Consequence({ domain }: { readonly domain: DomainWire }) {
+  if (domain.covered_by)
+    return (
+      <Text maw={720}>
+        Mail of this domain is sent, signed by {domain.covered_by}, which is verified. Once SPF, return path and DKIM
+        below are verified, it is signed by this domain itself.
+      </Text>
+    )
   if (isNew(domain))
     return (
       <Text maw={720}>

@@ -88,7 +88,8 @@ function NoEmailYet() {
     <EmptyState title="No email yet" command={toSendCommand(domain?.domain)}>
       <Text>
         Every email that you send appears here, with what happened to it. This command sends the first one; put in one
-        of your API keys{domain ? '' : ' and your domain'}. From a domain that is not verified it is only captured.
+        of your API keys{domain ? '' : ' and your domain'}. From a domain that is neither verified nor below one that
+        is, it is only captured.
       </Text>
     </EmptyState>
   )

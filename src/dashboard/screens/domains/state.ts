@@ -71,11 +71,13 @@ export function describeDomain(domain: DomainWire): DomainState {
     if (until === null) return { tone: 'good', word: 'Verified', detail: '', until: null }
     return { tone: 'warning', word: `Lost ${lost}`, detail: 'sends until', until }
   }
+  if (domain.covered_by)
+    return { tone: 'waiting', word: `Sent, signed by ${domain.covered_by}`, detail: '', until: null }
   if (until === null) return { tone: 'waiting', word: 'Waiting for DNS', detail: '', until: null }
   return { tone: 'bad', word: 'Does not send', detail: `lost ${lost}; stopped`, until }
 }
 
-/** Whether the domain was never verified: its mail is captured and not sent. */
+/** Whether the domain was never verified: its mail is captured and not sent, unless a domain above it signs it. */
 export const isNew = (domain: DomainWire): boolean => domain.status === 'pending' && !domain.records_lost_at
 
 export interface RecordMark {

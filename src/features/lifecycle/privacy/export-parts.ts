@@ -244,8 +244,8 @@ function* templateVersions({ db }: App, { accountId }: Actor): Batches {
 
 /** Parts by their names in the export, in order. */
 export const PARTS: Readonly<Record<string, ExportPart>> = {
-  domains: createResourcePart('domains', LARGE_BATCH, ({ config, db }, { accountId }, _, { uuid }) =>
-    toDomainWire(config, requirePresent(findDomain(db, accountId, uuid))),
+  domains: createResourcePart('domains', LARGE_BATCH, (app, { accountId }, _, { uuid }) =>
+    toDomainWire(app, requirePresent(findDomain(app.db, accountId, uuid))),
   ),
   templates: createResourcePart('templates', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toTemplateWire(getTemplate(db, accountId, id), accountUuid),

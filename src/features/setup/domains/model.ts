@@ -1,7 +1,7 @@
 /** @module Wire form of domains, and conversion of stored domains to it. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -9,6 +9,7 @@ import { buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.
 import { type Domain, listDnsRecords } from './domains.ts'
 import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'
 import { getKeepUntil } from './rotate-dkim.ts'
+import { findCoveringDomain } from './sending.ts'
 import { getSendsUntil, listLostRecords } from './verification-state.ts'
 import type { DomainVerification } from './verify.ts'
 
@@ -83,7 +84,7 @@ const FIELDS = {
   status: extra(
     Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
       description:
-        '`verified` once SPF, DKIM and return path are verified, and for 72 hours after one of them is lost. Mail of a domain that was never verified is captured; after 72 hours without a record, mail is rejected.',
+        '`verified` once SPF, DKIM and return path are verified, and for 72 hours after one of them is lost. Mail of a domain that was never verified is captured, unless `covered_by` names one that signs it; after 72 hours without a record, mail is rejected.',
     }),
   ),
   spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
@@ -124,6 +125,14 @@ const FIELDS = {
       description:
         'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`. From then on, sends fail with 422 `domain_not_verified`.',
     }),
+  ),
+  covered_by: extra(
+    Type.Optional(
+      Type.String({
+        description:
+          'The verified domain above this one, which is not verified: its mail is sent, signed by that domain. Missing if there is none.',
+      }),
+    ),
   ),
   dns_records: DNS_RECORDS,
   former_dkim_selectors: extra(
@@ -297,8 +306,9 @@ export function toPublishedDnsWire(dns: PublishedDns): PublishedDnsWire {
   }
 }
 
-export function toDomainWire(config: Config, domain: Domain): DomainWire {
+export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain: Domain): DomainWire {
   const { verified } = domain
+  const coveredBy = findCoveringDomain(db, domain)
   return {
     id: formatUuid(domain.uuid),
     account_id: formatUuid(domain.accountUuid),
@@ -322,6 +332,7 @@ export function toDomainWire(config: Config, domain: Domain): DomainWire {
     records_lost_at: isoTimeOrNull(domain.recordsLostAt),
     lost_records: listLostRecords(domain),
     sends_until: isoTimeOrNull(getSendsUntil(domain)),
+    ...(coveredBy !== undefined && { covered_by: coveredBy }),
     dns_records: listDnsRecords(config, domain),
     ...(domain.formerDkim.length > 0 && {
       former_dkim_selectors: domain.formerDkim.map((former) => ({
@@ -335,9 +346,9 @@ export function toDomainWire(config: Config, domain: Domain): DomainWire {
 }
 
 export function toVerificationWire(
-  config: Config,
+  app: Pick<App, 'config' | 'db'>,
   { domain, checks, fullyVerified }: DomainVerification,
 ): VerificationWire {
-  const wire = toDomainWire(config, domain)
+  const wire = toDomainWire(app, domain)
   return { ...wire, domain: wire, checks, fully_verified: fullyVerified }
 }

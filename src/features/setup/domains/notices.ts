@@ -102,7 +102,7 @@ export const listAccountsWithDueNotices = (db: Database, now: Millis, limit: num
 export const listDueNotices = (db: Database, accountId: number, now: Millis, limit: number): DueNotice[] =>
   sql(db)
     .dueOf.all(accountId, now, limit)
-    .map((row) => ({ ...toDueNotice(row), coveredBy: findCoveringDomain(db, accountId, row.domain) }))
+    .map((row) => ({ ...toDueNotice(row), coveredBy: findCoveringDomain(db, { ...row, accountId, verifiedAt: null }) }))
 
 function toDueNotice({
   id,

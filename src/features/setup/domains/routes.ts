@@ -45,7 +45,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         const page = parsePage(query)
         const { domains, total } = listDomains(app.db, actor.accountId, page)
         return pageBody(
-          domains.map((domain) => toDomainWire(app.config, domain)),
+          domains.map((domain) => toDomainWire(app, domain)),
           { ...page, total },
           idKey(domains),
         )
@@ -60,7 +60,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/',
       async ({ actor, body, status }) => {
         const { domain, warnings } = await createDomain(app, actor, body.domain)
-        const data = toDomainWire(app.config, domain)
+        const data = toDomainWire(app, domain)
         return status(201, warnings.length > 0 ? { data, warnings: [...warnings] } : { data })
       },
       {
@@ -74,20 +74,16 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         },
       },
     )
-    .get(
-      '/:id',
-      ({ actor, params }) => dataBody(toDomainWire(app.config, getDomain(app.db, actor.accountId, params.id))),
-      {
-        params: IdParam,
-        response: DataBody(DomainWire),
-        detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
-      },
-    )
+    .get('/:id', ({ actor, params }) => dataBody(toDomainWire(app, getDomain(app.db, actor.accountId, params.id))), {
+      params: IdParam,
+      response: DataBody(DomainWire),
+      detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
+    })
     .patch(
       '/:id',
       async ({ actor, params, body }) => {
         const domain = await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })
-        return dataBody(toDomainWire(app.config, domain))
+        return dataBody(toDomainWire(app, domain))
       },
       {
         params: IdParam,
@@ -114,7 +110,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
     )
     .post(
       '/:id/verify',
-      async ({ actor, params }) => dataBody(toVerificationWire(app.config, await verifyDomain(app, actor, params.id))),
+      async ({ actor, params }) => dataBody(toVerificationWire(app, await verifyDomain(app, actor, params.id))),
       {
         params: IdParam,
         response: DataBody(VerificationWire),
@@ -130,7 +126,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
     )
     .post(
       '/:id/rotate-dkim',
-      async ({ actor, params }) => dataBody(toDomainWire(app.config, await startDkimRotation(app, actor, params.id))),
+      async ({ actor, params }) => dataBody(toDomainWire(app, await startDkimRotation(app, actor, params.id))),
       {
         params: IdParam,
         response: DataBody(DomainWire),
@@ -147,7 +143,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/:id/tracking-domain',
       async ({ actor, params, body }) => {
         const domain = await setTrackingDomain(app, actor, params.id, body.tracking_domain)
-        return { data: toDomainWire(app.config, domain), cname_target: getCnameTarget(app.config) }
+        return { data: toDomainWire(app, domain), cname_target: getCnameTarget(app.config) }
       },
       {
         params: IdParam,
@@ -164,8 +160,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
     )
     .delete(
       '/:id/tracking-domain',
-      async ({ actor, params }) =>
-        dataBody(toDomainWire(app.config, await removeTrackingDomain(app, actor, params.id))),
+      async ({ actor, params }) => dataBody(toDomainWire(app, await removeTrackingDomain(app, actor, params.id))),
       {
         params: IdParam,
         response: DataBody(DomainWire),
@@ -182,7 +177,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/:id/verify-tracking',
       async ({ actor, params }) => {
         const { domain, check } = await verifyTracking(app, actor, params.id)
-        return { data: toDomainWire(app.config, domain), tracking_check: check }
+        return { data: toDomainWire(app, domain), tracking_check: check }
       },
       {
         params: IdParam,

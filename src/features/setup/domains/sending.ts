@@ -81,10 +81,14 @@ export function findSendingDomain(db: Database, accountId: number, fromDomain: s
 }
 
 /**
- * The account's nearest verified domain above a registered domain. While the registered domain is not verified, the key
- * of this parent domain signs its mail.
+ * The account's nearest verified domain above a registered domain that is not verified: its key signs the mail of that
+ * domain.
  */
-export function findCoveringDomain(db: Database, accountId: number, domain: string): string | undefined {
+export function findCoveringDomain(
+  db: Database,
+  { accountId, domain, verifiedAt }: { accountId: number; domain: string; verifiedAt: Millis | null },
+): string | undefined {
+  if (verifiedAt !== null) return undefined
   const found = findSendingDomain(db, accountId, domain.slice(domain.indexOf('.') + 1))
   return found?.isVerified ? found.domain : undefined
 }

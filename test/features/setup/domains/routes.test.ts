@@ -159,6 +159,22 @@ describe('/v1/domains', () => {
     })
   })
 
+  // Proves: domain-13
+  test('name the verified domain that signs their mail until they are verified', async () => {
+    await using http = await startHttpTest()
+    const { t, call } = http
+    const { id, domain } = await t.register('example.com')
+    const created = await call('POST', '/v1/domains', { domain: 'news.eu.example.com' })
+    expect(created.body).toEqual({ data: createPendingWire(http, 'news.eu.example.com') })
+    t.publish(domain, ['spf', 'dkim', 'return_path'])
+    await call('POST', `/v1/domains/${id}/verify`)
+    const listed = (await call('GET', '/v1/domains')).body as { data: { domain: string; covered_by?: string }[] }
+    expect(listed.data.map(({ domain: name, covered_by: by }) => [name, by])).toEqual([
+      ['news.eu.example.com', 'example.com'],
+      ['example.com', undefined],
+    ])
+  })
+
   // Proves: list-11, domain-3
   test('returns warnings beside the data', async () => {
     await using http = await startHttpTest()
