@@ -11,6 +11,7 @@ import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
+import { findPortHolder } from '#platform/port-holder.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
@@ -107,6 +108,7 @@ export async function startService(
       version: formatVersion(),
     })
     const bound = await listenOrExplain('TASSIS_HTTP_ADDR', config.httpAddr, () => listenHttp(http, config.httpAddr))
+    const url = toReachableUrl(bound.hostname, bound.port)
     stops.unshift(() => http.stop())
     const metricsEndpoint =
       metrics &&
@@ -136,7 +138,7 @@ export async function startService(
       dataDir: config.dataDir,
       version: VERSION,
       handlers: new Map(
-        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery, doctor }, input as never)]),
+        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery, doctor, url }, input as never)]),
       ),
       maxRequestBytes: config.maxBodyBytes,
       clock: opened.app.clock,
@@ -193,7 +195,7 @@ export async function startService(
       submission: startedSubmission,
       metrics: metricsEndpoint,
       certificates,
-      url: toReachableUrl(bound.hostname, bound.port),
+      url,
       stop() {
         stopped ??= stop()
         return stopped
@@ -234,14 +236,18 @@ function listenForMetrics(
 /** A system error of listening as an error that names the setting and the remedy; any other error as it is. */
 function explainListenError(variable: string, address: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const endpoint = parseHostPort(address)
+  if (code === 'EADDRINUSE' && endpoint) {
+    const { who, remedy } = findPortHolder(endpoint)
+    return new InUseError(
+      `${variable} is "${address}", but another program uses this port${who}; ${remedy}, or use another port such as 127.0.0.1:8081.`,
+    )
+  }
   const sentence = LISTEN_FAILURES[code]
-  if (sentence === undefined) return error
-  const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
-  return new ErrorClass(`${variable} is "${address}", ${sentence}.`)
+  return sentence === undefined ? error : new ConfigError(`${variable} is "${address}", ${sentence}.`)
 }
 
 const LISTEN_FAILURES: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'but another program uses this port; stop it, or use another port such as 127.0.0.1:8081',
   EADDRNOTAVAIL: 'which is not an address of this machine; use one that is, such as 127.0.0.1:8080',
   EACCES:
     'but this user may not listen on it; use a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)',

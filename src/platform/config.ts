@@ -6,6 +6,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { perOwner } from './per-owner.ts'
 import { formatSize, type Setting } from './setting-kinds.ts'
 import type { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from './settings.ts'
 
@@ -112,9 +113,15 @@ export function readSettings(
       allowed: setting.allowed,
     })
   }
-  const config = values as Config
-  return { config: { ...config, dataDir: resolve(config.dataDir) }, report }
+  const config = { ...(values as Config), dataDir: resolve(String(values.dataDir)) }
+  sourcesOf(config).set = new Set(report.filter(({ source }) => source !== 'default').map(({ name }) => name))
+  return { config, report }
 }
+
+const sourcesOf = perOwner((_: object): { set?: ReadonlySet<SettingName> } => ({}))
+
+/** Whether a setting has another source than its default; undefined for values that were not read here. */
+export const isSet = (config: object, name: SettingName): boolean | undefined => sourcesOf(config).set?.has(name)
 
 /** A rejected URL may hold a password: `https://user:password@host` becomes `https://…@host`. */
 const withoutCredentials = (text: string): string => text.replace(/\/\/[^/@\s]*@/g, '//…@')

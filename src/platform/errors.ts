@@ -119,6 +119,12 @@ export const conflict = (code: string, message: string): AppError => new AppErro
 export const tooManyRequests = (code: string, message: string, retryAfterSeconds: number): AppError =>
   new AppError(429, code, message, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterSeconds)) })
 
+/** The 507 for a write of this size on a disk that is not low otherwise: its cause tells the operator in the log. */
+export const tooLittleSpace = (bytes: number): AppError =>
+  insufficientStorage(
+    new Error(`${bytes} bytes more would leave less than TASSIS_MIN_FREE_DISK on the disk; see \`tassis disk\``),
+  )
+
 export const insufficientStorage = (cause?: unknown): AppError =>
   new AppError(
     507,

@@ -148,6 +148,15 @@ test('the table shows usage, limits and what is deleted next', async () => {
   expect(stdout).not.toContain('New mail is refused')
   const full = await runTassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
+  const send = ['send', '--from', 'a@sender.test', '--to', 'b@c.test', '--text', 'x']
+  expect(
+    await runTassis(send, { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB', TASSIS_LOG_LEVEL: 'silent' }),
+  ).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr:
+      'tassis: The disk of the data is full, or has less than TASSIS_MIN_FREE_DISK left; nothing was changed. `tassis disk` shows what uses it; free space or use a larger disk.\n',
+  })
 })
 
 // Proves: storage-9

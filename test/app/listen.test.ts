@@ -5,7 +5,7 @@ import { deriveListenSecret, type ListenOptions, listen } from '#app/cli/listen.
 import { systemClock } from '#platform/clock.ts'
 import { eventually } from '#test/support/app.ts'
 import { createWebhookApi, type WebhookApi } from '../features/webhooks/webhooks/fixture.ts'
-import { createDataFolder, runTassis } from './process.ts'
+import { createDataFolder, MAIN, runTassis, setUpAccount, startServing } from './process.ts'
 
 setDefaultTimeout(300_000)
 
@@ -115,7 +115,31 @@ describe('tassis listen', () => {
     using folder = createDataFolder()
     const settings = { ...folder.settings, TASSIS_API_KEY: 'wrong' }
     const { stderr } = await runTassis(['listen', '--forward', 'http://127.0.0.1:9/', '--url', service.url], settings)
-    expect(stderr).toBe('tassis: Invalid API key\n')
+    expect(stderr).toBe(
+      'tassis: Invalid API key. This API key is unknown or was revoked; `tassis keys list` or the dashboard (API keys) shows which are valid.\n',
+    )
+  })
+
+  test('asks the running service for its address', async () => {
+    using folder = createDataFolder()
+    const { key } = await setUpAccount(folder.settings)
+    await using running = await startServing(folder.settings)
+    await using program = startProgram()
+    // The port was chosen by the system, and this shell has another one in its settings.
+    const settings = { ...folder.settings, TASSIS_HTTP_ADDR: '127.0.0.1:9', TASSIS_API_KEY: key }
+    await using child = Bun.spawn([process.execPath, MAIN, 'listen', '--forward', program.url], {
+      env: { PATH: process.env['PATH'] ?? '', ...settings },
+      stdout: 'pipe',
+      stderr: 'inherit',
+    })
+    let output = ''
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      output += chunk
+      if (/waiting for events|cannot be reached/.test(output)) break
+    }
+    child.kill()
+    expect(output).toContain('waiting for events')
+    expect((await runTassis(['health'], settings)).stdout).toBe(`ready: ${running.url}\n`)
   })
 
   test('says what is wrong with its options', async () => {

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { findPublicUrlWarnings } from '#app/cli/public-url-warnings.ts'
-import { createDataFolder, MAIN, runTassis, runTassisJson, setUpAccount } from './process.ts'
+import { createDataFolder, MAIN, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(300_000)
@@ -53,4 +53,17 @@ test('serve and check warn of the public URL and of limits larger than the disk 
     stdout: expect.stringContaining('\nWarning: TASSIS_PUBLIC_URL is not set.') as string,
     exitCode: 0,
   })
+})
+
+test('a public URL that is set to its default is not called unset, and check has the warnings of the running service', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const direct = { ...data.settings, TASSIS_DELIVERY: 'direct', TASSIS_HTTP_ADDR: '127.0.0.1:9' }
+  const readWarnings = async (settings: typeof direct) =>
+    (await runTassisJson<{ warnings: string[] }>(['check'], settings)).warnings.join('\n')
+  expect(await readWarnings(direct)).toContain('TASSIS_PUBLIC_URL is not set.')
+  const set = { ...direct, TASSIS_PUBLIC_URL: 'http://127.0.0.1:9' }
+  expect(await readWarnings(set)).toContain('TASSIS_PUBLIC_URL is http://127.0.0.1:9, which works only on this machine')
+  await using _ = await startServing({ ...data.settings, TASSIS_PUBLIC_URL: 'https://mail.example.com' })
+  expect(await readWarnings(direct)).not.toContain('TASSIS_PUBLIC_URL')
 })

@@ -36,6 +36,18 @@ describe('every error status has a body of the same form', () => {
     expectError(await api('POST', '/v1/emails', { ...EMAIL, to: 1 }), 422, 'validation_failed', 'to')
   })
 
+  // Proves: http-3
+  test('404 suggests the route that was probably meant', async () => {
+    const { message } = (await service.api('GET', '/v1/email')).body as { message: string }
+    expect(message).toBe('No such route; did you mean /v1/emails? /docs describes all routes.')
+    expect((await service.api('POST', `/v1/emails/${UNKNOWN}/cancle`)).body).toMatchObject({
+      message: 'No such route; did you mean /v1/emails/{id}/cancel? /docs describes all routes.',
+    })
+    expect((await service.api('GET', '/v1/nothing')).body).toMatchObject({
+      message: 'No such route; /docs describes all routes.',
+    })
+  })
+
   // Proves: error-9, error-14, quota-1
   test('429 states when to retry, in header and body', async () => {
     const free = await createTestAccount(service.app, 'free')

@@ -11,6 +11,8 @@ export interface AdminCommandContext {
   readonly delivery: RunningDelivery | undefined
   /** Undefined when this process is not the service. */
   readonly doctor?: Doctor
+  /** The URL of the HTTP API from this machine; undefined when this process is not the service. */
+  readonly url?: string
 }
 
 /** Input and output travel as JSON. Throws AppError when it refuses the input. */

@@ -6,6 +6,7 @@ import { backupAdminCommands } from './backup.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
 import { certificateAdminCommands } from './certificates.ts'
+import { checkAdminCommands } from './check.ts'
 import { complaintAdminCommands } from './complaints.ts'
 import { configAdminCommands } from './config.ts'
 import { deadLetterAdminCommands } from './dead-letters.ts'
@@ -18,6 +19,7 @@ import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
+import { localServiceAdminCommands } from './local-service.ts'
 import { mailAdminCommands } from './mail.ts'
 import { masterKeyAdminCommands } from './master-keys.ts'
 import { planAdminCommands } from './plan.ts'
@@ -66,6 +68,8 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...retentionAdminCommands,
   ...planAdminCommands,
   ...configAdminCommands,
+  ...checkAdminCommands,
+  ...localServiceAdminCommands,
   ...doctorAdminCommands,
   ...backupAdminCommands,
 ]

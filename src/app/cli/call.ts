@@ -22,6 +22,8 @@ import {
 import { requireUsableData, runAsOwner } from '../data-owner.ts'
 import { VERSION } from '../version.ts'
 import { type AdminCommand, type AdminCommandContext, CommandError } from './admin-command.ts'
+import { findInstalledData } from './installed-data.ts'
+import { quoteShellWord } from './output.ts'
 
 export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input) => Promise<Output>
 
@@ -67,8 +69,13 @@ export function requireData({ dataDir }: Config): void {
     if (code === 'ENOTDIR') throw createNotAFolderError(dataDir)
     requireUsableData(dataDir)
     requireNoOrphanedContent(dataDir)
+    const installed = findInstalledData()
     throw new ConfigError(
-      `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to its location, or begin with \`tassis accounts create\`.`,
+      `There is no Tassis data in ${dataDir}; ${
+        installed === undefined || installed.dataDir === dataDir
+          ? 'set TASSIS_DATA_DIR to its location, or begin with `tassis accounts create`'
+          : `${installed.source} uses ${installed.dataDir}: run the command with TASSIS_DATA_DIR=${quoteShellWord(installed.dataDir)}`
+      }.`,
     )
   }
   requireNoOrphanedContent(dataDir)

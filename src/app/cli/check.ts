@@ -12,10 +12,13 @@ import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Violation } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { checkConsistency } from '../consistency-rules.ts'
 import { describeDamagedContent } from '../damaged-content.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
+import { VERSION } from '../version.ts'
+import { defineAdminCommand } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { checkContent, findCorruption } from './content-check.ts'
 import { hideDeletedAccounts } from './deleted-accounts.ts'
@@ -24,12 +27,17 @@ import { formatTable, printResult, toPrintable } from './output.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
 import { withSnapshot } from './snapshot.ts'
 
+/** The warnings about the settings of the service. */
+const warn = defineAdminCommand('check.warnings', ({ opened: { app } }, _: null) => findSettingWarnings(app.config))
+
+export const checkAdminCommands = [warn]
+
 interface CheckResult {
   readonly ok: boolean
   readonly at: string
   readonly balances: readonly Balance[]
   readonly findings: readonly Violation[]
-  /** Problems with the settings of this shell; they do not affect `ok`. */
+  /** Problems with the settings of the running service, else of this shell; they do not affect `ok`. */
   readonly warnings: readonly string[]
 }
 
@@ -43,16 +51,26 @@ export function addCheckCommand(program: Command): void {
       .command('check')
       .description('recount every counter and check the consistency rules; exit code 1 if something differs')
       .option('--content', 'also read all stored content, and name what is not as it was stored'),
-  ).action((options: CheckOptions) => {
+  ).action(async (options: CheckOptions) => {
     const { config } = loadConfig()
     requireData(config)
-    const result = check(config, options)
+    const result = check(config, options, await findWarnings(config))
     printResult(options, result, formatCheck)
     if (!result.ok) process.exitCode = 1
   })
 }
 
-function check(config: Config, { content: readsContent = false }: CheckOptions): CheckResult {
+async function findWarnings(config: Config): Promise<readonly string[]> {
+  const call = { version: VERSION, operation: warn.name, input: null }
+  const reply = await callAdminSocket(config.dataDir, call, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
+  return reply.kind === 'ok' ? (reply.value as string[]) : findSettingWarnings(config)
+}
+
+function check(
+  config: Config,
+  { content: readsContent = false }: CheckOptions,
+  warnings: readonly string[],
+): CheckResult {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
     requireKeysOf(db, openKeyRing(config, false))
@@ -69,7 +87,7 @@ function check(config: Config, { content: readsContent = false }: CheckOptions):
       ...(readsContent ? [checkStoredContent(db, config.dataDir)] : []),
     ]
     const ok = findings.every(({ differences }) => differences.length === 0)
-    return { ok, at, balances: allBalances, findings, warnings: findSettingWarnings(config) }
+    return { ok, at, balances: allBalances, findings, warnings }
   })
 }
 

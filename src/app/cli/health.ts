@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { loadConfig } from '../settings.ts'
 import { CommandError } from './admin-command.ts'
-import { localServiceUrl } from './local-service.ts'
+import { findServiceUrl } from './local-service.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printResult } from './output.ts'
 
@@ -12,7 +12,7 @@ export function addHealthCommand(program: Command): void {
   withJson(
     program.command('health').description('check whether the running service is ready; exit code 1 if not'),
   ).action(async (options: JsonOption) => {
-    const url = localServiceUrl(loadConfig().config)
+    const url = await findServiceUrl(loadConfig().config)
     const problem = await findReadinessProblem(`${url}/readyz`)
     if (problem !== undefined) throw new CommandError(problem, 'not_ready')
     // The address, because a service with other data may answer there.

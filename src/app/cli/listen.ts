@@ -16,7 +16,7 @@ import { hmacSha256 } from '#platform/crypto.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, UsageError } from './admin-command.ts'
-import { localServiceUrl } from './local-service.ts'
+import { findServiceUrl } from './local-service.ts'
 import { collectOption, createWholeNumberParser } from './options.ts'
 import { print, toPrintable } from './output.ts'
 import { readFirstKey, readKeyFile } from './service-key.ts'
@@ -152,7 +152,11 @@ async function get({ url, key, signal }: ListenOptions, path: string): Promise<{
     return { status: 0, body }
   }
   const { status } = response
-  if ([400, 401, 403, 422].includes(status)) throw new CommandError(body.message ?? `The service answered ${status}.`)
+  if ([400, 401, 403, 422].includes(status)) {
+    const [, problem] = /error_description="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '') ?? []
+    const message = body.message ?? `The service answered ${status}.`
+    throw new CommandError(problem === undefined ? message : `${message}. ${problem}`)
+  }
   return { status, body }
 }
 
@@ -190,7 +194,7 @@ export function addListenCommand(program: Command): void {
       const ending = new AbortController()
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort())
       const position = await listen({
-        url: options.url ?? localServiceUrl(config),
+        url: options.url ?? (await findServiceUrl(config)),
         key: resolveKey(options, config),
         forward: options.forward,
         format: options.format,

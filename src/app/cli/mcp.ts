@@ -4,7 +4,7 @@ import { MCP_PATH } from '#features/drop-in/mcp/routes.ts'
 import { serveStdio } from '#features/drop-in/mcp/stdio.ts'
 import { loadConfig } from '../settings.ts'
 import { UsageError } from './admin-command.ts'
-import { localServiceUrl } from './local-service.ts'
+import { findServiceUrl } from './local-service.ts'
 import { readKeyFile } from './service-key.ts'
 
 export function addMcpCommand(program: Command): void {
@@ -21,7 +21,7 @@ export function addMcpCommand(program: Command): void {
           'Set TASSIS_API_KEY to an API key, or give a file with one by --key-file: it decides which account the model sees, and which tools it gets. On the machine of the service, `tassis keys create --name assistant --scope emails:read --scope domains:read` makes one that can only read; elsewhere, the dashboard does (API keys).',
         )
       await serveStdio({
-        endpoint: toEndpoint(url ?? localServiceUrl(config)),
+        endpoint: toEndpoint(url ?? (await findServiceUrl(config))),
         key,
         input: Bun.stdin.stream(),
         write: (message) => process.stdout.write(`${message}\n`),

@@ -1,6 +1,7 @@
 /** @module Checks whether the ports of the service are free, to suggest a command with another port. */
 import { createServer } from 'node:net'
 import type { Config } from '#platform/config.ts'
+import { findPortHolder } from '#platform/port-holder.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { InUseError } from '../create.ts'
 
@@ -22,7 +23,8 @@ export async function findPortConflict(
   for (const [variable, value, fallbackPort] of [
     ['TASSIS_HTTP_ADDR', httpAddr, 8081],
     ['TASSIS_HTTPS_ADDR', httpsAddr, 8443],
-    ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
+    // Mail arrives at port 25 and at no other.
+    ['TASSIS_INBOUND_ADDR', inboundAddr, undefined],
     ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
     ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],
     ['TASSIS_METRICS_ADDR', metricsAddr, 9464],
@@ -31,9 +33,10 @@ export async function findPortConflict(
     if (!address || !(await isPortInUse(address))) continue
     const { host, port } = address
     const alternative = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : fallbackPort}`
-    return new InUseError(
-      `${variable} is "${value}", but another program uses this port; stop it, or use another port: \`${variable}=${alternative} ${command}\`.`,
-    )
+    const { who, remedy } = findPortHolder(address)
+    const elsewhere =
+      fallbackPort === undefined ? '' : `, or use another port: \`${variable}=${alternative} ${command}\``
+    return new InUseError(`${variable} is "${value}", but another program uses this port${who}; ${remedy}${elsewhere}.`)
   }
   return undefined
 }

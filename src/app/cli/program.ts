@@ -205,6 +205,9 @@ function toErrorOutput([command]: readonly string[], text: string): string {
   return isJournal() ? addPriority('error', output) : output
 }
 
+const DISK_FULL =
+  'The disk of the data is full, or has less than TASSIS_MIN_FREE_DISK left; nothing was changed. `tassis disk` shows what uses it; free space or use a larger disk.'
+
 function describeError(error: unknown): ErrorText & { readonly exitCode: number } {
   // A bug: the report needs the stack.
   if (!(error instanceof Error)) return { message: String(error), code: 'internal_error', exitCode: 1 }
@@ -213,6 +216,7 @@ function describeError(error: unknown): ErrorText & { readonly exitCode: number 
   if (error instanceof InUseError) return { message, code: 'data_in_use', exitCode: 1 }
   if (error instanceof ConfigError) return { message, code: 'wrong_configuration', exitCode: USAGE_EXIT_CODE }
   if (error instanceof UsageError) return { message, code: error.code, exitCode: USAGE_EXIT_CODE }
-  if (error instanceof AppError || error instanceof CommandError) return { message, code: error.code, exitCode: 1 }
+  if (error instanceof AppError || error instanceof CommandError)
+    return { message: error.code === 'insufficient_storage' ? DISK_FULL : message, code: error.code, exitCode: 1 }
   return { message: error.stack ?? error.message, code: 'internal_error', exitCode: 1 }
 }

@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path'
 import { type Clock, type Millis, systemClock, yieldToEventLoop } from '../clock.ts'
 import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
 import { prepareStatements } from '../db/open.ts'
-import { insufficientStorage } from '../errors.ts'
+import { tooLittleSpace } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { toStorageError } from '../storage-errors.ts'
 import { createIssuedIds, type IssuedIds } from './issued-ids.ts'
@@ -168,7 +168,7 @@ export class ContentStore {
   async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
     await this.#disk.refresh()
-    if (!this.#disk.hasSpaceFor(part.length)) throw insufficientStorage()
+    if (!this.#disk.hasSpaceFor(part.length)) throw tooLittleSpace(part.length)
   }
 
   /**

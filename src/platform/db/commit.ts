@@ -14,7 +14,7 @@ import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
 import { type Clock, systemClock } from '../clock.ts'
 import type { DiskGuard } from '../disk.ts'
-import { AppError, insufficientStorage } from '../errors.ts'
+import { AppError, tooLittleSpace } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
 import { isLocked, toStorageError } from '../storage-errors.ts'
 import { MiB, seconds } from '../units.ts'
@@ -468,7 +468,7 @@ export class Committer {
     const { pages, pageSize } = sql(this.db)
     this.#pageBytes ??= pageSize.get()?.page_size ?? 0
     const addedBytes = Math.max(0, (pages.get()?.page_count ?? 0) - this.#pagesBefore) * this.#pageBytes
-    if (!disk.hasSpaceFor(2 * addedBytes)) throw insufficientStorage()
+    if (!disk.hasSpaceFor(2 * addedBytes)) throw tooLittleSpace(2 * addedBytes)
   }
 
   #sync(): Promise<void> {

@@ -41,9 +41,10 @@ const FOREIGN_KEYS: readonly (readonly [RegExp, string])[] = [
 /** The 401 for a key that belongs to nobody; one with the form of another provider's key says so. */
 export function unknownKey(key: string | undefined): AppError {
   const [, provider] = FOREIGN_KEYS.find(([form]) => key !== undefined && form.test(key)) ?? []
-  if (provider === undefined) return unauthorized()
   return unauthorized(
-    `This looks like a key of ${provider}. This service has keys of its own: \`tassis keys create --name app\` or the dashboard (API keys) makes one.`,
+    provider === undefined
+      ? 'This API key is unknown or was revoked; `tassis keys list` or the dashboard (API keys) shows which are valid.'
+      : `This looks like a key of ${provider}. This service has keys of its own: \`tassis keys create --name app\` or the dashboard (API keys) makes one.`,
     'invalid_token',
   )
 }

@@ -67,8 +67,13 @@ export const internalError = (cause: unknown): AppError =>
     cause,
   })
 
-export const unknownRoute = (): AppError =>
-  new AppError(404, 'route_not_found', 'No such route; /docs describes all routes.')
+/** @param nearest the route that was probably meant */
+export const unknownRoute = (nearest?: string): AppError =>
+  new AppError(
+    404,
+    'route_not_found',
+    `No such route; ${nearest === undefined ? '' : `did you mean ${nearest}? `}/docs describes all routes.`,
+  )
 
 /** @param allowed the methods of the path, for `Allow` (RFC 9110 §15.5.6) */
 export const wrongMethod = (method: string, allowed: readonly string[]): AppError =>

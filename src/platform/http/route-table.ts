@@ -6,6 +6,7 @@ import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
 import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
+import { findNearestRoute } from './nearest-route.ts'
 import { checkQueryNames, queryNamesOf } from './query.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
 import { LOCATED_AT } from './route-errors.ts'
@@ -60,6 +61,8 @@ export interface RouteTable {
   isApiPath(path: string): boolean
   /** The methods of the routes that match `path`, in alphabetical order; includes HEAD wherever there is GET. */
   methodsAt(path: string): readonly string[]
+  /** The route that a client probably meant by a path that no route has. */
+  findNearest(path: string): string | undefined
 }
 
 /** The relevant part of a route of a composed Elysia app. */
@@ -155,8 +158,11 @@ export function createRouteTable(
     ),
   )
 
+  const ownPatterns = [...rules.keys()].filter(isOwnApiPath).map(removeTrailingSlash)
+
   return {
     isApiPath,
+    findNearest: (path) => findNearestRoute(path, ownPatterns),
     rulesOf(method, pattern) {
       const methods = rules.get(pattern)
       return methods?.get(method) ?? (method === 'HEAD' ? methods?.get('GET') : undefined)

@@ -626,7 +626,7 @@ class RequestPipeline<Actor> {
     const requestId = context?.requestId ?? ''
     const { error, isLogged } = toAppError(thrown, () => {
       const allowed = this.#table.methodsAt(path)
-      return allowed.length > 0 ? wrongMethod(request.method, allowed) : unknownRoute()
+      return allowed.length > 0 ? wrongMethod(request.method, allowed) : unknownRoute(this.#table.findNearest(path))
     })
     if (isLogged)
       this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')

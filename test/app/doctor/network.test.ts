@@ -174,8 +174,19 @@ test('a port that another program uses is a failure', async () => {
   })
   expect(await checkPorts(context)).toMatchObject([
     { status: 'ok', subject: 'TASSIS_HTTP_ADDR' },
-    { status: 'failure', subject: 'TASSIS_METRICS_ADDR', message: expect.stringContaining('another program') },
-    { status: 'failure', subject: 'TASSIS_INBOUND_ADDR', message: expect.stringContaining('another program') },
+    {
+      status: 'failure',
+      subject: 'TASSIS_METRICS_ADDR',
+      message: expect.stringContaining(`another program uses the port: bun (pid ${process.pid})`),
+      fix: expect.stringMatching(/^Stop it \(`.+`\), or use another port\.$/),
+    },
+    {
+      status: 'failure',
+      subject: 'TASSIS_INBOUND_ADDR',
+      message: expect.stringContaining(`another program uses the port: bun (pid ${process.pid})`),
+      // Mail arrives at port 25 and at no other.
+      fix: expect.stringMatching(/^Stop it \(`[^`]+`\)\.$/),
+    },
     { status: 'failure', subject: 'TASSIS_SUBMISSION_ADDR', message: expect.stringContaining('does not have') },
   ])
 })

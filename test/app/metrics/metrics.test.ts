@@ -155,6 +155,6 @@ test('a port in use for TASSIS_METRICS_ADDR exits with 1 and suggests another on
   blocker.close()
   expect(exitCode).toBe(1)
   expect(stderr).toContain(
-    `TASSIS_METRICS_ADDR is "127.0.0.1:${port}", but another program uses this port; stop it, or use another port`,
+    `TASSIS_METRICS_ADDR is "127.0.0.1:${port}", but another program uses this port: bun (pid ${process.pid}); stop it`,
   )
 })

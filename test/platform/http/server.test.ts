@@ -62,6 +62,11 @@ describe('authentication', () => {
       'Authorization and X-Service-Api-Key have different keys',
     ],
     [
+      'that is unknown',
+      { authorization: 'Bearer tassis_live_nobody' },
+      'error="invalid_token", error_description="This API key is unknown or was revoked; `tassis keys list`',
+    ],
+    [
       'of Resend',
       { authorization: 'Bearer re_123456789' },
       'error="invalid_token", error_description="This looks like a key of Resend. ',

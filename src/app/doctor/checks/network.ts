@@ -3,6 +3,7 @@ import { accessSync, constants } from 'node:fs'
 import { createServer, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
 import { listOutboundIps } from '#platform/outbound-source.ts'
+import { findPortHolder } from '#platform/port-holder.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
@@ -141,8 +142,17 @@ function tryListening(variable: string, { host, port }: { host: string; port: nu
   const server = createServer((socket) => socket.destroy())
   return new Promise((resolve) => {
     server.once('error', ({ code = '' }: NodeJS.ErrnoException) => {
+      const listening = `Listening on ${host}, port ${port} (${variable}),`
+      if (code === 'EADDRINUSE') {
+        const { who, remedy } = findPortHolder({ host, port })
+        const isFixed = variable === 'TASSIS_INBOUND_ADDR'
+        const fix = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}${isFixed ? '' : ', or use another port'}.`
+        return resolve(
+          failure(`${listening} is not possible, because another program uses the port${who}.`, fix, variable),
+        )
+      }
       const [reason, fix] = LISTEN_FAILURES[code] ?? [`fails with ${code}`, 'Use another address.']
-      resolve(failure(`Listening on ${host}, port ${port} (${variable}), ${reason}.`, fix, variable))
+      resolve(failure(`${listening} ${reason}.`, fix, variable))
     })
     server.listen(port, host, () =>
       server.close(() => resolve(ok(`Port ${port} (${variable}) can be used.`, variable))),
@@ -154,10 +164,6 @@ const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
   EACCES: [
     'is not allowed for this user',
     'Give the service the right CAP_NET_BIND_SERVICE (in a systemd unit: AmbientCapabilities=CAP_NET_BIND_SERVICE), or use a port above 1023. If this is not the user of the service, run the command as that user.',
-  ],
-  EADDRINUSE: [
-    'is not possible, because another program uses the port, perhaps Tassis with other data',
-    'See with `ss -ltnp` which one it is; then use another port, or stop it if it should not run.',
   ],
   EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
 }

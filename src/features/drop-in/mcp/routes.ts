@@ -28,7 +28,11 @@ export const mcpDialect: Dialect = {
   readApiKey,
   toErrorResponse(error, requestId) {
     const { status, headers, body } = toErrorResponseData(error, requestId)
-    return { status, headers, body: errorMessage(null, SERVER_ERROR_CODE, error.message, body) }
+    return {
+      status,
+      headers,
+      body: errorMessage(null, SERVER_ERROR_CODE, [error.message, error.advice ?? []].flat().join('. '), body),
+    }
   },
 }
 

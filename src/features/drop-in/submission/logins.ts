@@ -10,7 +10,7 @@ import { sha256 } from '#platform/crypto.ts'
 import { AppError } from '#platform/errors.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
-import { createReply, INVALID_KEY, type SmtpReply } from './replies.ts'
+import { createReply, INVALID_KEY, NO_KEY, type SmtpReply } from './replies.ts'
 
 const FAILURES_OF_NETWORK: Rate = { burst: 20, ratePerSecond: 20 / 60 }
 /** A key that was deleted stays in the settings of many machines. */
@@ -34,7 +34,7 @@ export function createLogins(
     const ofNetwork = networks.take(sourceIp)
     if (!ofNetwork.ok) return createTooManyReply(ofNetwork.retryAfterSeconds)
     const actor = findActor(authenticator, password, sourceIp)
-    if (!actor) return INVALID_KEY
+    if (!actor) return password === '' ? NO_KEY : INVALID_KEY
     if (actor instanceof AppError) return createReply(535, '5.7.8', actor.message)
     // Only failures count.
     networks.charge(sourceIp, -1)

@@ -34,7 +34,12 @@ function describeAccepted({ status, sandbox, replayed, mismatch }: SendResponse)
 export const INVALID_KEY: SmtpReply = createReply(
   535,
   '5.7.8',
-  'Authentication failed: the password must be a valid API key of this service; the user name can be anything',
+  'Authentication failed: the password is no valid API key of this service; check that it is whole and was not revoked; the user name can be anything',
+)
+export const NO_KEY: SmtpReply = createReply(
+  535,
+  '5.7.8',
+  'Authentication failed: there is no password; it must be an API key of this service; the user name can be anything',
 )
 
 /** Codes of errors whose reply does not follow from the status. */

@@ -11,6 +11,7 @@ import { type Clock, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { countDescriptors } from '#platform/descriptors.ts'
 import type { Log } from '#platform/log.ts'
+import { findPortHolder } from '#platform/port-holder.ts'
 import { isStorageFailure } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
@@ -266,14 +267,18 @@ class InboundListener implements Listener {
 
   #createListenError({ endpoint, code, reason }: Extract<FromListener, { type: 'failed' }>): ConfigError {
     const { host = '', port = 0 } = this.endpoints[endpoint] ?? {}
+    const setting = this.#options.endpoints[endpoint]?.setting
+    // Mail arrives at port 25 and at no other.
+    const isFixed = setting === 'TASSIS_INBOUND_ADDR'
+    const { who, remedy } = findPortHolder({ host, port })
     const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
     const why =
       code === 'EADDRINUSE'
-        ? 'which another program already uses; stop that program or choose another address'
+        ? `which another program already uses${who}; ${remedy}${isFixed ? '' : ', or choose another address'}`
         : code === 'EACCES'
-          ? 'which this user may not listen on; choose a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)'
+          ? `which this user may not listen on; ${isFixed ? '' : 'choose a port above 1023, or '}grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)`
           : `which cannot be used (${reason}); choose an address of this machine`
-    return new ConfigError(`${this.#options.endpoints[endpoint]?.setting} is "${address}", ${why}.`)
+    return new ConfigError(`${setting} is "${address}", ${why}.`)
   }
 
   #onWorkerDied(reason: string): void {

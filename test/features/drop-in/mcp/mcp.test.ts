@@ -213,8 +213,14 @@ describe('a key', () => {
 
   test('that is unknown gets a 401', async () => {
     const response = await post(callMessage('find_emails', {}), { authorization: 'Bearer tassis_live_unknown' })
-    expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
-    expect(await response.json()).toMatchObject({ jsonrpc: '2.0', error: { message: 'Invalid API key' } })
+    expect([response.status, response.headers.get('www-authenticate')]).toEqual([
+      401,
+      expect.stringMatching(/^Bearer error="invalid_token"/),
+    ])
+    expect(await response.json()).toMatchObject({
+      jsonrpc: '2.0',
+      error: { message: expect.stringMatching(/^Invalid API key\. This API key is unknown or was revoked/) },
+    })
   })
 
   test('appears in the audit log with its address, as for the route', async () => {

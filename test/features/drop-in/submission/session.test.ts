@@ -97,6 +97,14 @@ describe('a session', () => {
     )
   })
 
+  test.each([
+    ['no password', '', /^535 5\.7\.8 Authentication failed: there is no password; it must be an API key/],
+    ['a wrong one', 'tassis_live_wrong', /^535 5\.7\.8 Authentication failed: the password is no valid API key/],
+  ])('says whether there is %s', async (_, password, reply) => {
+    await using client = await service.connectSecure()
+    expect(await client.say(`AUTH PLAIN ${encodePlain('a', password)}`)).toMatch(reply)
+  })
+
   test('is ended by the third failed login', async () => {
     await using client = await service.connectSecure()
     const line = `AUTH PLAIN ${encodePlain('a', 'tassis_live_wrong')}`
