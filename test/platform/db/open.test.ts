@@ -87,3 +87,9 @@ describe('prepared statements', () => {
     db.close()
   })
 })
+
+test('SQLite has the fix of the WAL-reset bug (3.51.3), because a Worker checkpoints while the main thread writes', () => {
+  using db = new Database(':memory:')
+  const version = db.query<{ version: string }, []>('SELECT sqlite_version() AS version').get()?.version ?? ''
+  expect(Bun.semver.order(version, '3.51.3')).toBeGreaterThanOrEqual(0)
+})
