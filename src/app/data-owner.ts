@@ -5,6 +5,7 @@
 import { accessSync, constants, lchownSync, lstatSync, readdirSync, readFileSync, type Stats, statSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
 import { ConfigError } from '#platform/config.ts'
 import { isStorageFailure, systemCodeOf } from '#platform/storage-errors.ts'
 import { quoteShellWord } from './cli/output.ts'
@@ -12,46 +13,34 @@ import { quoteShellWord } from './cli/output.ts'
 type Owner = Pick<Stats, 'uid' | 'gid'>
 
 /** Returns the owner of a path, or of the nearest visible parent folder. */
-function findOwner(path: string): Owner {
-  try {
-    return statSync(path)
-  } catch {
-    return dirname(path) === path ? { uid: -1, gid: -1 } : findOwner(dirname(path))
-  }
-}
+const findOwner = (path: string): Owner =>
+  attempt(() => statSync(path)) ?? (dirname(path) === path ? { uid: -1, gid: -1 } : findOwner(dirname(path)))
 
 /** Returns `user root`, or `user 1001` when the system has no name for the uid. */
 export function describeOwner(path: string): string {
   const { uid } = findOwner(path)
-  return uid === -1 ? 'another user' : `user ${findName('/etc/passwd', uid)}`
+  return uid === -1 ? 'another user' : `user ${findName('passwd', uid)}`
 }
 
 /** Looks up the name of a user or a group; without one, returns the number. */
-function findName(file: string, id: number): string {
-  try {
-    const lines = readFileSync(file, 'utf8').split('\n')
-    return lines.map((line) => line.split(':')).find(([, , known]) => known === String(id))?.[0] ?? String(id)
-  } catch {
-    return String(id)
-  }
+function findName(file: 'passwd' | 'group', id: number): string {
+  const lines = attempt(() => readFileSync(`/etc/${file}`, 'utf8'))?.split('\n') ?? []
+  return lines.map((line) => line.split(':')).find(([, , known]) => known === String(id))?.[0] ?? String(id)
 }
 
 /** The command that gives the data to a user. */
-function formatChown(dataDir: string, { uid, gid }: Owner): string {
-  return `chown -R ${findName('/etc/passwd', uid)}:${findName('/etc/group', gid)} ${quoteShellWord(dataDir)}`
-}
-
-/** Whether what root writes to `path` is for the same user as the data. */
-export const isOfDataOwner = (dataDir: string, path: string): boolean => findOwner(path).uid === findOwner(dataDir).uid
+const formatChown = (dataDir: string, { uid, gid }: Owner): string =>
+  `chown -R ${findName('passwd', uid)}:${findName('group', gid)} ${quoteShellWord(dataDir)}`
 
 /**
  * Calls `use` with the rights of the user to whom the data belong, if root runs this process: so all files are those of
  * that user at every moment, even if the process is killed.
+ * @param path where `use` writes; not changed unless it is for the same user
  */
-export async function runAsOwner<T>(dataDir: string, use: () => Promise<T>): Promise<T> {
+export async function runAsOwner<T>(dataDir: string, use: () => Promise<T>, path = dataDir): Promise<T> {
   const { uid, gid } = findOwner(dataDir)
-  const rootGroup = process.getegid?.() ?? 0
-  if (process.geteuid?.() !== 0 || uid <= 0) return use()
+  if (process.geteuid?.() !== 0 || uid <= 0 || findOwner(path).uid !== uid) return use()
+  const callersGroup = process.getegid?.() ?? 0
   // The group first: another user than root may not change it.
   process.setegid?.(gid)
   process.seteuid?.(uid)
@@ -59,19 +48,19 @@ export async function runAsOwner<T>(dataDir: string, use: () => Promise<T>): Pro
     return await use()
   } finally {
     process.seteuid?.(0)
-    process.setegid?.(rootGroup)
+    process.setegid?.(callersGroup)
   }
 }
 
-/** Within `runAsOwner`: calls `use` with the rights of the caller, for files outside of the data directory. */
+/** Within `runAsOwner`: calls `use` as root again, for files outside of the data directory. */
 export function runAsCaller<T>(use: () => T): T {
-  const [caller, current] = [process.getuid?.(), process.geteuid?.()]
-  if (caller === undefined || current === undefined || caller === current) return use()
-  process.seteuid?.(caller)
+  const owner = process.geteuid?.() ?? 0
+  if (process.getuid?.() !== 0 || owner === 0) return use()
+  process.seteuid?.(0)
   try {
     return use()
   } finally {
-    process.seteuid?.(current)
+    process.seteuid?.(owner)
   }
 }
 
@@ -101,7 +90,7 @@ export function requireUsableData(dataDir: string, suspects: readonly string[] =
   const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
   const path = uid !== 0 && [dataDir, ...listOwnEntries(dataDir), ...suspects].find((entry) => !isUsable(entry, uid))
   if (path === false || path === undefined) return
-  const user = findName('/etc/passwd', uid)
+  const user = findName('passwd', uid)
   const problem = `User ${user} may not use ${path}, which belongs to ${describeOwner(path)}`
   if (findOwner(path).uid === uid)
     throw new ConfigError(`${problem}; allow it: \`chmod -R u+rwX ${quoteShellWord(dataDir)}\`.`)
@@ -113,16 +102,12 @@ export function requireUsableData(dataDir: string, suspects: readonly string[] =
 }
 
 const listOwnEntries = (dataDir: string): string[] =>
-  ['', 'content', 'raw-mail'].flatMap((folder) => {
-    try {
-      return readdirSync(join(dataDir, folder))
-        .filter((name) => OWN_ENTRIES.test(name))
-        .map((name) => join(dataDir, folder, name))
-    } catch {
-      // It does not exist, or is itself the entry that may not be used.
-      return []
-    }
-  })
+  [dataDir, join(dataDir, 'content'), join(dataDir, 'raw-mail')].flatMap((folder) =>
+    // None in a folder that does not exist, or is itself the entry that may not be used.
+    (attempt(() => readdirSync(folder)) ?? [])
+      .filter((name) => OWN_ENTRIES.test(name))
+      .map((name) => join(folder, name)),
+  )
 
 function isUsable(path: string, uid: number): boolean {
   // The system checks the rights of the user who started the process, which is root while a command runs as the owner.
@@ -141,9 +126,9 @@ const isDenial = (error: unknown): boolean => ['EACCES', 'EPERM'].includes(syste
 /** Turns an error of files that this process may not use into a ConfigError that says so; returns any other unchanged. */
 export function explainDenial(dataDir: string, error: unknown): unknown {
   if (!isStorageFailure(error)) return error
-  const path = error instanceof Error && 'path' in error && isDenial(error) ? String(error.path) : dataDir
+  const path = error instanceof Error && 'path' in error ? String(error.path) : ''
   try {
-    requireUsableData(dataDir, path.startsWith(`${dataDir}/`) ? [path] : [])
+    requireUsableData(dataDir, isDenial(error) && path.startsWith(`${dataDir}/`) ? [path] : [])
     return error
   } catch (denial) {
     return denial
@@ -154,16 +139,13 @@ export function explainDenial(dataDir: string, error: unknown): unknown {
 const MAX_ENTRIES_READ = 20_000
 
 /** Returns an entry of the data directory that belongs to another user, and the command that mends it. */
-export async function findForeignEntry(
-  dataDir: string,
-): Promise<{ readonly path: string; readonly owner: string; readonly fix: string } | undefined> {
+export async function findForeignEntry(dataDir: string): Promise<{ path: string; fix: string } | undefined> {
   const owner = statSync(dataDir)
   let read = 0
   for await (const { parentPath, name } of await opendir(dataDir, { recursive: true })) {
     const path = join(parentPath, name)
-    const uid = lstatSync(path, { throwIfNoEntry: false })?.uid ?? owner.uid
-    if (uid !== owner.uid && path !== join(dataDir, LOST_AND_FOUND))
-      return { path, owner: describeOwner(path), fix: formatChown(dataDir, owner) }
+    const { uid } = lstatSync(path, { throwIfNoEntry: false }) ?? owner
+    if (uid !== owner.uid && name !== LOST_AND_FOUND) return { path, fix: formatChown(dataDir, owner) }
     if (++read >= MAX_ENTRIES_READ) break
   }
   return undefined

@@ -3,6 +3,7 @@
  * may take some milliseconds. Without the right to see the files of others, mail servers are known by their names.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { attempt } from './attempt.ts'
 
 /** Mail servers and their units, by name and command line. */
 const MAIL_SERVERS: readonly (readonly [RegExp, string])[] = [
@@ -73,15 +74,6 @@ function listSockets(port: number, host: string): ReadonlySet<string> {
   return new Set(found.map((fields) => `socket:[${fields[9]}]`))
 }
 
-const readText = (path: string): string => read(() => readFileSync(path, 'utf8')) ?? ''
-const readNames = (path: string): readonly string[] => read(() => readdirSync(path)) ?? []
-const readLink = (path: string): string => read(() => readlinkSync(path)) ?? ''
-
-/** Undefined for what has ended since, and for what this user may not see. */
-function read<T>(from: () => T): T | undefined {
-  try {
-    return from()
-  } catch {
-    return undefined
-  }
-}
+const readText = (path: string): string => attempt(() => readFileSync(path, 'utf8')) ?? ''
+const readNames = (path: string): readonly string[] => attempt(() => readdirSync(path)) ?? []
+const readLink = (path: string): string => attempt(() => readlinkSync(path)) ?? ''

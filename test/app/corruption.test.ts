@@ -175,7 +175,7 @@ test.skipIf(process.getuid?.() === 0)('data that this user may not read is not r
   chmodSync(data.path, 0o700)
   expect({ exitCode, stderr }).toEqual({
     exitCode: 2,
-    stderr: `tassis: This user may not read the data in ${data.path}, which belongs to ${describeOwner(data.path)}; run the command as that user.\n`,
+    stderr: `tassis: ${describeOwner(data.path).replace('user', 'User')} may not use ${data.path}, which belongs to ${describeOwner(data.path)}; allow it: \`chmod -R u+rwX ${data.path}\`.\n`,
   })
 })
 

@@ -2,6 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expiryWarningMs, readCertificate, readOrdersState } from '#features/setup/certificates/store.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
 import { type CertificateUse, type HostSources, listOrderedHosts, listServiceHosts } from './hosts.ts'
 
@@ -74,11 +75,5 @@ export function certificateStates(app: HostSources): CertificateState[] {
   ]
 }
 
-function readOwn(path: string): X509Certificate | undefined {
-  if (path === '') return undefined
-  try {
-    return new X509Certificate(readFileSync(path))
-  } catch {
-    return undefined
-  }
-}
+const readOwn = (path: string): X509Certificate | undefined =>
+  path === '' ? undefined : attempt(() => new X509Certificate(readFileSync(path)))

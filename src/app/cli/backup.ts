@@ -18,7 +18,7 @@ import { type HoldHandle, runBackup } from '../backup/run.ts'
 import { S3Backups } from '../backup/s3.ts'
 import { createScheduledJob } from '../backup/scheduled.ts'
 import { recordSuccess } from '../backup/state.ts'
-import { isOfDataOwner, runAsOwner } from '../data-owner.ts'
+import { runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
@@ -103,10 +103,8 @@ async function write(path: string | undefined, { withKey = false, keep }: Backup
 }
 
 /** What root writes where the service writes its backups belongs to the user of the service, who removes it one day. */
-function run(config: Config, job: BackupJob): Promise<BackupReport> {
-  const write = () => runBackup(job, createHold(config), systemClock)
-  return isOfDataOwner(config.dataDir, job.target) ? runAsOwner(config.dataDir, write) : write()
-}
+const run = (config: Config, job: BackupJob): Promise<BackupReport> =>
+  runAsOwner(config.dataDir, () => runBackup(job, createHold(config), systemClock), job.target)
 
 /** Does what the schedule does, now, and has a running service record that it was done. */
 async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {

@@ -12,16 +12,15 @@ import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Violation } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { checkConsistency } from '../consistency-rules.ts'
 import { describeDamagedContent } from '../damaged-content.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
-import { VERSION } from '../version.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { checkContent, findCorruption } from './content-check.ts'
 import { hideDeletedAccounts } from './deleted-accounts.ts'
+import { askService } from './local-service.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, printResult, toPrintable } from './output.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
@@ -54,16 +53,10 @@ export function addCheckCommand(program: Command): void {
   ).action(async (options: CheckOptions) => {
     const { config } = loadConfig()
     requireData(config)
-    const result = check(config, options, await findWarnings(config))
+    const result = check(config, options, (await askService(config, warn)) ?? findSettingWarnings(config))
     printResult(options, result, formatCheck)
     if (!result.ok) process.exitCode = 1
   })
-}
-
-async function findWarnings(config: Config): Promise<readonly string[]> {
-  const call = { version: VERSION, operation: warn.name, input: null }
-  const reply = await callAdminSocket(config.dataDir, call, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
-  return reply.kind === 'ok' ? (reply.value as string[]) : findSettingWarnings(config)
 }
 
 function check(

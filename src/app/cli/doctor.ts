@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import { attempt } from '#platform/attempt.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -92,13 +93,8 @@ async function examineHere(config: Config): Promise<readonly Finding[]> {
 }
 
 /** The database; undefined when there is none, or it cannot be read. `tassis check` says why. */
-function openExisting({ dataDir }: Config): Database | undefined {
-  try {
-    return openReadOnly(join(dataDir, 'tassis.db'))
-  } catch {
-    return undefined
-  }
-}
+const openExisting = ({ dataDir }: Config): Database | undefined =>
+  attempt(() => openReadOnly(join(dataDir, 'tassis.db')))
 
 const MARKS: Readonly<Record<FindingStatus, string>> = {
   ok: 'ok      ',

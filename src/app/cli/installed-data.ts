@@ -1,6 +1,7 @@
 /** @module Finds the data of the service that is installed on this machine, for a command that was pointed elsewhere. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
 
 /** In the order in which systemd looks. */
 const UNIT_FOLDERS = [
@@ -10,23 +11,19 @@ const UNIT_FOLDERS = [
   '/usr/lib/systemd/system',
   '/lib/systemd/system',
 ]
-/** Where the unit and the Docker image of this project have them. */
-const USUAL_FOLDERS = ['/var/lib/tassis', '/data']
-
 export interface InstalledData {
   readonly dataDir: string
   /** What says so, such as `/etc/systemd/system/tassis.service`. */
   readonly source: string
 }
 
-/** Returns the data directory that a unit of Tassis names, else a usual one that has data. */
+/** Returns the data directory that a unit of Tassis names. */
 export function findInstalledData(folders: readonly string[] = UNIT_FOLDERS): InstalledData | undefined {
   for (const source of folders.flatMap(listUnits)) {
     const dataDir = readDataDir(source)
     if (dataDir !== undefined) return { dataDir, source }
   }
-  const dataDir = USUAL_FOLDERS.find((folder) => existsSync(join(folder, 'tassis.db')))
-  return dataDir === undefined ? undefined : { dataDir, source: 'an installation of Tassis' }
+  return undefined
 }
 
 /** The drop-ins of a unit come before it, because they override it. */
@@ -47,24 +44,10 @@ const FILES = /(?:^EnvironmentFile=-?|\bTASSIS_CONFIG=["']?)([^\s"']+)/gm
 
 /** The last data directory in a unit or in the files that it names. */
 function readDataDir(path: string): string | undefined {
-  const text = readText(path).replace(/^[#;].*/gm, '')
+  const text = (attempt(() => readFileSync(path, 'utf8')) ?? '').replace(/^[#;].*/gm, '')
   const named = [...text.matchAll(FILES)].flatMap(([, file = '']) => (file === path ? [] : (readDataDir(file) ?? [])))
   const values = [...text.matchAll(DATA_DIR)].map(([, , quoted, plain, toml]) => quoted ?? plain ?? toml)
   return (named.at(-1) ?? values.at(-1))?.replace('%S', '/var/lib')
 }
 
-function listNames(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    return []
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
-}
+const listNames = (folder: string): readonly string[] => attempt(() => readdirSync(folder)) ?? []

@@ -1,6 +1,7 @@
 /** @module The API key with which a command calls a service. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
 import type { Config } from '#platform/config.ts'
 import { CommandError } from './admin-command.ts'
 
@@ -18,10 +19,5 @@ export function readKeyFile(path: string): string {
 }
 
 /** The key that `scripts/start` leaves in the data directory; undefined if there is none. */
-export function readFirstKey({ dataDir }: Pick<Config, 'dataDir'>): string | undefined {
-  try {
-    return readFileSync(join(dataDir, 'first-key'), 'utf8').trim()
-  } catch {
-    return undefined
-  }
-}
+export const readFirstKey = ({ dataDir }: Pick<Config, 'dataDir'>): string | undefined =>
+  attempt(() => readFileSync(join(dataDir, 'first-key'), 'utf8').trim())

@@ -12,6 +12,7 @@ import { createAccount, toOperatorActor } from '#features/people/sub-accounts/cr
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain, type Domain, findDomainByName, listDomains } from '#features/setup/domains/domains.ts'
+import { attempt } from '#platform/attempt.ts'
 import { systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import { seconds } from '#platform/units.ts'
@@ -115,19 +116,11 @@ function findKeyAccount({ authenticator }: OpenedApp, key: string): number | und
 
 /** Returns the key that an earlier start stored if it is still valid, else a new one. */
 async function ensureKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
-  const stored = readIfExists(path)
+  const stored = attempt(() => readFileSync(path, 'utf8').trim())
   if (stored !== undefined && findKeyAccount(opened, stored) === actor.accountId) return stored
   const { key } = await createApiKey(opened.app, actor, { name: 'scripts/start' })
   writeFileSync(path, `${key}\n`, { mode: 0o600 })
   return key
-}
-
-function readIfExists(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch {
-    return undefined
-  }
 }
 
 const TIMEOUT_MS = seconds(20)

@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import { COMMITS_KEY, getMeta, setMeta } from '#features/core/events/record.ts'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { INSTANCE_KEY, readInstanceId } from '#features/core/fence/restored.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
@@ -158,10 +159,4 @@ const readMachine = (): Machine => ({
   pid: process.pid,
 })
 
-function readLine(path: string): string {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch {
-    return ''
-  }
-}
+const readLine = (path: string): string => attempt(() => readFileSync(path, 'utf8').trim()) ?? ''

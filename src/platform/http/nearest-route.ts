@@ -16,33 +16,27 @@ export function findNearestRoute(path: string, patterns: readonly string[]): str
     .replaceAll('_', '-')
     .replace(/^\/api(?=\/)/, '')
   const segments = (plain.startsWith('/v1/') ? plain : `/v1${plain}`).split('/').filter((segment) => segment !== '')
-  let nearest: string | undefined
-  let best = MAX_DISTANCE + 1
-  for (const pattern of patterns) {
-    const distance = measureDistance(segments, pattern.split('/').slice(1), best)
-    if (distance < best) [nearest, best] = [pattern, distance]
-  }
-  return nearest?.replaceAll(/:(\w+)/g, '{$1}')
+  const [nearest] = patterns
+    .map((pattern) => ({ pattern, distance: measureDistance(segments, pattern.split('/').slice(1)) }))
+    .filter(({ distance }) => distance <= MAX_DISTANCE)
+    .sort((a, b) => a.distance - b.distance)
+  return nearest?.pattern.replaceAll(/:(\w+)/g, '{$1}')
 }
 
-/** The differences of all segments; `limit` when there are as many or more. A parameter is like any segment. */
-function measureDistance(segments: readonly string[], pattern: readonly string[], limit: number): number {
-  if (segments.length !== pattern.length) return limit
-  let sum = 0
-  for (const [index, name] of pattern.entries()) {
-    const segment = segments[index] ?? ''
-    if (name.startsWith(':')) continue
-    // A short word that differs in a third of its letters is another one.
-    if (Math.abs(segment.length - name.length) > MAX_DISTANCE) return limit
-    const distance = countEdits(segment, name)
-    sum += distance
-    if (sum >= limit || distance * 3 > name.length) return limit
-  }
-  return sum
+/** The differences of all segments; a parameter is like any segment. */
+function measureDistance(segments: readonly string[], pattern: readonly string[]): number {
+  if (segments.length !== pattern.length) return Number.POSITIVE_INFINITY
+  const distances = pattern.map((name, index) => {
+    const distance = name.startsWith(':') ? 0 : countEdits(segments[index] ?? '', name)
+    // A short word that differs in more than a third of its letters is another one.
+    return distance * 3 > name.length ? Number.POSITIVE_INFINITY : distance
+  })
+  return distances.reduce((sum, distance) => sum + distance, 0)
 }
 
-/** The number of letters to insert, remove or replace (Levenshtein). */
+/** The number of letters to insert, remove or replace (Levenshtein); infinite when the lengths differ by too many. */
 function countEdits(from: string, to: string): number {
+  if (Math.abs(from.length - to.length) > MAX_DISTANCE) return Number.POSITIVE_INFINITY
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (const [index, letter] of [...from].entries()) {
     const next = [index + 1]

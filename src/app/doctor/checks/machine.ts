@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
 import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { attempt } from '#platform/attempt.ts'
 import { listDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
@@ -53,13 +54,14 @@ export function checkDisk({ config }: DoctorContext): NewFinding[] {
 }
 
 /** Whether everything in the data directory belongs to its owner, the user of the service. */
-export async function checkOwners({ config: { dataDir } }: DoctorContext): Promise<NewFinding[]> {
+export async function checkOwners({ config: { dataDir }, service }: DoctorContext): Promise<NewFinding[]> {
   if (!existsSync(dataDir)) return [NO_DATA]
-  const foreign = await findForeignEntry(dataDir)
-  if (!foreign) return [ok('Everything in the data directory belongs to its owner.')]
+  // Root may use everything.
+  const foreign = service && process.getuid?.() === 0 ? undefined : await findForeignEntry(dataDir)
+  if (!foreign) return [ok('The service may use everything in the data directory.')]
   return [
     failure(
-      `${foreign.path} belongs to ${foreign.owner}, the data directory to ${describeOwner(dataDir)}, who may be unable to use it.`,
+      `${foreign.path} belongs to ${describeOwner(foreign.path)}, the data directory to ${describeOwner(dataDir)}, who may be unable to use it.`,
       `Run \`${foreign.fix}\` as root.`,
     ),
   ]
@@ -129,13 +131,7 @@ export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
     : [ok(`${max} files and sockets may be open${service ? `, ${used} are` : ''}.`)]
 }
 
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
-}
+const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
 /** `69.9GiB`, `512MiB` */
 const formatBytes = (bytes: number): string =>

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { certificateFile } from '#features/setup/certificates/store.ts'
 import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { Clock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import type { Log } from '#platform/log.ts'
@@ -148,28 +149,20 @@ function readCertificate(certFile: string, keyFile: string): ReadCertificate {
   const key = readText(keyFile)
   if (key === undefined)
     return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which cannot be read; give the path of a readable PEM file.`)
-  const leaf = tryOrUndefined(() => new X509Certificate(cert))
+  const leaf = attempt(() => new X509Certificate(cert))
   if (!leaf) return unusable(`TASSIS_TLS_CERT_FILE is "${certFile}", which holds no certificate in PEM form.`)
-  const privateKey = tryOrUndefined(() => createPrivateKey(key))
+  const privateKey = attempt(() => createPrivateKey(key))
   if (!privateKey)
     return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which holds no private key in PEM form without a passphrase.`)
   if (!leaf.checkPrivateKey(privateKey))
     return unusable(`The key in "${keyFile}" does not match the first certificate in "${certFile}".`)
   // Cases that the checks above miss and TLS rejects, such as a truncated chain.
-  if (!tryOrUndefined(() => createSecureContext({ cert, key })))
+  if (!attempt(() => createSecureContext({ cert, key })))
     return unusable(`The certificates in "${certFile}" cannot be used for TLS.`)
   return { kind: 'ok', certificate: { cert, key } }
 }
 
-const readText = (path: string): string | undefined => tryOrUndefined(() => readFileSync(path, 'utf8'))
-
-function tryOrUndefined<T>(run: () => T): T | undefined {
-  try {
-    return run()
-  } catch {
-    return undefined
-  }
-}
+const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
 /**
  * Our own certificate, from its file or newly created. Most mail servers have a self-signed one, and few senders check

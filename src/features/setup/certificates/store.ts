@@ -17,6 +17,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
+import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyedCertificate } from '#platform/self-signed.ts'
 import { days, hours } from '#platform/units.ts'
@@ -66,11 +67,7 @@ export function readCertificate(dataDir: string, host: string): StoredCertificat
   // Our own writing: the key comes first.
   const split = pem?.indexOf('-----BEGIN CERTIFICATE-----') ?? -1
   if (pem === undefined || split === -1) return undefined
-  try {
-    return toStored({ key: pem.slice(0, split), cert: pem.slice(split) })
-  } catch {
-    return undefined
-  }
+  return attempt(() => toStored({ key: pem.slice(0, split), cert: pem.slice(split) }))
 }
 
 export function writeCertificate(dataDir: string, host: string, { key, cert }: KeyedCertificate): void {
@@ -153,13 +150,7 @@ function toStored({ key, cert }: KeyedCertificate): StoredCertificate {
   return { key, cert, notBefore, notAfter }
 }
 
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
-}
+const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
 /** Replaces a file so that a crash leaves the previous one or the new one. */
 function replaceFile(folder: string, name: string, content: string): void {
