@@ -12,6 +12,14 @@ export function describeColumn({ name, kind }: ImportPreviewRecord['columns'][nu
       return 'Metadata, as a JSON object'
     case 'passed over':
       return 'Nothing: it is ignored'
+    case 'subscribed':
+      return 'The state of the contact: yes means active, no unsubscribed'
+    case 'confirmed':
+      return 'The state of the contact: no means pending'
+    case 'unsubscribed':
+    case 'bounced':
+    case 'complained':
+      return `The state of the contact: yes means ${kind}`
     case 'field':
       return `Metadata: contact.${name ?? ''}`
   }

@@ -80,8 +80,8 @@ export interface AddOptions {
 /**
  * Adds a contact to a list, and schedules its mail, in the caller's transaction. Returns its row id, or undefined when
  * it is on the list already. A contact that left, bounced or complained, here or at its previous service, gets that
- * status and no email; such a status at the previous service also puts the address on the suppression list. A contact
- * that was pending at its previous service is added as pending. For contacts that may need a confirmation request, call
+ * status and no email; such a status at the previous service also puts the address on the suppression list, which stops
+ * the contact that is on the list already. A contact that was pending at its previous service is added as pending. For contacts that may need a confirmation request, call
  * `requireConfirmable` first.
  */
 export function addInTransaction(
@@ -97,11 +97,11 @@ export function addInTransaction(
   // confirm if it is taken off the suppression list later.
   const status = mustConfirm || sourceStatus === 'pending' || isStopped(sourceStatus) ? 'pending' : 'active'
   const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
-  if (!inserted) return undefined
-  const contactId = inserted.id
   const addressKey = toSuppressionKey(email)
   if (isStopped(sourceStatus))
     suppress(app, tx, { accountId, address: addressKey, listId, ...SUPPRESSION_BY_STATUS[sourceStatus] })
+  if (!inserted) return undefined
+  const contactId = inserted.id
   // An existing suppression of the address takes precedence over the status in the file.
   const stopped =
     findStoppedStatus(tx.db, { accountId, addressKey, listId }) ?? (isStopped(sourceStatus) ? sourceStatus : undefined)

@@ -4,26 +4,37 @@
  */
 import { isUtf8 } from 'node:buffer'
 import type { Contact } from '#features/setup/contact-store/find.ts'
-import { CONTACT_STATUSES, type ContactStatus } from '#features/setup/contact-store/status.ts'
+import type { ContactStatus } from '#features/setup/contact-store/status.ts'
 import { type Delimiter, formatCsv, unescapeCell } from '#platform/csv/cells.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
 import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
-import type { AppError } from '#platform/errors.ts'
+import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { MAX_JSON_DEPTH, measureJson } from '#platform/http/json.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import type { Answers, UnclearCell } from './answers.ts'
+import {
+  type CellMeaning,
+  CONSENT_KINDS,
+  type ConsentKind,
+  findConsentKind,
+  isOptOutWord,
+  isStricter,
+  readConsent,
+} from './consent.ts'
 
 /** The meaning of a column. A column with an unknown name becomes metadata of that name. */
-export type Column =
-  | { readonly kind: 'email' | 'status' | 'metadata' | 'passed over' }
-  | { readonly kind: 'field'; readonly name: string }
+export type Column = { readonly name: string; readonly answer?: Answers[string] | undefined } & (
+  | { readonly kind: 'email' | 'metadata' | ConsentKind }
+  /** `isUnclear`: a cell with text raises a question. */
+  | { readonly kind: 'field' | 'passed over'; readonly isUnclear?: boolean }
+)
 
 /** The head of a file: its columns, and where its records begin. */
 export interface CsvHead {
   readonly delimiter: Delimiter
   readonly columns: readonly Column[]
-  /** The columns as the file names them; empty: it has no header. */
-  readonly names: readonly string[]
+  readonly hasHeader: boolean
   /** Index of the address column. */
   readonly emailCell: number
   /** Byte offset of the first contact in the file, and the number of that line. */
@@ -38,6 +49,8 @@ export interface CsvContact {
   readonly metadata: string
   /** Undefined: the file has none, and the list decides. */
   readonly status: ContactStatus | undefined
+  /** Cells that may say that the contact gets no mail. */
+  readonly unclear: readonly UnclearCell[]
 }
 
 /** The header must end within this many bytes of the file. */
@@ -46,19 +59,22 @@ export const HEAD_BYTES = MAX_RECORD_BYTES
 const MAX_COLUMNS = 50
 const MAX_NAME_LENGTH = 64
 
-/** In lower case, with hyphens for spaces and underscores. */
-const EMAIL_NAMES: readonly string[] = [
-  'email',
-  'e-mail',
-  'mail',
-  'address',
-  'email-address',
-  'e-mail-address',
-  'email-adresse',
-  'e-mail-adresse',
-]
+/** In lower case, letters only. */
+const EMAIL_NAMES: readonly string[] = ['email', 'emailaddress', 'emailadresse', 'adresseemail']
+/** Names of an address column in a file without one of the above; beside one, an address is a postal address. */
+const FALLBACK_EMAIL_NAMES: readonly string[] = ['mail', 'recipient', 'subscriber', 'address']
 /** Columns of an export that an import ignores: the times of an imported contact are those of the import. */
-const TIME_NAMES: readonly string[] = ['subscribed_at', 'unsubscribed_at', 'created_at']
+const TIME_NAMES: readonly string[] = ['subscribed_at', 'created_at']
+/**
+ * Exports that list only people who get no mail, and say so nowhere in the file: the kind of their columns from the
+ * second on. Of Mailgun: bounces, unsubscriptions, complaints; of SendGrid: all of its suppressions.
+ */
+const OPT_OUT_EXPORTS: Readonly<Record<string, readonly (ConsentKind | 'unclear')[]>> = {
+  'address,code,error,created_at': ['bounced'],
+  'address,tags,created_at': ['unclear'],
+  'address,created_at': ['unclear'],
+  'email,created': ['unclear'],
+}
 
 const EXPECTED =
   'The first line must name the columns: email (or e-mail, mail, address, email address), and optionally status, metadata and others, which become metadata; a file with a single column of addresses needs no header.'
@@ -66,8 +82,9 @@ const EXPECTED =
 /**
  * Reads the head of a file. Throws 422 `invalid_csv` if the file is not a contact file.
  * @param start its first HEAD_BYTES, or all of it when it is shorter
+ * @param answers what the account says of its columns
  */
-export function readHead(start: Buffer, isWhole: boolean): CsvHead {
+export function readHead(start: Buffer, isWhole: boolean, answers: Answers = {}): CsvHead {
   if (WORKBOOKS.some((bytes) => start.indexOf(bytes) === 0))
     throw invalidCsv(
       'The file is a workbook or an archive; open it in a spreadsheet program and save it as "CSV UTF-8".',
@@ -85,11 +102,11 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   if (header.cells.length === 1 && header.cells[0]?.includes('\t'))
     throw invalidCsv(`The file is tab-separated; save it with commas or semicolons. ${EXPECTED}`)
   const isBare = header.cells.length === 1 && (header.cells[0] ?? '').includes('@')
-  const columns = isBare ? [{ kind: 'email' } as const] : parseColumns(header.cells)
+  const columns = isBare ? [{ kind: 'email', name: '' } as const] : parseColumns(header.cells, answers)
   return {
     delimiter,
     columns,
-    names: isBare ? [] : header.cells.map((cell) => unescapeCell(cell).trim()),
+    hasHeader: !isBare,
     emailCell: columns.findIndex(({ kind }) => kind === 'email'),
     dataByte: isBare ? skipped : skipped + end,
     dataLine: isBare ? 1 : line,
@@ -106,18 +123,33 @@ function countPartialCharacterBytes(bytes: Buffer): number {
   return 0
 }
 
-function parseColumns(header: readonly string[]): Column[] {
-  if (header.length > MAX_COLUMNS)
-    throw invalidCsv(`The file has ${header.length} columns; at most ${MAX_COLUMNS} are allowed.`)
-  const names = header.map((cell) => unescapeCell(cell).trim())
-  for (const [index, name] of names.entries()) {
-    if (name === '') throw invalidCsv(`Column ${index + 1} has no name. ${EXPECTED}`)
+function parseColumns(header: readonly string[], answers: Answers): Column[] {
+  const names = header
+    .map((cell) => unescapeCell(cell).trim())
+    .slice(0, header.findLastIndex((cell) => cell !== '') + 1)
+  if (names.length > MAX_COLUMNS)
+    throw invalidCsv(`The file has ${names.length} columns; at most ${MAX_COLUMNS} are allowed.`)
+  for (const [index, name] of names.entries())
     if (name.length > MAX_NAME_LENGTH)
       throw invalidCsv(`The name of column ${index + 1} is longer than ${MAX_NAME_LENGTH} characters. ${EXPECTED}`)
+  const unknown = Object.keys(answers).find((name) => !names.includes(name))
+  if (unknown !== undefined) throw invalid('columns', `There is no column ${quote(unknown)} among ${listNames(names)}.`)
+  const letters = names.map((name) => name.toLowerCase().replaceAll(/[\s_-]/g, ''))
+  const emailName = [letters.find((name) => EMAIL_NAMES.includes(name)), ...FALLBACK_EMAIL_NAMES].find(
+    (name) => name !== undefined && letters.includes(name),
+  )
+  const isEmail = (index: number): boolean => {
+    const name = letters[index] ?? ''
+    return name === emailName || EMAIL_NAMES.includes(name)
   }
-  const columns = names.map(parseColumn)
-  const keys = columns.map((column) => (column.kind === 'field' ? `field ${column.name}` : column.kind))
-  const repeated = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
+  const optOuts = OPT_OUT_EXPORTS[names.join(',')]
+  const columns = names.map((name, i) =>
+    isEmail(i) ? ({ kind: 'email', name } as const) : toColumn(name, answers, optOuts?.[i - 1]),
+  )
+  const keys = columns.map(({ kind, name }) => (kind === 'field' ? `field ${name}` : kind))
+  const repeated = names.find(
+    (_, i) => /^(?:email|metadata|field .*)$/s.test(keys[i] ?? '') && keys.indexOf(keys[i] ?? '') < i,
+  )
   if (repeated !== undefined) throw invalidCsv(`The column ${JSON.stringify(repeated)} occurs twice. ${EXPECTED}`)
   if (!keys.includes('email')) throw invalidCsv(`There is no column email among ${listNames(names)}. ${EXPECTED}`)
   return columns
@@ -131,12 +163,17 @@ function listNames(names: readonly string[]): string {
   return `${shownNames.join(', ')}${names.length > MAX_LISTED_NAMES ? ` and ${names.length - MAX_LISTED_NAMES} more` : ''}`
 }
 
-function parseColumn(name: string): Column {
+function toColumn(name: string, answers: Answers, optOut: ConsentKind | 'unclear' | undefined): Column {
   const known = name.toLowerCase()
-  if (EMAIL_NAMES.includes(known.replaceAll(/[\s_]+/g, '-'))) return { kind: 'email' }
-  if (known === 'status' || known === 'metadata') return { kind: known }
-  if (TIME_NAMES.includes(known)) return { kind: 'passed over' }
-  return { kind: 'field', name }
+  const found = optOut ?? (TIME_NAMES.includes(known) ? 'ignore' : findConsentKind(name))
+  const answer = Object.hasOwn(answers, name) ? answers[name] : found === 'unclear' ? undefined : found
+  if (answer === 'ignore') return { kind: 'passed over', name }
+  if (answer === 'metadata') return { kind: 'field', name, answer }
+  if (name === '') return { kind: 'passed over', name, isUnclear: true }
+  if (known === 'metadata') return { kind: known, name }
+  if (answer === undefined) return { kind: 'field', name, isUnclear: found === 'unclear' }
+  const kind = typeof answer === 'string' ? answer : (CONSENT_KINDS.find((one) => one === found) ?? 'status')
+  return { kind, name, ...(Object.hasOwn(answers, name) && { answer }) }
 }
 
 /** The contact of a record, or why the record is invalid. */
@@ -147,21 +184,16 @@ export function parseContact(
 ): CsvContact | { readonly error: string } {
   if (record.kind === 'broken') return { error: record.error }
   const { cells } = record
-  if (cells.length > columns.length)
+  if (cells.slice(columns.length).some((cell) => cell !== ''))
     return { error: `The line has ${cells.length} fields instead of ${columns.length}.` }
   const parsed = parseMailbox(unescapeCell(cells[emailCell] ?? ''))
   if (parsed.kind === 'invalid') return { error: parsed.reason }
-  let status: ContactStatus | undefined
   let baseMetadata: object = {}
   const fields: [string, string][] = []
   for (const [index, column] of columns.entries()) {
     const cell = cells[index] ?? ''
     if (cell === '') continue
     if (column.kind === 'field') fields.push([column.name, unescapeCell(cell)])
-    if (column.kind === 'status') {
-      status = CONTACT_STATUSES.find((name) => name === cell.toLowerCase())
-      if (!status) return { error: `${quote(cell)} is not a status; use one of ${CONTACT_STATUSES.join(', ')}.` }
-    }
     if (column.kind === 'metadata') {
       const read = parseObject(unescapeCell(cell))
       if (!read)
@@ -172,7 +204,34 @@ export function parseContact(
   const metadata = JSON.stringify({ ...baseMetadata, ...Object.fromEntries(fields) })
   return Buffer.byteLength(metadata) > maxMetadataBytes
     ? { error: `The metadata has more than ${maxMetadataBytes} bytes of JSON.` }
-    : { email: parsed.address, metadata, status }
+    : { email: parsed.address, metadata, ...parseStatus(cells, columns) }
+}
+
+/** The strictest status that a cell of the line names. In a line that names a reason to stop, nothing is unclear. */
+function parseStatus(cells: readonly string[], columns: readonly Column[]): Pick<CsvContact, 'status' | 'unclear'> {
+  let status: ContactStatus | undefined
+  const unclear: UnclearCell[] = []
+  const withoutConsent: UnclearCell[] = []
+  for (const [index, column] of columns.entries()) {
+    const cell = { column: index, value: unescapeCell(cells[index] ?? '').trim() }
+    const meaning = readMeaning(column, cell.value)
+    if (meaning === 'unclear') unclear.push(cell)
+    else if (meaning !== undefined) status = isStricter(meaning, status) ? meaning : status
+    else if (column.kind === 'subscribed') withoutConsent.push(cell)
+  }
+  const isStopped = status !== undefined && isStricter(status, 'pending')
+  return { status, unclear: isStopped ? [] : [...unclear, ...(status === undefined ? withoutConsent : [])] }
+}
+
+function readMeaning(column: Column, value: string): CellMeaning {
+  const { kind, answer } = column
+  if (typeof answer === 'object' && Object.hasOwn(answer, value)) return answer[value]
+  if (kind === 'email' || kind === 'metadata') return undefined
+  if (kind === 'field' || kind === 'passed over')
+    return (column.isUnclear && value !== '') || (kind === 'field' && answer === undefined && isOptOutWord(value))
+      ? 'unclear'
+      : undefined
+  return readConsent(kind, value, typeof answer === 'string')
 }
 
 function parseObject(text: string): object | undefined {

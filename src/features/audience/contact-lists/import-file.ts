@@ -5,6 +5,7 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
+import type { Answers } from './answers.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /**
@@ -37,12 +38,12 @@ const WINDOW_BYTES = 2 * MAX_RECORD_BYTES
 const CR = 13
 
 /** Opens a spooled file. Throws file system errors, such as ENOENT when the file is missing. */
-export async function openImportFile(path: string, sizeBytes: number): Promise<ImportFile> {
+export async function openImportFile(path: string, sizeBytes: number, answers: Answers): Promise<ImportFile> {
   const handle = await open(path, 'r')
   try {
     const start = Buffer.alloc(Math.min(HEAD_BYTES, sizeBytes))
     await fill(handle, start, 0)
-    return createImportFile(handle, sizeBytes, readHead(start, sizeBytes <= HEAD_BYTES))
+    return createImportFile(handle, sizeBytes, readHead(start, sizeBytes <= HEAD_BYTES, answers))
   } catch (error) {
     await handle.close()
     throw error

@@ -15,7 +15,9 @@ import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, StringEnum, Uuid } from '#platform/http/schemas.ts'
 import { KiB } from '#platform/units.ts'
+import { ANSWERS_DESCRIPTION, parseAnswers } from './answers.ts'
 import { cancelImport } from './cancel-import.ts'
+import { CONSENT_KINDS } from './consent.ts'
 import { exportChunks } from './export.ts'
 import { listOpenImports } from './imports.ts'
 import { MAX_PREVIEW_BYTES, previewImport } from './preview-import.ts'
@@ -35,9 +37,9 @@ const ImportPreviewRecord = Type.Object({
   columns: Type.Array(
     Type.Object({
       name: Nullable(Type.String(), { description: 'As the file names it; null: the file has no header.' }),
-      kind: StringEnum(['email', 'status', 'metadata', 'field', 'passed over'], {
+      kind: StringEnum(['email', 'metadata', 'field', 'passed over', ...CONSENT_KINDS], {
         description:
-          'email, status, metadata (a JSON object), field (metadata of this name) or passed over (a time of an export).',
+          'email, metadata (a JSON object), field (metadata of this name), passed over (ignored), status (its words say it), or the status that yes in it means: subscribed, confirmed, unsubscribed, bounced or complained.',
       }),
     }),
     { description: 'The columns in their order.' },
@@ -60,6 +62,16 @@ const ImportPreviewRecord = Type.Object({
     }),
     { description: 'The first 100 of these.' },
   ),
+  questions: Type.Array(
+    Type.Object({
+      column: Type.String({ description: 'Its name; empty: it has none.' }),
+      values: Type.Array(Type.String(), { description: 'Its first 20 values that are not understood.' }),
+    }),
+    {
+      description:
+        'Columns that may say who gets no mail, and are not understood: the import stops until `columns` answers.',
+    },
+  ),
 })
 export type ImportPreviewRecord = Static<typeof ImportPreviewRecord>
 
@@ -67,6 +79,8 @@ const importParams = Type.Object({
   id: Type.String({ description: 'Id of the contact list.' }),
   operation_id: Type.String({ description: 'Operation of the import.' }),
 })
+
+const columnsParameter = Type.Optional(Type.String({ maxLength: 8000, description: ANSWERS_DESCRIPTION }))
 
 export const contactFileRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/contact-lists' })
@@ -77,6 +91,7 @@ export const contactFileRoutes = (app: App) =>
         const operationId = await startImport(app, actor, {
           listId: params.id,
           confirmed: query.confirmed === 'true',
+          answers: parseAnswers(query.columns),
           body: body as BodyStream | undefined,
         })
         return status(
@@ -96,15 +111,16 @@ export const contactFileRoutes = (app: App) =>
                 'Whether the contacts have already confirmed, so that a list with double opt-in sends them no confirmation requests.',
             }),
           ),
+          columns: columnsParameter,
         }),
         response: { 202: DataBody(ImportBegun) },
         detail: {
           summary: 'Import contacts from CSV',
           description:
-            'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list stay as they are and count as completed; their number is `metadata.duplicates`. A line whose status is unsubscribed, bounced or complained adds its contact with that status.',
+            'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list keep their data and count as completed; their number is `metadata.duplicates`. A line that says unsubscribed, bounced or complained, in the words of this or another service, adds its contact with that status, suppresses the address, and stops a contact that is on the list. A file that may say so in words that are not known is a 422 `unclear_columns`, which says how to answer with `columns`.',
           tags,
           ...csvStreamBody(
-            'The first line names the columns: email (or e-mail, mail, address, email address), and optionally status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are ignored. A single column of addresses needs no header. Separated by comma or semicolon, in UTF-8.',
+            'The first line names the columns: email (or e-mail, mail, address, email address), and optionally status, metadata (a JSON object), what other services call them, and others, which become metadata of that name; the times of an export are ignored. A single column of addresses needs no header. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('contacts:write'),
           ...errorResponses({
@@ -119,7 +135,10 @@ export const contactFileRoutes = (app: App) =>
       '/:id/contacts/import/preview',
       async ({ actor, params, query, body }) =>
         dataBody(
-          await previewImport(app, actor, params.id, body as Uint8Array | undefined, query.partial !== 'true'),
+          await previewImport(app, actor, params.id, body as Uint8Array | undefined, {
+            isWhole: query.partial !== 'true',
+            answers: parseAnswers(query.columns),
+          }),
         ) as { data: ImportPreviewRecord },
       {
         params,
@@ -127,6 +146,7 @@ export const contactFileRoutes = (app: App) =>
           partial: Type.Optional(
             StringEnum(['true', 'false'], { description: 'Whether the body is only the beginning of the file.' }),
           ),
+          columns: columnsParameter,
         }),
         response: DataBody(ImportPreviewRecord),
         detail: {

@@ -15,6 +15,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isStorageFailure } from '#platform/storage-errors.ts'
 import { addInTransaction } from './add.ts'
+import { parseAnswers } from './answers.ts'
 import { type CsvContact, parseContact } from './csv.ts'
 import { type ImportBatch, type ImportFile, openImportFile, TruncatedFileError } from './import-file.ts'
 import {
@@ -54,7 +55,7 @@ export function startImporter(app: App): DueLoop {
   const advance = async (job: Import): Promise<void> => {
     let file = files.get(job.id)
     if (!file) {
-      file = await openImportFile(toSpoolPath(app, job.file), job.sizeBytes)
+      file = await openImportFile(toSpoolPath(app, job.file), job.sizeBytes, parseAnswers(job.answers))
       files.set(job.id, file)
     }
     const batch = await file.readBatch(job)

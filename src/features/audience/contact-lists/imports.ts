@@ -45,12 +45,15 @@ export interface NewImport {
 export interface Import extends ImportProgress, Omit<NewImport, 'confirmed' | 'actor'> {
   readonly id: number
   readonly confirmed: boolean
+  /** JSON of the `Answers` for its columns, from the operation; null: none. */
+  readonly answers: string | null
 }
 
 type Row = Omit<Import, 'confirmed'> & { readonly confirmed: number }
 
 const COLUMNS = `id, account_id AS accountId, list_id AS listId, operation_id AS operationId, file, size_bytes AS sizeBytes, confirmed,
-  done_bytes AS doneBytes, done_lines AS doneLines, inserted, duplicates, invalid, errors`
+  done_bytes AS doneBytes, done_lines AS doneLines, inserted, duplicates, invalid, errors,
+  (SELECT json_extract(metadata, '$.columns') FROM operations WHERE operations.id = operation_id) AS answers`
 
 const sql = prepareStatements((db) => ({
   // Few rows, so no index.

@@ -8,6 +8,7 @@ import { getList } from '#features/setup/contact-store/lists.ts'
 import type { ContactStatus } from '#features/setup/contact-store/status.ts'
 import { type CsvRecord, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
 import { KiB } from '#platform/units.ts'
+import { type Answers, type Question, Questions } from './answers.ts'
 import { type Column, emptyFile, HEAD_BYTES, parseContact, readHead } from './csv.ts'
 import type { LineError } from './imports.ts'
 
@@ -39,10 +40,12 @@ export interface ImportPreview {
   readonly invalid: number
   /** The first invalid lines. */
   readonly problems: readonly LineError[]
+  /** What the import would ask about these lines. */
+  readonly questions: readonly Question[]
 }
 
 /**
- * @param isWhole whether `start` is the whole file; if not, a record that its end cuts is not checked
+ * @param options `isWhole`: whether `start` is the whole file; if not, a record that its end cuts is not checked
  * Throws 404 for the list, and 422 `invalid_csv` as the import would.
  */
 export async function previewImport(
@@ -50,14 +53,14 @@ export async function previewImport(
   actor: Actor,
   listId: string,
   start: Uint8Array | undefined,
-  isWhole: boolean,
+  { isWhole, answers }: { readonly isWhole: boolean; readonly answers: Answers },
 ): Promise<ImportPreview> {
   getList(app.db, actor.accountId, listId)
   if (!start || start.length === 0) throw emptyFile()
   const bytes = Buffer.from(start.buffer, start.byteOffset, Math.min(start.length, MAX_PREVIEW_BYTES))
   const isEnd = isWhole && bytes.length === start.length
   app.workBudget.spend(actor.accountId, bytes.length / BYTES_PER_WORK_UNIT)
-  const head = readHead(bytes.subarray(0, HEAD_BYTES), isEnd && bytes.length <= HEAD_BYTES)
+  const head = readHead(bytes.subarray(0, HEAD_BYTES), isEnd && bytes.length <= HEAD_BYTES, answers)
   const steps = readSteps(bytes.subarray(head.dataByte), {
     delimiter: head.delimiter,
     line: head.dataLine,
@@ -66,6 +69,7 @@ export async function previewImport(
   })
   const contacts: ImportPreview['contacts'][number][] = []
   const problems: LineError[] = []
+  const questions = new Questions(head.columns.map(({ name }) => name))
   let [checked, invalid] = [0, 0]
   const add = (record: CsvRecord): void => {
     checked++
@@ -73,18 +77,21 @@ export async function previewImport(
     if ('error' in result) {
       invalid++
       if (problems.length < MAX_PROBLEMS) problems.push({ line: record.line, error: result.error })
-    } else if (contacts.length < MAX_CONTACTS) {
-      const { email, status = null, metadata } = result
-      contacts.push({ line: record.line, email, status, metadata: JSON.parse(metadata) })
+      return
     }
+    const { email, status = null, metadata, unclear } = result
+    if (record.kind === 'record') questions.add(unclear, record.cells)
+    if (contacts.length < MAX_CONTACTS)
+      contacts.push({ line: record.line, email, status, metadata: JSON.parse(metadata) })
   }
   await app.fairScheduler.forEach(getTenantId(app.db, actor.accountId), steps, (records) => records.forEach(add))
   return {
-    columns: head.columns.map(({ kind }, index) => ({ name: head.names[index] ?? null, kind })),
+    columns: head.columns.map(({ name, kind }) => ({ name: head.hasHeader ? name : null, kind })),
     contacts,
     checked,
     invalid,
     problems,
+    questions: questions.list(),
   }
 }
 

@@ -13,6 +13,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { toStorageError } from '#platform/storage-errors.ts'
 import { MiB } from '#platform/units.ts'
+import type { Answers } from './answers.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /** A file that is on disk. */
@@ -48,13 +49,14 @@ export async function spoolFile<T>(
   app: App,
   accountId: number,
   body: BodyStream,
+  answers: Answers,
   onStored: (spooled: SpooledFile) => Promise<T>,
 ): Promise<T> {
   const file = `${formatUuid(newUuid())}.csv`
   const files = getArrivingFiles(app)
   files.set(file, accountId)
   try {
-    return await onStored({ file, ...(await receive(app, file, body)) })
+    return await onStored({ file, ...(await receive(app, file, body, answers)) })
   } catch (error) {
     await removeSpooledFile(app, file)
     throw toStorageError(error)
@@ -63,11 +65,11 @@ export async function spoolFile<T>(
   }
 }
 
-async function receive(app: App, file: string, body: BodyStream): Promise<Omit<SpooledFile, 'file'>> {
+async function receive(app: App, file: string, body: BodyStream, answers: Answers): Promise<Omit<SpooledFile, 'file'>> {
   await mkdir(getFolder(app), { recursive: true, mode: 0o700 })
   const handle = await open(toSpoolPath(app, file), 'wx', 0o600)
   try {
-    const received = await writeBody(app, handle, body)
+    const received = await writeBody(app, handle, body, answers)
     await handle.sync()
     await syncFolder(getFolder(app))
     return received
@@ -76,7 +78,12 @@ async function receive(app: App, file: string, body: BodyStream): Promise<Omit<S
   }
 }
 
-async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promise<Omit<SpooledFile, 'file'>> {
+async function writeBody(
+  app: App,
+  handle: FileHandle,
+  body: BodyStream,
+  answers: Answers,
+): Promise<Omit<SpooledFile, 'file'>> {
   let start = Buffer.alloc(0)
   let head: CsvHead | undefined
   let sizeBytes = 0
@@ -87,7 +94,7 @@ async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promis
     if (await app.disk.isLow()) throw insufficientStorage()
     if (!head) {
       start = Buffer.concat([start, piece.subarray(0, HEAD_BYTES - start.length)])
-      if (start.length === HEAD_BYTES) head = readHead(start, false)
+      if (start.length === HEAD_BYTES) head = readHead(start, false, answers)
     }
     app.disk.countWritten(piece.length)
     await writeAll(handle, piece)
@@ -100,7 +107,7 @@ async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promis
       await handle.datasync()
     }
   }
-  head ??= readHead(start, true)
+  head ??= readHead(start, true, answers)
   const lines = lineEnds + (lastByte === LF ? 0 : 1) - (head.dataLine - 1)
   return { sizeBytes, lines: Math.max(lines, 0), head }
 }

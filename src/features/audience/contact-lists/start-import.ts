@@ -2,6 +2,7 @@
  * @module Accepts a CSV file of contacts: once it is on disk an operation is created for it, and `importer.ts` imports
  * it.
  */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
@@ -11,9 +12,11 @@ import { insufficientStorage, tooManyRequests } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
-import { emptyFile } from './csv.ts'
+import { type Answers, Questions } from './answers.ts'
+import { emptyFile, parseContact } from './csv.ts'
+import { openImportFile } from './import-file.ts'
 import { insertImport, sumImports } from './imports.ts'
-import { countArriving, type SpooledFile, spoolFile } from './spool.ts'
+import { countArriving, type SpooledFile, spoolFile, toSpoolPath } from './spool.ts'
 import { requireConfirmable } from './subscription-mails.ts'
 
 /** Maximum number of files of one account that are received at the same time. */
@@ -31,6 +34,8 @@ export interface ImportInput {
   readonly listId: string
   /** The contacts have already confirmed: a list with double opt-in sends them no confirmation requests. */
   readonly confirmed: boolean
+  /** What the account says of the file's columns. */
+  readonly answers: Answers
   /** Undefined: the request has no body. */
   readonly body: BodyStream | undefined
 }
@@ -40,15 +45,41 @@ export interface ImportInput {
  * for the list, 422 for an invalid file or when confirmations could not be sent, 429 for too many files, 507, and
  * errors of reading the body.
  */
-export async function startImport(app: App, actor: Actor, { listId, confirmed, body }: ImportInput): Promise<string> {
+export async function startImport(app: App, actor: Actor, input: ImportInput): Promise<string> {
+  const { listId, confirmed, answers, body } = input
   const list = getList(app.db, actor.accountId, listId)
   if (list.doubleOptIn && !confirmed) requireConfirmable(app, actor.accountId)
   requireImportSlot(app, actor.accountId)
   if (!body) throw emptyFile()
   if (await app.disk.isLow()) throw insufficientStorage()
-  return spoolFile(app, actor.accountId, body, (spooled) =>
-    app.commit.write((tx) => storeImport(app, tx, actor, list, confirmed, spooled)),
-  )
+  return spoolFile(app, actor.accountId, body, answers, async (spooled) => {
+    await requireNoQuestions(app, actor, spooled, answers)
+    return app.commit.write((tx) => storeImport(app, tx, actor, list, input, spooled))
+  })
+}
+
+/** Reads the whole file, because a question about its last line must be asked before the first one is imported. */
+async function requireNoQuestions(app: App, actor: Actor, { file, sizeBytes }: SpooledFile, answers: Answers) {
+  const opened = await openImportFile(toSpoolPath(app, file), sizeBytes, answers)
+  const { columns, hasHeader } = opened.head
+  const questions = new Questions(columns.map(({ name }) => name))
+  try {
+    const owner = getTenantId(app.db, actor.accountId)
+    let batch = { doneBytes: 0, doneLines: 0, isLast: !hasHeader }
+    while (!batch.isLast) {
+      const read = await opened.readBatch(batch)
+      await app.fairScheduler.resume(owner, () => {
+        for (const record of read.records) {
+          const result = parseContact(record, opened.head, app.config)
+          if (record.kind === 'record' && !('error' in result)) questions.add(result.unclear, record.cells)
+        }
+      })
+      batch = read
+    }
+  } finally {
+    await opened.close()
+  }
+  questions.requireNone()
 }
 
 function requireImportSlot(app: App, accountId: number): void {
@@ -70,7 +101,7 @@ function storeImport(
   tx: Tx,
   actor: Actor,
   list: ContactList,
-  confirmed: boolean,
+  { confirmed, answers }: ImportInput,
   { file, sizeBytes, lines }: SpooledFile,
 ): string {
   const listId = formatUuid(list.uuid)
@@ -83,7 +114,14 @@ function storeImport(
     completed: 0,
     failed: 0,
     errorSummary: null,
-    metadata: { list_id: listId, confirmed, inserted: 0, duplicates: 0, errors: [] },
+    metadata: {
+      list_id: listId,
+      confirmed,
+      ...(Object.keys(answers).length > 0 && { columns: answers }),
+      inserted: 0,
+      duplicates: 0,
+      errors: [],
+    },
   })
   insertImport(
     tx,

@@ -2,6 +2,7 @@
  * @module The columns of a suppression list's header and the meaning of its reasons: those of our own exports, which
  * are used literally, and those of other services' exports, which have different names and words. Pure.
  */
+import type { StoppedStatus } from '#features/setup/contact-store/status.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
 import { MAX_REASON_LENGTH } from './suppressions.ts'
@@ -145,6 +146,16 @@ export function toKnownReason(text: string, origin: string): string {
   if (known === 'manual' && keepLetters(origin) === 'recipient') return UNSUBSCRIBE
   return known ?? (text === '' ? (findKnownReason(origin) ?? '') : truncateReason(text))
 }
+
+const STATUSES_BY_REASON: Readonly<Record<string, StoppedStatus>> = {
+  [HARD_BOUNCE]: 'bounced',
+  [COMPLAINT]: 'complained',
+  [UNSUBSCRIBE]: 'unsubscribed',
+}
+
+/** The status of a contact that another service stopped for this reason; undefined: it is not a known reason. */
+export const toStatusOfReason = (text: string): StoppedStatus | undefined =>
+  STATUSES_BY_REASON[findKnownReason(text) ?? '']
 
 const truncateReason = (text: string): string =>
   text.length <= MAX_REASON_LENGTH ? text : text.slice(0, MAX_REASON_LENGTH).replace(/[\ud800-\udbff]$/, '')
