@@ -32,6 +32,8 @@ interface Moment {
   readonly at: number
   /** Offset of the zone in which the value was written. */
   readonly offsetMinutes: number
+  /** A date without a time: the same day in every zone. */
+  readonly isDay?: boolean
 }
 
 /** @param zone IANA name; undefined: the zone of the value itself, UTC for a number */
@@ -44,7 +46,7 @@ export function formatDate(
   const moment = parseMoment(value)
   const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
   // A date whose UTC fields hold the local time in the zone.
-  const local = new Date(moment.at + offsetMinutes * 60_000)
+  const local = new Date(moment.at + (moment.isDay ? 0 : offsetMinutes * 60_000))
   const padTwo = (number: number): string => String(number).padStart(2, '0')
   const hour12 = local.getUTCHours() % 12 || 12
   const yearStart = Date.UTC(local.getUTCFullYear(), 0, 1)
@@ -115,7 +117,8 @@ function parseMoment(value: unknown): Moment {
   )
   const [, sign, hours, minutes] = /^([+-])(\d\d):?(\d\d)$/.exec(fields['zone'] ?? '') ?? []
   const offsetMinutes = (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0))
-  return requireInRange({ at: local.getTime() - offsetMinutes * 60_000, offsetMinutes })
+  const isDay = fields['hour'] === undefined
+  return requireInRange({ at: local.getTime() - offsetMinutes * 60_000, offsetMinutes, isDay })
 }
 
 function requireInRange(moment: Moment): Moment {

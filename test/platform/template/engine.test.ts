@@ -183,6 +183,10 @@ test.each([
   ["{{ '2026-07-03T22:30:00+02:00'|date('%Y-%m-%d %H:%M %z') }}", '2026-07-03 22:30 +0200'],
   ["{{ '2026-07-03T22:30:00Z'|date('%Y-%m-%d %H:%M %z', timezone='Europe/Berlin') }}", '2026-07-04 00:30 +0200'],
   ["{{ '2026-01-03T22:30:00Z'|date('%H:%M %z', 'America/New_York') }}", '17:30 -0500'],
+  // A date without a time is the same day in every zone.
+  ["{{ '2026-04-01'|date('%d %B %Y', 'America/New_York') }}", '01 April 2026'],
+  ["{{ '2026-04-01'|date('%A %-d %H:%M %z', 'Pacific/Auckland') }}", 'Wednesday 1 00:00 +1300'],
+  ["{{ '2026-04-01T02:00:00'|date('%d %B %Y', 'America/New_York') }}", '31 March 2026'],
   ["{{ 1767225600|date('%Y-%m-%d %H:%M') }}", '2026-01-01 00:00'],
   ["{{ 1767225600000|date('%Y-%m-%d %H:%M', 'Asia/Kolkata') }}", '2026-01-01 05:30'],
   ["{{ '0099-02-28'|date('%Y-%m-%d') }}", '0099-02-28'],

@@ -1,6 +1,6 @@
 /** @module Builds the template data of one broadcast recipient, and checks what the templates render. Pure. */
 
-import { hasHeaderBreak, toOneLine } from '#features/setup/templates/render.ts'
+import { hasControl, toOneLine } from '#features/setup/templates/render.ts'
 import type { TemplateFault } from '#platform/template/renderer.ts'
 
 /** A contact as it was when the recipients were snapshotted. */
@@ -51,8 +51,8 @@ const MAX_SUBJECT_LENGTH = 998
 
 /** Why a rendered subject is invalid, as a sentence; undefined when it is valid. */
 export function findSubjectProblem(rendered: string): string | undefined {
-  if (hasHeaderBreak(rendered))
-    return 'The data of this contact puts a line break or a NUL character into the subject; remove it from the data.'
+  if (hasControl(rendered))
+    return 'The data of this contact puts a control character into the subject; remove it from the data.'
   const { length } = toOneLine(rendered)
   if (length === 0) return 'The subject of the template is empty for this contact.'
   return length > MAX_SUBJECT_LENGTH

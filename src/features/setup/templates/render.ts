@@ -59,28 +59,19 @@ export async function renderParts(app: Pick<App, 'renderer'>, request: RenderReq
   if (outcome.kind === 'fault') throw new TemplateFaultError(outcome.fault, [outcome.fault])
   const { subject, ...bodies } = outcome.parts
   if (subject === undefined) return bodies
-  if (hasHeaderBreak(subject))
-    throw invalid(
-      'subject',
-      'The template_data puts a line break or a NUL character into the subject; remove it from the data.',
-    )
+  if (hasControl(subject))
+    throw invalid('subject', 'The template_data puts a control character into the subject; remove it from the data.')
   return { ...bodies, subject: toOneLine(subject) }
 }
 
-/**
- * The source with its subject on one line: authors do not mean line breaks there. Any line break in the rendered
- * subject then comes from the data.
- */
+/** The source with its subject on one line, where a line break may be part of its syntax. */
 export const joinSubjectLines = (source: TemplateSource): TemplateSource =>
   source.subject === undefined ? source : { ...source, subject: source.subject.replace(/[\r\n]+/g, ' ') }
 
-/**
- * Whether a rendered subject contains a character that ends a header line. Data must not inject one, just as a subject
- * in the request must not contain one.
- */
-export const hasHeaderBreak = (subject: string): boolean => /[\r\n\0]/.test(subject)
+/** Whether a rendered subject contains a control character that is not white space. */
+export const hasControl = (subject: string): boolean => /[\0-\x08\x0e-\x1f\x7f]/.test(subject)
 
-/** A rendered subject with all white space between words replaced with one space. */
+/** A rendered subject with all white space between words, line breaks of the data too, replaced with one space. */
 export const toOneLine = (subject: string): string => subject.replace(/[ \t-\r\x85\u2028\u2029]+/g, ' ').trim()
 
 const isEmpty = ({ subject, html, text }: TemplateSource): boolean =>
