@@ -208,6 +208,33 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     await importer.stop()
   })
 
+  test('a file that may say who gets no mail, in words that are not known, is asked about', async () => {
+    await using service = await createService()
+    const list = await newList(service, 'News')
+    const importer = startImporter(service.app)
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/audience/lists/${list}/import`)
+    const file = 'email,status,Consent level\na@example.net,gold,1\nb@example.net,lapsed,1\n'
+    await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(file) })
+    await page.getByText('Who gets no mail?').waitFor()
+    await page.getByRole('button', { name: 'Import this file' }).click()
+    await page.getByText('Nothing was imported, because').waitFor()
+    const answer = (label: string, choice: string) => page.getByLabel(label).selectOption({ label: choice })
+    await answer('“gold”', 'active')
+    await answer('“lapsed”', 'unsubscribed')
+    await answer('Column Consent level', 'Nothing about mail: keep it as metadata')
+    await page.getByRole('button', { name: 'Import this file' }).click()
+    await page.getByText('The import is complete.').waitFor()
+    const { body } = await service.api('GET', `/v1/contact-lists/${list}/contacts`)
+    expect(at(body, 'data')).toMatchObject([
+      { email: 'b@example.net', status: 'unsubscribed', metadata: { 'Consent level': '1' } },
+      { email: 'a@example.net', status: 'active', metadata: { 'Consent level': '1' } },
+    ])
+    await expectHarmless(service, dashboard)
+    await importer.stop()
+  })
+
   test('a file that changed on the disk after its check must be chosen again', async () => {
     await using service = await createService()
     const list = await newList(service, 'News')

@@ -142,10 +142,10 @@ const PREVIEW_BYTES = 256 * 1024
 
 export const usePreviewImport = (listId: string) =>
   useMutation({
-    mutationFn: async (file: File) => {
+    mutationFn: async ({ file, columns }: { readonly file: File; readonly columns: string }) => {
       const isPartial = file.size > PREVIEW_BYTES
       const body = new Blob([file.slice(0, PREVIEW_BYTES)], { type: 'text/csv' })
-      const query = isPartial ? { partial: true } : {}
+      const query = { columns, ...(isPartial && { partial: true }) }
       const path = toListPath(listId, '/contacts/import/preview')
       const { data } = await request<{ data: ImportPreviewRecord }>('POST', path, { body, query })
       return { ...data, isPartial }
@@ -170,11 +170,16 @@ const isReadable = (file: File): Promise<boolean> =>
 export function useStartImport(listId: string) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async (input: { readonly file: File; readonly isConfirmed: boolean; readonly signal: AbortSignal }) => {
-      const { file, isConfirmed, signal } = input
+    mutationFn: async (input: {
+      readonly file: File
+      readonly isConfirmed: boolean
+      readonly columns: string
+      readonly signal: AbortSignal
+    }) => {
+      const { file, isConfirmed, columns, signal } = input
       const sent = request<{ data: { operation_id: string } }>('POST', toListPath(listId, '/contacts/import'), {
         body: new Blob([file], { type: 'text/csv' }),
-        query: { confirmed: isConfirmed },
+        query: { confirmed: isConfirmed, columns },
         signal,
       })
       const { data } = await sent.catch(async (error: unknown) => {

@@ -27,6 +27,7 @@ import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
+import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { describeColumn, describeImport } from './audience/import-words.ts'
 import { MetadataLine } from './audience/parts.tsx'
 
@@ -57,23 +58,33 @@ export function AudienceImportScreen() {
 function ChooseFile({ list }: { readonly list: ContactListRecord }) {
   const [file, setFile] = useState<File | null>(null)
   const [isConfirmed, setIsConfirmed] = useState(false)
+  const [answers, setAnswers] = useState<Answers>({})
+  const [asked, setAsked] = useState<readonly Question[]>([])
   const preview = usePreviewImport(list.id)
   const start = useStartImport(list.id)
   const upload = useRef<AbortController>(undefined)
   const navigate = useNavigate()
   const reason = useAllowed('developer')
   useEffect(() => () => upload.current?.abort(), [])
+  const ask = (questions: readonly Question[]) =>
+    setAsked((before) => [...before, ...questions.filter(({ column }) => before.every((one) => one.column !== column))])
+  const check = (checked: File, given: Answers) => {
+    setAnswers(given)
+    start.reset()
+    preview.mutate({ file: checked, columns: toParameter(given) }, { onSuccess: ({ questions }) => ask(questions) })
+  }
   const choose = (chosen: File | null) => {
     setFile(chosen)
+    setAsked([])
     start.reset()
     preview.reset()
-    if (chosen) preview.mutate(chosen)
+    if (chosen) check(chosen, {})
   }
   const send = () => {
     if (!file) return
     upload.current = new AbortController()
     start.mutate(
-      { file, isConfirmed, signal: upload.current.signal },
+      { file, isConfirmed, columns: toParameter(answers), signal: upload.current.signal },
       {
         onSuccess: (operation) =>
           void navigate({
@@ -82,8 +93,13 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
             search: { operation },
             replace: true,
           }),
-        // Browsers report no second choice of the same file, unless none was chosen in between.
-        onError: (error) => isFileChanged(error) && setFile(null),
+        onError: (error) => {
+          // Browsers report no second choice of the same file, unless none was chosen in between.
+          if (isFileChanged(error)) setFile(null)
+          // A question about a line that the preview did not reach.
+          if (error instanceof ApiError && error.code === 'unclear_columns')
+            ask(error.details.map(({ field = '' }) => ({ column: field.replace('columns.', ''), values: [] })))
+        },
       },
     )
   }
@@ -93,8 +109,9 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
       {reason !== undefined && <Alert color="gray">{reason}</Alert>}
       <Text>
         A CSV file in UTF-8, separated by commas or semicolons. Its first line names the columns: email, and optionally
-        status, metadata and others, which become metadata. A file of addresses alone needs no first line. Contacts that
-        are on the list already stay as they are, so a file can be imported again without harm.
+        status, metadata and others, which become metadata. What other services call an opt-out is obeyed. A file of
+        addresses alone needs no first line. Contacts that are on the list already keep their data, so a file can be
+        imported again without harm.
       </Text>
       <FileInput
         label="CSV file"
@@ -110,6 +127,7 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
       {preview.isPending && <Text role="status">The file is being checked.</Text>}
       {preview.error && <FormError error={preview.error} />}
       {isFileChanged(start.error) && <FormError error={start.error} />}
+      {file && <ImportQuestions questions={asked} answers={answers} onAnswer={(given) => check(file, given)} />}
       {preview.data && file && <Preview preview={preview.data} />}
       {preview.data && file && (
         <Stack gap="sm" align="flex-start">
@@ -142,6 +160,8 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
     </Stack>
   )
 }
+
+const toParameter = (answers: Answers): string => (Object.keys(answers).length > 0 ? JSON.stringify(answers) : '')
 
 const isFileChanged = (error: unknown): boolean => error instanceof ApiError && error.code === 'file_changed'
 

@@ -1,0 +1,64 @@
+/** @module Asks what a file says about who gets no mail, where the server does not know its words. */
+import { Alert, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
+
+export type Question = ImportPreviewRecord['questions'][number]
+/** As the parameter `columns` has them: the meaning of a column, or of its values. */
+export type Answers = Readonly<Record<string, string | Readonly<Record<string, string>>>>
+
+const NONE = { value: '', label: 'Choose', disabled: true }
+const COLUMN_MEANINGS = [
+  NONE,
+  { value: 'metadata', label: 'Nothing about mail: keep it as metadata' },
+  { value: 'ignore', label: 'Nothing about mail: ignore it' },
+  { value: 'subscribed', label: 'Yes means that they want mail' },
+  { value: 'confirmed', label: 'Yes means that they confirmed' },
+  { value: 'unsubscribed', label: 'Yes means that they opted out' },
+  { value: 'bounced', label: 'Yes means that the address bounced' },
+  { value: 'complained', label: 'Yes means that they complained' },
+]
+const STATUSES = [NONE, 'active', 'pending', 'unsubscribed', 'bounced', 'complained']
+
+interface ImportQuestionsProps {
+  readonly questions: readonly Question[]
+  readonly answers: Answers
+  onAnswer(answers: Answers): void
+}
+
+export function ImportQuestions({ questions, answers, onAnswer }: ImportQuestionsProps) {
+  if (questions.length === 0) return null
+  return (
+    <Alert color="yellow" title="Who gets no mail?">
+      <Stack gap="sm">
+        <Text>
+          These columns may say who must not get mail. Say what they mean, or what each of their values means.
+        </Text>
+        {questions.map(({ column, values }) => {
+          const answer = answers[column]
+          const byValue = typeof answer === 'object' ? answer : {}
+          return (
+            <Group key={column} align="end">
+              <NativeSelect
+                label={column === '' ? 'Column without a name' : `Column ${column}`}
+                data={COLUMN_MEANINGS}
+                value={typeof answer === 'string' ? answer : ''}
+                onChange={({ currentTarget }) => onAnswer({ ...answers, [column]: currentTarget.value })}
+              />
+              {values.map((value) => (
+                <NativeSelect
+                  key={value}
+                  label={value === '' ? 'An empty cell' : `“${value}”`}
+                  data={STATUSES}
+                  value={byValue[value] ?? ''}
+                  onChange={({ currentTarget }) =>
+                    onAnswer({ ...answers, [column]: { ...byValue, [value]: currentTarget.value } })
+                  }
+                />
+              ))}
+            </Group>
+          )
+        })}
+      </Stack>
+    </Alert>
+  )
+}
