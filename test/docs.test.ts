@@ -524,6 +524,7 @@ describe('every curl command works on a fresh service:', () => {
       `PUT ${path}: 200`,
       `POST ${path}/contacts/import: 202`,
       `GET ${path}/contacts/export: 200`,
+      `POST ${path}/contacts/import: 202`,
     ])
   })
 

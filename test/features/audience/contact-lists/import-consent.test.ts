@@ -148,7 +148,7 @@ const exports: { from: string; files: string[] }[] = [
 ]
 
 describe('an export', () => {
-  // Proves: contact-25
+  // Proves: contact-20
   test.each(exports)(
     'of $from is obeyed: a broadcast reaches those who may get it, and nobody else',
     async ({ files }) => {
@@ -210,7 +210,7 @@ describe('a file that may say who gets no mail', () => {
     ["Mailgun's complaints", 'address,created_at\na@x.test,2024-01-02\n', 'created_at', ['2024-01-02']],
     ["SendGrid's suppressions", 'email,created\na@x.test,1700000000\n', 'created', ['1700000000']],
   ]
-  // Proves: contact-23, contact-26
+  // Proves: contact-23, contact-20
   test.each(unclear)('by %s is a question that names it, and imports nothing', async (_, file, column, values) => {
     await using service = await createEmailApi()
     const list = await createList(service)
@@ -235,7 +235,7 @@ describe('a file that may say who gets no mail', () => {
     expect(await listContacts(service, list)).toEqual([])
   })
 
-  // Proves: contact-26
+  // Proves: contact-20
   test('imports what the answer says: of a column, or of its values', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const list = await createList(service)
@@ -263,7 +263,7 @@ describe('a file that may say who gets no mail', () => {
     expectBalanced(service)
   })
 
-  // Proves: contact-26
+  // Proves: contact-20
   test.each([
     ['not JSON', 'Tier:metadata', /columns must be a JSON object/],
     ['with an unknown meaning', '{"Tier":"perhaps"}', /columns must be a JSON object/],
@@ -281,7 +281,7 @@ describe('a file that may say who gets no mail', () => {
 })
 
 describe('a file about something else', () => {
-  // Proves: contact-25
+  // Proves: contact-20
   test.each([
     ['address and postal address', 'Email Address,Address\na@x.test,1 Long St\n', { Address: '1 Long St' }],
     [

@@ -118,7 +118,7 @@ describe('an import', () => {
     ])
   })
 
-  // Proves: contact-25
+  // Proves: contact-20
   test('leaves the data of contacts of the list as it is, but stops those that opted out, and counts them as completed', async () => {
     await using service = await createImportService()
     const list = await createList(service)
