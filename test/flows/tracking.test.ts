@@ -201,6 +201,70 @@ test('`tracking` true and false override the default of the account', async () =
   ]).toEqual([true, true, true, false])
 })
 
+// Proves: track-18
+test('opens and clicks are chosen apart, and a no counts whatever the default of the account', async () => {
+  await using flow = await startFlow()
+  let count = 0
+  const tracked = async () => {
+    const { html } = await flow.received(++count)
+    return [html.includes(`${PUBLIC_URL}/t/o/`), html.includes(`${PUBLIC_URL}/t/c/`)]
+  }
+  const send = async (tracking: unknown) => {
+    await flow.accepted({ html_body: HTML, tracking })
+    return tracked()
+  }
+  const sendToPostmark = async (fields: object) => {
+    const response = await fetch(`${flow.url}/email`, {
+      method: 'POST',
+      headers: { 'x-postmark-server-token': flow.key, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        From: 'ada@sender.test',
+        To: 'bob@receiver.test',
+        Subject: 'x',
+        HtmlBody: HTML,
+        ...fields,
+      }),
+    })
+    expect(response.status).toBe(200)
+    return tracked()
+  }
+  expect([
+    await send({ opens: true, clicks: false }),
+    await send({ opens: false, clicks: true }),
+    await send({ opens: true }),
+    await send({ clicks: false }),
+    await send({}),
+    await sendToPostmark({ TrackOpens: true, TrackLinks: 'None' }),
+    await sendToPostmark({ TrackOpens: false, TrackLinks: 'HtmlOnly' }),
+    await sendToPostmark({ TrackOpens: true }),
+  ]).toEqual([
+    [true, false],
+    [false, true],
+    [true, false],
+    [false, false],
+    [false, false],
+    [true, false],
+    [false, true],
+    [true, false],
+  ])
+  await flow.api('PATCH', '/v1/account', { tracking_default: true })
+  expect([
+    await send({ opens: false }),
+    await send({ clicks: false }),
+    await sendToPostmark({ TrackLinks: 'None' }),
+    await sendToPostmark({ TrackLinks: 'TextOnly' }),
+    await sendToPostmark({ TrackOpens: false }),
+    await sendToPostmark({}),
+  ]).toEqual([
+    [false, true],
+    [true, false],
+    [true, false],
+    [true, false],
+    [false, true],
+    [true, true],
+  ])
+})
+
 test('whether an email is tracked is decided when it is accepted', async () => {
   await using flow = await startFlow()
   const sendAt = new Date(flow.clock.now() + hours(1)).toISOString()

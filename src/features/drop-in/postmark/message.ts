@@ -195,13 +195,16 @@ const readShown = ({ To, Cc, Bcc }: Message): ShownRecipients => ({
 })
 
 /**
- * The service tracks opens and links together, so one that is on turns both on. Undefined: as the account is set.
+ * Undefined: as the account is set. Links of a text are never tracked.
  */
-function readTracking({ TrackOpens, TrackLinks }: Message): boolean | undefined {
+function readTracking({ TrackOpens, TrackLinks }: Message): SendRequest['tracking'] {
   if (TrackLinks && !TRACK_LINKS.includes(TrackLinks))
     throw invalid('TrackLinks', `TrackLinks must be one of ${TRACK_LINKS.join(', ')}.`)
   if (TrackOpens === undefined && !TrackLinks) return undefined
-  return TrackOpens === true || (TrackLinks !== undefined && TrackLinks !== '' && TrackLinks !== 'None')
+  return {
+    ...(TrackOpens !== undefined && { opens: TrackOpens }),
+    ...(TrackLinks && { clicks: TrackLinks.startsWith('Html') }),
+  }
 }
 
 /**

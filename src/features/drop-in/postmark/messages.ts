@@ -44,7 +44,7 @@ export function toOutboundMessage(email: StoredEmail, streamName: (uuid: Uint8Ar
   // The number of attempts is not shown.
   const { id, tags, metadata, attachments } = emailRowWire(email, () => 0)
   const ofKind = (kind: StoredRecipient['kind']) => email.recipients.filter((r) => r.kind === kind).map(toRecipient)
-  const isTracked = email.trackingOverride === true
+  const { opens = false, clicks = false } = email.trackingOverride ?? {}
   return {
     MessageID: id,
     Tag: tags[0] ?? '',
@@ -57,8 +57,8 @@ export function toOutboundMessage(email: StoredEmail, streamName: (uuid: Uint8Ar
     Subject: email.subject,
     Attachments: attachments?.map(({ filename }) => filename) ?? [],
     Status: toStatus(email),
-    TrackOpens: isTracked,
-    TrackLinks: isTracked ? ('HtmlAndText' as const) : ('None' as const),
+    TrackOpens: opens,
+    TrackLinks: clicks ? ('HtmlAndText' as const) : ('None' as const),
     Metadata: toMetadataTexts(metadata),
     MessageStream: streamName(email.streamUuid),
     Sandboxed: email.sandbox,

@@ -110,16 +110,20 @@ function readMetadata(values: ReadonlyMap<string, string>): JsonObject | undefin
   return { ...Object.fromEntries(ofPostmark), ...(own ? requireObject('X-Tassis-Metadata', own) : {}) }
 }
 
-function readTracking(values: ReadonlyMap<string, string>): boolean | undefined {
+/** Of two fields about the same part, a no counts. */
+function readTracking(values: ReadonlyMap<string, string>): SendRequest['tracking'] {
   const own = values.get('x-tassis-tracking')
-  if (own !== undefined) {
-    if (TRUE.test(own)) return true
-    if (FALSE.test(own)) return false
-    throw invalid('X-Tassis-Tracking', 'X-Tassis-Tracking must be true or false.')
+  const isOn = own !== undefined && TRUE.test(own)
+  if (own !== undefined && !isOn && !FALSE.test(own) && !/^(?:opens|clicks)$/i.test(own))
+    throw invalid('X-Tassis-Tracking', 'X-Tassis-Tracking must be true, false, opens or clicks.')
+  const choose = (part: string, other: string | undefined, yes: RegExp): boolean | undefined => {
+    const given = other === undefined || other === '' ? undefined : yes.test(other)
+    return own === undefined ? given : (isOn || own.toLowerCase() === part) && given !== false
   }
-  const [opens, links] = [values.get('x-pm-trackopens'), values.get('x-pm-tracklinks')]
-  if (opens === undefined && links === undefined) return undefined
-  return TRUE.test(opens ?? '') || (links !== undefined && !/^none$/i.test(links))
+  const opens = choose('opens', values.get('x-pm-trackopens'), TRUE)
+  const clicks = choose('clicks', values.get('x-pm-tracklinks'), /^html/i)
+  if (opens === undefined && clicks === undefined) return undefined
+  return { ...(opens !== undefined && { opens }), ...(clicks !== undefined && { clicks }) }
 }
 
 function requireObject(name: string, text: string): JsonObject {

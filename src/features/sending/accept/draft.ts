@@ -73,6 +73,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
   const html = request.html_body || undefined
   const text = request.text_body || undefined
   const alias = request.template_alias || undefined
+  const { tracking } = request
   if (alias === undefined) requireContent({ subject, html, text })
   else requireVariables(request.template_data)
   requireSubject(subject)
@@ -87,7 +88,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
     attachments: decodeAttachments(request, app.config.maxAttachmentBytes),
     scheduledAt: parseSendAt(request.send_at ?? undefined, app.clock.now()),
     stream: request.stream ?? 'transactional',
-    tracking: request.tracking ?? undefined,
+    tracking: typeof tracking === 'boolean' ? { opens: tracking, clicks: tracking } : (tracking ?? undefined),
     transactional: request.transactional ?? true,
     ...(alias === undefined ? {} : { template: { alias } }),
     idempotency,

@@ -1,7 +1,7 @@
 /** @module JSON shapes of send requests and responses, used for validation, types, OpenAPI and serialisation. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { EXPIRES_IN_LIMITS } from '#features/setup/streams/model.ts'
-import { extra, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 /** @param alsoCalled names that other providers' clients use, for the error about an unknown field */
 const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
@@ -128,8 +128,14 @@ export const SendRequest = Type.Object(
     ),
     tracking: Type.Optional(
       Nullable(
-        Type.Boolean(),
-        'Open and click tracking of the HTML of this email; omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
+        Type.Union([
+          Type.Boolean(),
+          StrictObject({
+            opens: Type.Optional(Type.Boolean({ description: 'Whether opens are tracked.' })),
+            clicks: Type.Optional(Type.Boolean({ description: 'Whether clicks are tracked.' })),
+          }),
+        ]),
+        'Open and click tracking of the HTML of this email, of both or by part; what is omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
         'track_opens',
         'track_links',
         'track_clicks',

@@ -15,6 +15,7 @@ import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { NOT_TRACKED, type TrackedParts } from '#features/sending/queue/tracking.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import { type StreamPriority, toPriorityName } from '#features/setup/streams/priority.ts'
@@ -64,7 +65,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     streamExpiresIn: stream.expiresIn,
     priority: toPriority(stream.priority, isMass || !draft.transactional),
     hasPool: stream.pool !== null,
-    tracked: isTracked(app.config, account, draft),
+    tracked: selectTracked(app.config, account, draft),
   }
 }
 
@@ -88,8 +89,11 @@ function isSimulated(config: Config, { recipients }: Draft): boolean {
 }
 
 /** Only HTML can be tracked, and only on a plan with tracking. */
-const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
-  draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
+function selectTracked(config: Config, account: SendingAccount, { html, tracking }: Draft): TrackedParts {
+  if (html === undefined || !hasTracking(config, account.plan)) return NOT_TRACKED
+  const { opens = account.trackingDefault, clicks = account.trackingDefault } = tracking ?? {}
+  return { opens, clicks }
+}
 
 /** The suppression reason of each recipient, in the order of the draft; undefined for a recipient that may get mail. */
 export const findSuppressions = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>

@@ -7,6 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
+import { toTrackingChoice } from '#features/sending/queue/tracking.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
@@ -121,13 +122,13 @@ export function createComposeJob(
     boundarySeed: formatUuid(email.uuid),
     ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
     ...(extra.report_type && { reportType: extra.report_type }),
-    ...(email.tracked === 1 && { tracking: buildTracking(app, email) }),
+    ...(email.tracked !== 0 && { tracking: buildTracking(app, email) }),
   }
 }
 
 function buildTracking(
   { config, db, keys }: App,
-  { accountId, domainId, createdAt }: ComposableEmail,
+  { accountId, domainId, createdAt, tracked }: ComposableEmail,
 ): NonNullable<ComposeJob['tracking']> {
   const account = sql(db).account.get(accountId)
   if (!account) throw new Error('the account is missing')
@@ -136,5 +137,6 @@ function buildTracking(
     account: accountTag(account.uuid),
     day: dayOf(createdAt),
     keyHex: keys.subkey('tracking').toHex(),
+    parts: toTrackingChoice(tracked),
   }
 }

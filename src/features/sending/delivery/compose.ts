@@ -131,11 +131,12 @@ function keepReferencedIds(
 /** Adds tracking to the HTML of a tracked email. */
 function applyTracking(html: string, { recipientId, compose }: ComposableJob, { ownUrl }: TrackingSettings): string {
   if (!compose.tracking) return html
-  const { baseUrl, account, day, keyHex } = compose.tracking
+  const { baseUrl, account, day, keyHex, parts } = compose.tracking
   return addTracking(html, {
     recipient: { account, recipientId, day },
     key: Uint8Array.fromHex(keyHex),
     baseUrl,
     ownUrls: [ownUrl, baseUrl],
+    parts,
   })
 }

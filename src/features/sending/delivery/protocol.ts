@@ -5,6 +5,7 @@
  * `worker-pool` and `worker` send each message as JSON text, because many small parts transfer faster as one string.
  */
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
+import type { TrackingChoice } from '#features/sending/queue/tracking.ts'
 import type { TlsDemand } from '#features/sending/transport-security/tls-policy.ts'
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
@@ -100,14 +101,15 @@ export interface ComposeJob {
   /** The message is a report of this type (RFC 6522). */
   readonly reportType?: string
   /**
-   * Present when opens and clicks are tracked: base URL of the links, tag of the account, day of acceptance, and the key
-   * that signs the links.
+   * Present when opens or clicks are tracked: base URL of the links, tag of the account, day of acceptance, the key that
+   * signs the links, and what is tracked.
    */
   readonly tracking?: {
     readonly baseUrl: string
     readonly account: number
     readonly day: number
     readonly keyHex: string
+    readonly parts: TrackingChoice
   }
 }
 

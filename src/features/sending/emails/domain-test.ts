@@ -1,11 +1,13 @@
 /**
  * @module Sends a test email from a domain to the signed-in user who asks for it, as any other email of the account.
  */
+
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readInstanceId } from '#features/core/fence/restored.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import { NOT_TRACKED } from '#features/sending/queue/tracking.ts'
 import { type Domain, getDomain } from '#features/setup/domains/domains.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
@@ -71,5 +73,5 @@ const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string, ins
   ].join('\n\n'),
   ...(instance !== '' && { headers: { 'X-Tassis-Instance': instance } }),
   tags: ['test-email'],
-  tracking: false,
+  tracking: NOT_TRACKED,
 })

@@ -69,7 +69,10 @@ const EMAIL_FIELDS = {
   stream_id: OptionalNullable(Uuid(), 'Message stream.'),
   template_data: OptionalNullable(Type.Unknown(), 'Template values as given.'),
   template_id: OptionalNullable(Uuid(), 'Its template.'),
-  tracking_override: OptionalNullable(Type.Boolean(), 'Tracking of this email; null: the default of the account.'),
+  tracking_override: OptionalNullable(
+    Type.Boolean(),
+    'Tracking of this email, true if it is on for opens or for clicks; null: the default of the account.',
+  ),
 }
 
 export const Email = Type.Object(EMAIL_FIELDS)

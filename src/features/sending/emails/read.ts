@@ -2,6 +2,7 @@
  * @module Reads emails: the list with its filters, the detail with recipients and events. Totals are sums of counters;
  * only the emails of one operation, and the two partial hours of a date filter, are counted in the table, by index.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
@@ -14,6 +15,7 @@ import {
   statusCode,
   statusName,
 } from '#features/sending/queue/status.ts'
+import { type TrackingChoice, toTrackingChoice } from '#features/sending/queue/tracking.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
@@ -33,7 +35,7 @@ export interface StoredEmail {
   readonly status: Status
   readonly sandbox: boolean
   readonly transactional: boolean
-  readonly trackingOverride: boolean | null
+  readonly trackingOverride: TrackingChoice | null
   readonly from: string
   readonly subject: string
   /** Whether the bodies of the email are template sources, which all emails of its broadcast share. */
@@ -318,7 +320,7 @@ function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
     status: statusName(row.status),
     sandbox: row.sandbox === 1,
     transactional: row.transactional === 1,
-    trackingOverride: row.tracking_override === null ? null : row.tracking_override === 1,
+    trackingOverride: row.tracking_override === null ? null : toTrackingChoice(row.tracking_override),
     from: row.from_address,
     subject: row.subject,
     // The data of an erased email is gone, so its bodies cannot be rendered.

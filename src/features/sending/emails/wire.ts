@@ -82,7 +82,8 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
     stream_id: formatOptionalUuid(email.streamUuid),
     template_data: extra.template_data ?? null,
     template_id: formatOptionalUuid(email.templateUuid),
-    tracking_override: email.trackingOverride,
+    tracking_override:
+      email.trackingOverride && (email.trackingOverride.opens || email.trackingOverride.clicks || false),
     created_at: isoTime(email.createdAt),
     updated_at: isoTime(email.updatedAt),
   }

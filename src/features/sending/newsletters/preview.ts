@@ -2,11 +2,13 @@
  * @module Renders a newsletter as one contact would get it, to be looked at or as a test email to the user who asks.
  * Changes nothing.
  */
+
 import type { Actor, App } from '#features/core/app/app.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import { applyTemplate } from '#features/sending/broadcasts/send.ts'
+import { NOT_TRACKED } from '#features/sending/queue/tracking.ts'
 import { type Contact, findContact, listContacts } from '#features/setup/contact-store/find.ts'
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
 import {
@@ -161,5 +163,5 @@ const createTestRequest = (newsletter: Newsletter, { subject, html, text }: Rend
   text_body: text ?? null,
   reply_to: newsletter.replyTo,
   tags: ['test-email'],
-  tracking: false,
+  tracking: NOT_TRACKED,
 })

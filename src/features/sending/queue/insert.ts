@@ -18,6 +18,7 @@ import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
+import { NOT_TRACKED, type TrackedParts, toTrackingCode } from './tracking.ts'
 
 /**
  * Inserting this many per statement halves the time of an email with many recipients, compared with one per statement.
@@ -91,7 +92,7 @@ export interface Placement {
   /** Whether the stream has a pool of outgoing addresses; default: false. */
   readonly hasPool?: boolean
   readonly sandbox: boolean
-  readonly tracked: boolean
+  readonly tracked: TrackedParts
   /** From `findSuppressions`. */
   readonly suppressions: readonly (string | undefined)[]
   readonly quotaMonth: number | null
@@ -188,9 +189,9 @@ function insertEmailRow(
     statusCode(status),
     placement.sandbox ? 1 : 0,
     email.transactional ? 1 : 0,
-    email.tracking === undefined ? null : email.tracking ? 1 : 0,
+    toTrackingCode(email.tracking),
     // Sandbox mail is not tracked, because its tracked links would let anyone create redirects under our name.
-    placement.tracked && !placement.sandbox ? 1 : 0,
+    toTrackingCode(placement.sandbox ? NOT_TRACKED : placement.tracked),
     email.from,
     email.subject,
     content.htmlRef,

@@ -3,6 +3,7 @@ import type { BroadcastContact } from '#features/setup/templates/broadcast-data.
 import type { Millis } from '#platform/clock.ts'
 import type { Idempotency } from './idempotency-key.ts'
 import type { RecipientKind } from './status.ts'
+import type { TrackingChoice } from './tracking.ts'
 
 export interface DraftAttachment {
   readonly filename: string
@@ -31,7 +32,7 @@ export interface NewEmail {
   readonly attachments: readonly DraftAttachment[]
   /** Undefined: send now. */
   readonly scheduledAt: Millis | undefined
-  readonly tracking: boolean | undefined
+  readonly tracking: TrackingChoice | undefined
   readonly transactional: boolean
   /** Row id of its template. */
   readonly templateId?: number | undefined

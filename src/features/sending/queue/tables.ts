@@ -26,9 +26,12 @@ export const emails = sqliteTable(
     status: integer('status').notNull(),
     sandbox: flag('sandbox').notNull(),
     transactional: flag('transactional').notNull(),
-    /** Null: the account's default. */
-    trackingOverride: flag('tracking_override'),
-    /** Whether opens and clicks are tracked. Decided at acceptance, so that every attempt sends the same message. */
+    /** Code of a `TrackingChoice`; null: the account's default. */
+    trackingOverride: integer('tracking_override'),
+    /**
+     * Code of the parts that are tracked, declared as a flag, which it once was. Decided at acceptance, so that every
+     * attempt sends the same message.
+     */
     tracked: flag('tracked').notNull().default(false),
     /** Header form, validated: `Name <a@b>`. */
     from: text('from_address').notNull(),

@@ -2,6 +2,7 @@
  * @module Sends system mail to users: invitations, password resets, notices. Such mail is an email of the account that
  * has the sender's domain, and counts against no quota. Has no templates: the caller writes the text.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -11,6 +12,7 @@ import { createDraft } from '#features/sending/accept/draft.ts'
 import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sendable.ts'
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import type { DraftAttachment, DraftExtra } from '#features/sending/queue/new-email.ts'
+import { NOT_TRACKED } from '#features/sending/queue/tracking.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { toPriorityName } from '#features/setup/streams/priority.ts'
 import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
@@ -103,7 +105,7 @@ async function prepareMail(app: App, mail: SystemMail): Promise<PreparedMail | u
       subject: mail.subject,
       text_body: mail.text,
       ...(mail.html !== undefined && { html_body: mail.html }),
-      tracking: false,
+      tracking: NOT_TRACKED,
     },
     // The key is hashed with a prefix, so that it cannot equal one of the account's own keys.
     mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
@@ -130,7 +132,7 @@ async function prepareMail(app: App, mail: SystemMail): Promise<PreparedMail | u
       priority: toPriorityName(stream.priority),
       hasPool: stream.pool !== null,
       sandbox: !domain.isVerified && !domain.lapsed,
-      tracked: false,
+      tracked: NOT_TRACKED,
       suppressions: findSuppressions(tx.db, actor, draft, stream.id),
       quotaMonth: null,
       operationId: null,

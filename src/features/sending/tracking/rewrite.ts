@@ -1,9 +1,8 @@
 /**
  * @module Adds tracking to the HTML of one recipient: links redirect through this service, and a pixel is appended.
  * Runs in the delivery Workers. Pure: the same input gives the same text, so a retry sends the same message while the
- * base of its links is the same. Tracks only http and https links in `<a href>`; leaves links with
- * `data-tracking="off"`, links to this service and unfilled template variables unchanged. All other bytes stay the
- * same, except that white space between the attributes of a tracked link becomes one blank. HTML that cannot be parsed
+ * base of its links is the same. Tracks only http and https links in `<a href>`; leaves links that their author marked,
+ * links to this service and unfilled template variables unchanged. All other bytes stay the same, except that white space between the attributes of a tracked link becomes one blank. HTML that cannot be parsed
  * or is very large is sent unchanged: mail without tracking is better than none.
  *
  * Links inside comments stay unchanged, so Outlook's conditional comments are not tracked; nor are links inside
@@ -11,6 +10,7 @@
  * there and is never loaded.
  */
 import { decodeHTMLAttribute } from 'entities'
+import type { TrackingChoice } from '#features/sending/queue/tracking.ts'
 import { escapeHtml } from '#platform/http/html.ts'
 import { MiB } from '#platform/units.ts'
 import { createLinkUrl, createPixelUrl, MAX_TARGET_OCTETS, type TrackedRecipient } from './tokens.ts'
@@ -23,6 +23,8 @@ export interface Tracking {
   readonly baseUrl: string
   /** URLs of this service, without a trailing slash: links to its own pages are never tracked. */
   readonly ownUrls: readonly string[]
+  /** What is tracked. */
+  readonly parts: TrackingChoice
 }
 
 /** In UTF-16 units: the parser needs about 100 bytes per unit if the HTML is all attributes. */
@@ -45,14 +47,17 @@ const MAX_HREF_LENGTH = 20_000
 /** The HTML with tracked links and a pixel; the same HTML if it cannot be parsed or is too large. */
 export function addTracking(html: string, tracking: Tracking): string {
   if (html.length > MAX_HTML_LENGTH || hasTooManyTags(html)) return html
-  const pixel = renderPixel(tracking)
+  const pixel = tracking.parts.opens ? renderPixel(tracking) : ''
   let linkCount = 0
   let hasBody = false
   let hasPixel = false
   const rewriter = new HTMLRewriter()
     .on('a[href]', {
       element(link) {
-        if (linkCount >= MAX_LINKS || link.getAttribute('data-tracking')?.trim().toLowerCase() === 'off') return
+        // Amazon SES removes its mark, which is not valid HTML.
+        const isMarked = [...link.attributes].some(isNoTrackMark)
+        if (link.hasAttribute('ses:no-track')) link.removeAttribute('ses:no-track')
+        if (!tracking.parts.clicks || linkCount >= MAX_LINKS || isMarked) return
         const target = readTarget(link.getAttribute('href') ?? '', tracking)
         if (target === undefined) return
         const tracked = createLinkUrl(tracking.key, tracking.baseUrl, tracking.recipient, target)
@@ -85,6 +90,22 @@ export function addTracking(html: string, tracking: Tracking): string {
     return html
   }
 }
+
+/**
+ * By which authors keep a link untracked: `data-pm-no-track` (Postmark), `ses:no-track` (Amazon SES), `nolinktrack`,
+ * `disable-tracking` (Mailgun), `mc:disable-tracking` (Mandrill), `class="untracked"` (Customer.io), and
+ * `data-tracking="off"`, `clicktracking="off"` (SendGrid), `data-msys-clicktrack="0"` (SparkPost), `track="no"`.
+ */
+const NO_TRACK_NAME = /(?:no|not|un|disable|dont|skip)[-_]?(?:click|link|open)?s?[-_]?track(?:ed|ing)?$/
+const TRACK_NAME = /track(?:ing)?$/
+const OFF = /^\s*(?:off|no|none|false|0|disabled?)\s*$/i
+
+const isNoTrackMark = ([name = '', value = '']: readonly string[]): boolean =>
+  name === 'class'
+    ? /(?:^|\s)(?:untracked|no-?track)(?:\s|$)/i.test(value)
+    : NO_TRACK_NAME.test(name)
+      ? !OFF.test(value)
+      : TRACK_NAME.test(name) && OFF.test(value)
 
 const BYTE_ORDER_MARK = '\uFEFF'
 

@@ -227,6 +227,36 @@ describe('control fields', () => {
     })
   })
 
+  // Proves: track-18
+  test.each([
+    [
+      ['X-PM-TrackOpens: true', 'X-PM-TrackLinks: None'],
+      [true, 'None'],
+    ],
+    [
+      ['X-PM-TrackOpens: false', 'X-PM-TrackLinks: HtmlAndText'],
+      [false, 'HtmlAndText'],
+    ],
+    [['X-PM-TrackOpens: true'], [true, 'None']],
+    [['X-Tassis-Tracking: opens'], [true, 'None']],
+    [['X-Tassis-Tracking: clicks'], [false, 'HtmlAndText']],
+    [
+      ['X-Tassis-Tracking: true', 'X-PM-TrackLinks: None'],
+      [true, 'None'],
+    ],
+    [
+      ['X-Tassis-Tracking: false', 'X-PM-TrackOpens: true'],
+      [false, 'None'],
+    ],
+  ])('%j choose what is tracked, and a no counts', async (fields, tracked) => {
+    const { id } = await accept(createMessage(fields))
+    const details = await fetch(`${service.url}/postmark/messages/outbound/${id}/details`, {
+      headers: { 'x-postmark-server-token': service.key },
+    })
+    const { TrackOpens, TrackLinks } = (await details.json()) as Record<string, unknown>
+    expect([TrackOpens, TrackLinks]).toEqual(tracked)
+  })
+
   test("of Postmark's stream for broadcasts make mail that can be unsubscribed from", async () => {
     expect((await service.api('POST', '/v1/streams', { name: 'Broadcast', slug: 'broadcast' })).status).toBe(201)
     expect(await accept(createMessage(['X-PM-Message-Stream: broadcast']))).toMatchObject({

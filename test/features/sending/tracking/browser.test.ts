@@ -15,6 +15,7 @@ const tracking: Tracking = {
   key: randomBytes(32),
   baseUrl: BASE,
   ownUrls: [BASE],
+  parts: { opens: true, clicks: true },
 }
 const PIXEL = Uint8Array.fromBase64('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==')
 

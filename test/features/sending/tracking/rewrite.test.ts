@@ -9,6 +9,7 @@ const tracking: Tracking = {
   key: randomBytes(32),
   baseUrl: 'https://links.sender.test',
   ownUrls: ['https://mail.tassis.test', 'https://links.sender.test'],
+  parts: { opens: true, clicks: true },
 }
 const { key, baseUrl, recipient } = tracking
 const PIXEL = `<img src="${createPixelUrl(key, baseUrl, recipient)}" width="1" height="1" alt="" border="0" style="display:block !important;width:1px !important;height:1px !important;min-width:0 !important;min-height:0 !important;margin:0 !important;padding:0 !important;border:0 !important">`
@@ -47,6 +48,21 @@ describe('a link is tracked', () => {
     ['with blanks around and line breaks inside', 'href=" https://shop.test/\n\tlong "', 'https://shop.test/long'],
     ['in other scripts', 'href="https://bücher.test/日本?ü=1"', 'https://bücher.test/日本?ü=1'],
     ['with a data-tracking other than off', 'data-tracking="on" href="https://shop.test"', 'https://shop.test'],
+    [
+      'with marks that say nothing of a no',
+      'clicktracking=on data-track="header" class="track" href="https://shop.test"',
+      'https://shop.test',
+    ],
+    [
+      'with a mark that is off',
+      'disable-tracking="false" data-pm-no-track="false" href="https://shop.test"',
+      'https://shop.test',
+    ],
+    [
+      'with names that only look like a mark',
+      'data-soundtrack="off-1" data-notebook href="https://shop.test"',
+      'https://shop.test',
+    ],
   ])('%s', (_, attributes, target) => {
     const tracked = linksOf(`<p><a ${attributes}>x</a></p>`)
     expect(tracked).toContain(`href="${to(target)}"`)
@@ -77,6 +93,24 @@ describe('stays byte for byte:', () => {
     ['an empty link', '<a href>x</a><a href="">y</a><a name="z">z</a>'],
     ['data-tracking="off"', '<a data-tracking="off" href="https://shop.test">x</a>'],
     ['data-tracking=OFF', '<a href="https://shop.test" data-tracking=OFF>x</a>'],
+    ...[
+      'data-pm-no-track',
+      'DATA-PM-NO-TRACK="true"',
+      'clicktracking=off',
+      'clicktracking="OFF"',
+      'data-clicktracking="off"',
+      'mc:disable-tracking',
+      'disable-tracking=true',
+      'data-disable-tracking',
+      'data-msys-clicktrack="0"',
+      'mautic:disable-tracking="true"',
+      'nolinktrack',
+      'data-no-track',
+      'notrack="1"',
+      'data-tracking = " none "',
+      'track=no',
+      'class="button untracked"',
+    ].map((mark): [string, string] => [mark, `<a href="https://shop.test"  ${mark} >x</a>`]),
     [
       'unfilled template variables',
       '<a href="{{ url }}">x</a><a href="https://{{host}}/">y</a><a href="https://shop.test/*|ID|*">z</a><a href="https://shop.test/{% url %}">z</a>',
@@ -113,6 +147,21 @@ describe('stays byte for byte:', () => {
     expect(linksOf(`<a href="${target(most + 1)}">x</a>`)).toBe(`<a href="${target(most + 1)}">x</a>`)
     const wide = `https://a.test/${'ü'.repeat(most / 2)}`
     expect(linksOf(`<a href="${wide}">x</a>`)).toBe(`<a href="${wide}">x</a>`)
+  })
+})
+
+describe('of a mail', () => {
+  const html = '<body><a href="https://a.test">x</a></body>'
+  const link = `<a href="${to('https://a.test')}">x</a>`
+  test.each([
+    ['opens', { opens: true, clicks: false }, `<body><a href="https://a.test">x</a>${PIXEL}</body>`],
+    ['clicks', { opens: false, clicks: true }, `<body>${link}</body>`],
+  ])('only %s are tracked where the other is off', (_, parts, tracked) => {
+    expect(addTracking(html, { ...tracking, parts })).toBe(tracked)
+  })
+
+  test('a link with ses:no-track stays, without the mark, as at Amazon SES', () => {
+    expect(linksOf('<a ses:no-track href="https://a.test">x</a>')).toBe('<a href="https://a.test">x</a>')
   })
 })
 
