@@ -11,11 +11,10 @@ const COLUMN_MEANINGS = [
   NONE,
   { value: 'metadata', label: 'Nothing about mail: keep it as metadata' },
   { value: 'ignore', label: 'Nothing about mail: ignore it' },
-  { value: 'subscribed', label: 'Yes means that they want mail' },
-  { value: 'confirmed', label: 'Yes means that they confirmed' },
-  { value: 'unsubscribed', label: 'Yes means that they opted out' },
-  { value: 'bounced', label: 'Yes means that the address bounced' },
-  { value: 'complained', label: 'Yes means that they complained' },
+  ...['subscribed', 'confirmed', 'unsubscribed', 'bounced', 'complained'].map((value) => ({
+    value,
+    label: `Yes means ${value}`,
+  })),
 ]
 const STATUSES = [NONE, 'active', 'pending', 'unsubscribed', 'bounced', 'complained']
 

@@ -48,20 +48,16 @@ const MAX_VALUE_LENGTH = 100
 
 /** The unclear cells of a file, by column. */
 export class Questions {
-  readonly #names: readonly string[]
+  readonly #columns: readonly { readonly name: string }[]
   readonly #values = new Map<number, Set<string>>()
   /** Positions of columns with text: a consent column without any says nothing. */
   readonly #filled = new Set<number>()
 
-  /** @param names of the columns */
-  constructor(names: readonly string[]) {
-    this.#names = names
+  constructor(columns: readonly { readonly name: string }[]) {
+    this.#columns = columns
   }
 
-  /**
-   * Adds the unclear cells of a line.
-   * @param cells all its cells
-   */
+  /** Adds the unclear ones among the cells of a line. */
   add(unclear: readonly UnclearCell[], cells: readonly string[]): void {
     for (const [column, cell] of cells.entries()) if (cell !== '') this.#filled.add(column)
     for (const { column, value } of unclear) {
@@ -75,7 +71,7 @@ export class Questions {
     return [...this.#values]
       .filter(([column]) => this.#filled.has(column))
       .sort(([a], [b]) => a - b)
-      .map(([column, values]) => ({ column: this.#names[column] ?? '', values: [...values] }))
+      .map(([column, values]) => ({ column: this.#columns[column]?.name ?? '', values: [...values] }))
   }
 
   /** Throws 422 `unclear_columns` if there is a question. */

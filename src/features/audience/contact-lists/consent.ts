@@ -48,7 +48,7 @@ const NAMES = toMap<ConsentKind | 'metadata'>({
 
 /** A name with one of these may be about consent. */
 const LOOKS_LIKE_CONSENT =
-  /unsub|subscribed|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|angemeldet|abonn|desinscri|iscritt|toestemming|zgoda/
+  /unsub|subscribed|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|abmeld|angemeldet|abonn|desinscri|iscri[tz]|uitgeschreven|afgemeld|descadastr|toestemming|zgoda/
 
 const toSet = (words: string): ReadonlySet<string> => new Set(words.split(/\s+/))
 const FILLERS = toSet(

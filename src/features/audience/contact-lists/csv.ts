@@ -74,6 +74,7 @@ const OPT_OUT_EXPORTS: Readonly<Record<string, readonly (ConsentKind | 'unclear'
   'address,tags,created_at': ['unclear'],
   'address,created_at': ['unclear'],
   'email,created': ['unclear'],
+  'email,ip,created': ['unclear'],
 }
 
 const EXPECTED =
@@ -135,20 +136,18 @@ function parseColumns(header: readonly string[], answers: Answers): Column[] {
   const unknown = Object.keys(answers).find((name) => !names.includes(name))
   if (unknown !== undefined) throw invalid('columns', `There is no column ${quote(unknown)} among ${listNames(names)}.`)
   const letters = names.map((name) => name.toLowerCase().replaceAll(/[\s_-]/g, ''))
-  const emailName = [letters.find((name) => EMAIL_NAMES.includes(name)), ...FALLBACK_EMAIL_NAMES].find(
-    (name) => name !== undefined && letters.includes(name),
+  const emailNames = [EMAIL_NAMES, ...FALLBACK_EMAIL_NAMES.map((name) => [name])].find((some) =>
+    letters.some((name) => some.includes(name)),
   )
-  const isEmail = (index: number): boolean => {
-    const name = letters[index] ?? ''
-    return name === emailName || EMAIL_NAMES.includes(name)
-  }
   const optOuts = OPT_OUT_EXPORTS[names.join(',')]
   const columns = names.map((name, i) =>
-    isEmail(i) ? ({ kind: 'email', name } as const) : toColumn(name, answers, optOuts?.[i - 1]),
+    emailNames?.includes(letters[i] ?? '')
+      ? ({ kind: 'email', name } as const)
+      : toColumn(name, answers, optOuts?.[i - 1]),
   )
   const keys = columns.map(({ kind, name }) => (kind === 'field' ? `field ${name}` : kind))
   const repeated = names.find(
-    (_, i) => /^(?:email|metadata|field .*)$/s.test(keys[i] ?? '') && keys.indexOf(keys[i] ?? '') < i,
+    (_, i) => /^(?:email|metadata|field )/.test(keys[i] ?? '') && keys.indexOf(keys[i] ?? '') < i,
   )
   if (repeated !== undefined) throw invalidCsv(`The column ${JSON.stringify(repeated)} occurs twice. ${EXPECTED}`)
   if (!keys.includes('email')) throw invalidCsv(`There is no column email among ${listNames(names)}. ${EXPECTED}`)

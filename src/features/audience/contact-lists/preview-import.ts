@@ -69,7 +69,7 @@ export async function previewImport(
   })
   const contacts: ImportPreview['contacts'][number][] = []
   const problems: LineError[] = []
-  const questions = new Questions(head.columns.map(({ name }) => name))
+  const questions = new Questions(head.columns)
   let [checked, invalid] = [0, 0]
   const add = (record: CsvRecord): void => {
     checked++

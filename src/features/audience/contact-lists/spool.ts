@@ -13,7 +13,6 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { toStorageError } from '#platform/storage-errors.ts'
 import { MiB } from '#platform/units.ts'
-import type { Answers } from './answers.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /** A file that is on disk. */
@@ -49,14 +48,13 @@ export async function spoolFile<T>(
   app: App,
   accountId: number,
   body: BodyStream,
-  answers: Answers,
   onStored: (spooled: SpooledFile) => Promise<T>,
 ): Promise<T> {
   const file = `${formatUuid(newUuid())}.csv`
   const files = getArrivingFiles(app)
   files.set(file, accountId)
   try {
-    return await onStored({ file, ...(await receive(app, file, body, answers)) })
+    return await onStored({ file, ...(await receive(app, file, body)) })
   } catch (error) {
     await removeSpooledFile(app, file)
     throw toStorageError(error)
@@ -65,11 +63,11 @@ export async function spoolFile<T>(
   }
 }
 
-async function receive(app: App, file: string, body: BodyStream, answers: Answers): Promise<Omit<SpooledFile, 'file'>> {
+async function receive(app: App, file: string, body: BodyStream): Promise<Omit<SpooledFile, 'file'>> {
   await mkdir(getFolder(app), { recursive: true, mode: 0o700 })
   const handle = await open(toSpoolPath(app, file), 'wx', 0o600)
   try {
-    const received = await writeBody(app, handle, body, answers)
+    const received = await writeBody(app, handle, body)
     await handle.sync()
     await syncFolder(getFolder(app))
     return received
@@ -78,12 +76,7 @@ async function receive(app: App, file: string, body: BodyStream, answers: Answer
   }
 }
 
-async function writeBody(
-  app: App,
-  handle: FileHandle,
-  body: BodyStream,
-  answers: Answers,
-): Promise<Omit<SpooledFile, 'file'>> {
+async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promise<Omit<SpooledFile, 'file'>> {
   let start = Buffer.alloc(0)
   let head: CsvHead | undefined
   let sizeBytes = 0
@@ -94,7 +87,7 @@ async function writeBody(
     if (await app.disk.isLow()) throw insufficientStorage()
     if (!head) {
       start = Buffer.concat([start, piece.subarray(0, HEAD_BYTES - start.length)])
-      if (start.length === HEAD_BYTES) head = readHead(start, false, answers)
+      if (start.length === HEAD_BYTES) head = readHead(start, false)
     }
     app.disk.countWritten(piece.length)
     await writeAll(handle, piece)
@@ -107,7 +100,7 @@ async function writeBody(
       await handle.datasync()
     }
   }
-  head ??= readHead(start, true, answers)
+  head ??= readHead(start, true)
   const lines = lineEnds + (lastByte === LF ? 0 : 1) - (head.dataLine - 1)
   return { sizeBytes, lines: Math.max(lines, 0), head }
 }

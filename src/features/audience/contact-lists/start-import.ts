@@ -52,7 +52,7 @@ export async function startImport(app: App, actor: Actor, input: ImportInput): P
   requireImportSlot(app, actor.accountId)
   if (!body) throw emptyFile()
   if (await app.disk.isLow()) throw insufficientStorage()
-  return spoolFile(app, actor.accountId, body, answers, async (spooled) => {
+  return spoolFile(app, actor.accountId, body, async (spooled) => {
     await requireNoQuestions(app, actor, spooled, answers)
     return app.commit.write((tx) => storeImport(app, tx, actor, list, input, spooled))
   })
@@ -61,11 +61,10 @@ export async function startImport(app: App, actor: Actor, input: ImportInput): P
 /** Reads the whole file, because a question about its last line must be asked before the first one is imported. */
 async function requireNoQuestions(app: App, actor: Actor, { file, sizeBytes }: SpooledFile, answers: Answers) {
   const opened = await openImportFile(toSpoolPath(app, file), sizeBytes, answers)
-  const { columns, hasHeader } = opened.head
-  const questions = new Questions(columns.map(({ name }) => name))
+  const questions = new Questions(opened.head.columns)
   try {
     const owner = getTenantId(app.db, actor.accountId)
-    let batch = { doneBytes: 0, doneLines: 0, isLast: !hasHeader }
+    let batch = { doneBytes: 0, doneLines: 0, isLast: !opened.head.hasHeader }
     while (!batch.isLast) {
       const read = await opened.readBatch(batch)
       await app.fairScheduler.resume(owner, () => {

@@ -10,16 +10,7 @@ export type TrackedParts = Readonly<Record<'opens' | 'clicks', boolean>>
 export const NOT_TRACKED: TrackedParts = { opens: false, clicks: false }
 
 /** `opens,clicks`. The position is the stored code: only append. The first two are those of a flag for both. */
-const CODES: readonly string[] = [
-  'false,false',
-  'true,true',
-  'true,false',
-  'false,true',
-  'true,',
-  'false,',
-  ',true',
-  ',false',
-]
+const CODES = 'false,false true,true true,false false,true true, false, ,true ,false'.split(' ')
 
 /** The stored code; null: no choice. */
 export function toTrackingCode({ opens, clicks }: TrackingChoice = {}): number | null {

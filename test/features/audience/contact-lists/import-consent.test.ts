@@ -208,6 +208,8 @@ describe('a file that may say who gets no mail', () => {
     ['a column without a name', 'email,,b\na@x.test,a,b\n', '', ['a']],
     ["Mailgun's unsubscriptions", 'address,tags,created_at\na@x.test,*,2024-01-02\n', 'tags', ['*']],
     ["Mailgun's complaints", 'address,created_at\na@x.test,2024-01-02\n', 'created_at', ['2024-01-02']],
+    ["SendGrid's spam reports", 'email,ip,created\na@x.test,192.0.2.1,1700000000\n', 'ip', ['192.0.2.1']],
+    ['a word of another language', 'email,Abmeldedatum\na@x.test,2024-01-02\n', 'Abmeldedatum', ['2024-01-02']],
     ["SendGrid's suppressions", 'email,created\na@x.test,1700000000\n', 'created', ['1700000000']],
   ]
   // Proves: contact-23, contact-20

@@ -23,7 +23,7 @@ describe('the preview of an import', () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const file =
-      'E-Mail;status;metadata;created_at;First name\na@x.test;active;{"plan":"pro"};x;\'=1+2\n\nnobody;;;;\nb@x.test;gone;;;\nc@x.test;;;;;;\n'
+      'E-Mail;status;metadata;created_at;First name\na@x.test;active;{"plan":"pro"};x;\'=1+2\n\nnobody;;;;\nb@x.test;gone;;;\nc@x.test;;;;;;y\n'
     const { status, body } = await preview(service, list, file)
     expect({ status, body }).toEqual({
       status: 200,
@@ -36,14 +36,17 @@ describe('the preview of an import', () => {
             { name: 'created_at', kind: 'passed over' },
             { name: 'First name', kind: 'field' },
           ],
-          contacts: [{ line: 2, email: 'a@x.test', status: 'active', metadata: { plan: 'pro', 'First name': '=1+2' } }],
+          contacts: [
+            { line: 2, email: 'a@x.test', status: 'active', metadata: { plan: 'pro', 'First name': '=1+2' } },
+            { line: 5, email: 'b@x.test', status: null, metadata: {} },
+          ],
           checked: 4,
-          invalid: 3,
+          invalid: 2,
           problems: [
             { line: 4, error: expect.any(String) },
-            { line: 5, error: expect.stringContaining('"gone" is not a status') },
             { line: 6, error: 'The line has 7 fields instead of 5.' },
           ],
+          questions: [{ column: 'status', values: ['gone'] }],
         },
       },
     })
