@@ -130,10 +130,13 @@ export const SendRequest = Type.Object(
       Nullable(
         Type.Union([
           Type.Boolean(),
-          StrictObject({
-            opens: Type.Optional(Type.Boolean({ description: 'Whether opens are tracked.' })),
-            clicks: Type.Optional(Type.Boolean({ description: 'Whether clicks are tracked.' })),
-          }),
+          StrictObject(
+            {
+              opens: Type.Optional(Type.Boolean({ description: 'Whether opens are tracked.' })),
+              clicks: Type.Optional(Type.Boolean({ description: 'Whether clicks are tracked.' })),
+            },
+            { minProperties: 1 },
+          ),
         ]),
         'Open and click tracking of the HTML of this email, of both or by part; what is omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
         'track_opens',

@@ -1,7 +1,6 @@
 /**
  * @module Sends a test email from a domain to the signed-in user who asks for it, as any other email of the account.
  */
-
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readInstanceId } from '#features/core/fence/restored.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'

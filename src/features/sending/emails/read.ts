@@ -2,7 +2,6 @@
  * @module Reads emails: the list with its filters, the detail with recipients and events. Totals are sums of counters;
  * only the emails of one operation, and the two partial hours of a date filter, are counted in the table, by index.
  */
-
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'

@@ -2,7 +2,6 @@
  * @module Renders a newsletter as one contact would get it, to be looked at or as a test email to the user who asks.
  * Changes nothing.
  */
-
 import type { Actor, App } from '#features/core/app/app.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'

@@ -2,7 +2,6 @@
  * @module Sends system mail to users: invitations, password resets, notices. Such mail is an email of the account that
  * has the sender's domain, and counts against no quota. Has no templates: the caller writes the text.
  */
-
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'

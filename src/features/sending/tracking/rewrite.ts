@@ -2,8 +2,9 @@
  * @module Adds tracking to the HTML of one recipient: links redirect through this service, and a pixel is appended.
  * Runs in the delivery Workers. Pure: the same input gives the same text, so a retry sends the same message while the
  * base of its links is the same. Tracks only http and https links in `<a href>`; leaves links that their author marked,
- * links to this service and unfilled template variables unchanged. All other bytes stay the same, except that white space between the attributes of a tracked link becomes one blank. HTML that cannot be parsed
- * or is very large is sent unchanged: mail without tracking is better than none.
+ * links to this service and unfilled template variables unchanged. All other bytes stay the same, except that white
+ * space between the attributes of a tracked link becomes one blank. HTML that cannot be parsed or is very large is sent
+ * unchanged: mail without tracking is better than none.
  *
  * Links inside comments stay unchanged, so Outlook's conditional comments are not tracked; nor are links inside
  * `<noscript>`, which the parser treats as text. If HTML ends within a comment, a tag or a `<style>`, the pixel ends up
