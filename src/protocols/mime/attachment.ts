@@ -4,12 +4,15 @@
  */
 import { basename, extname } from 'node:path/posix'
 import type { EncodedPart } from './encode.ts'
+import { type ParameterValue, parseStructuredField } from './structured-field.ts'
 
 export interface Attachment {
   readonly filename: string
   readonly contentType: string
   /** Makes it a part of the HTML (multipart/related, RFC 2387): its Content-ID, without angle brackets. */
   readonly contentId?: string
+  /** Makes it another form of the text (RFC 2046 §5.1.4), such as an invitation, or, if sealed, the whole message. */
+  readonly isAlternative?: boolean
   /** In base64. */
   readonly content: EncodedPart
 }
@@ -34,27 +37,45 @@ function decodeContentId(id: string): string {
 const FALLBACK_TYPE = 'application/octet-stream'
 const FALLBACK_NAME = 'attachment'
 const MAX_FILENAME_LENGTH = 255
-const MAX_CONTENT_TYPE_LENGTH = 256
+const MAX_CONTENT_TYPE_LENGTH = 998
+const MAX_PARAMETERS = 20
 
 /** Restricted names of RFC 6838 §4.2, each part with at most 127 characters. */
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}\/[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}$/
-// The only parameters that describe a file. Any other parameter could rename the file or start a boundary.
-const KEPT_PARAMETER = /^(charset|method)\s*=\s*"?([A-Za-z0-9!#$&\-^_.+]{1,64})"?$/i
+/** Must not be encoded (RFC 2045 §6.4), which RFC 6532 allows for message/global, or are read as they are (RFC 6522). */
+export const UNENCODED_TYPE = /^\s*(?:(?:message\/(?!global)|multipart\/)|text\/rfc822-headers)/i
+/** A part in one of these forms is worthless unless it is the whole message, octet by octet. */
+export const SEALED_TYPE = /^\s*(?:multipart\/(?:signed|encrypted)|application\/(?:x-)?pkcs7-mime)\b/i
+
+/** Whether a part can be an alternative to text and HTML: a text that is neither. A sealed part replaces both. */
+export const isAlternativeType = (text: string): boolean =>
+  SEALED_TYPE.test(text) || (/^\s*text\//i.test(text) && !/^\s*text\/(?:plain|html)\b/i.test(text))
+
+const PARAMETER_NAME = /^[a-z0-9!#$&\-^_.+]{1,60}$/
+const PARAMETER_VALUE = /^[\x20-\x7e]{1,200}$/
+/** As MailComposer quotes them. */
+const NEEDS_QUOTES = /[\s'"\\;:/=(),<>@[\]?]|^-/
+
+/** Joins a type and its parameters, without those that would rename the file or start a boundary. */
+export function formatContentType(type: string, parameters: ReadonlyMap<string, ParameterValue>): string {
+  const kept = [...parameters].slice(0, MAX_PARAMETERS).flatMap(([name, { octets: value }]) => {
+    if (/^(?:file)?name$/.test(name) || (name === 'boundary' && !SEALED_TYPE.test(type))) return []
+    if (!PARAMETER_NAME.test(name) || !PARAMETER_VALUE.test(value)) return []
+    return [`; ${name}=${NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value}`]
+  })
+  return type + kept.join('')
+}
 
 /**
- * Returns `type/subtype` in lower case, with the charset and method parameters. Returns `application/octet-stream` for
- * a text that is not a media type. Does so for message/* and multipart/* too: these must not be sent in base64 (RFC
- * 2045 §6.4), and without base64 they would not arrive unchanged.
+ * Returns `type/subtype` in lower case, with its parameters. Returns `application/octet-stream` for a text that is not a
+ * media type, for a multipart that is not sealed, and for a type that must not be encoded if the content had to be.
  */
-export function sanitiseContentType(text: string): string {
-  const [type = '', ...parameters] = text.slice(0, MAX_CONTENT_TYPE_LENGTH).split(';')
-  const mediaType = type.trim().toLowerCase()
-  if (!MEDIA_TYPE.test(mediaType) || /^(?:message|multipart)\//.test(mediaType)) return FALLBACK_TYPE
-  const kept = parameters.flatMap((parameter) => {
-    const [, name, value] = KEPT_PARAMETER.exec(parameter.trim()) ?? []
-    return name === undefined || value === undefined ? [] : [`; ${name.toLowerCase()}=${value}`]
-  })
-  return mediaType + kept.join('')
+export function sanitiseContentType(text: string, encoding: EncodedPart['encoding']): string {
+  const { value, parameters } = parseStructuredField(text.slice(0, MAX_CONTENT_TYPE_LENGTH))
+  const type = value.trim().toLowerCase()
+  const isMisfit = /^(?:message\/(?!global)|multipart\/)/.test(type) && encoding === 'base64'
+  const isMultipart = type.startsWith('multipart/') && !SEALED_TYPE.test(type)
+  return !MEDIA_TYPE.test(type) || isMisfit || isMultipart ? FALLBACK_TYPE : formatContentType(type, parameters)
 }
 
 /**

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import { parseMailboxList } from '../address/parse.ts'
-import type { Attachment } from './attachment.ts'
+import { type Attachment, SEALED_TYPE, sanitiseContentType } from './attachment.ts'
 import type { EncodedPart } from './encode.ts'
 import { type Bodies, type MessageFields, makeFoldable, parseMailboxes } from './fields.ts'
 import { composeByMailComposer } from './mail-composer.ts'
@@ -57,8 +57,9 @@ const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
 export function composeMessage(input: ComposeInput): SerialisedMessage {
   const fields = readFields(input)
   const bodies = listBodies(input)
-  const plain = input.attachments.length === 0 ? composePlain(fields, bodies) : undefined
-  return plain ?? composeByMailComposer(fields, bodies, input)
+  const attachments = input.attachments.filter(({ isAlternative }) => !isAlternative)
+  const plain = attachments.length === 0 ? composePlain(fields, bodies) : undefined
+  return plain ?? composeByMailComposer(fields, bodies, { ...input, attachments })
 }
 
 /** Checks the fields of a message; throws as `composeMessage` does. */
@@ -100,13 +101,26 @@ function extractReplyTo({ replyTo, headers }: ComposeInput): Pick<ComposeInput, 
 }
 
 /**
- * Lists text/plain before text/html, because the best alternative comes last (RFC 2046 §5.1.4). Without any body, lists
- * an empty text.
+ * Lists text/plain before text/html, because the best alternative comes last (RFC 2046 §5.1.4); other forms of the text
+ * come between them, except an invitation, which comes last. Without any body, lists an empty text. A sealed message is
+ * the only body.
  */
-export function listBodies({ text, html }: Pick<ComposeInput, 'text' | 'html'>): Bodies {
+export function listBodies({
+  text,
+  html,
+  attachments = [],
+}: Pick<ComposeInput, 'text' | 'html'> & Partial<Pick<ComposeInput, 'attachments'>>): Bodies {
+  const others = attachments
+    .filter(({ isAlternative }) => isAlternative)
+    .map(({ contentType, content }) => [sanitiseContentType(contentType, content.encoding), content] as const)
+  const sealed = others.find(([type]) => SEALED_TYPE.test(type))
+  if (sealed) return [sealed]
+  const isInvitation = ([type]: Bodies[number]): boolean => type.startsWith('text/calendar')
   return [
     ...(text === undefined && html !== undefined ? [] : [['text/plain; charset=utf-8', text ?? EMPTY_PART] as const]),
+    ...others.filter((body) => !isInvitation(body)),
     ...(html === undefined ? [] : [['text/html; charset=utf-8', html] as const]),
+    ...others.filter(isInvitation),
   ]
 }
 

@@ -7,7 +7,7 @@ import { asBuffer } from './source.ts'
 
 /** The body of a MIME part as sent on the wire. */
 export interface EncodedPart {
-  readonly encoding: '7bit' | 'quoted-printable' | 'base64'
+  readonly encoding: '7bit' | '8bit' | 'quoted-printable' | 'base64'
   /** The encoded content in pieces. Base64 always ends in CRLF; other text ends as it did in the input. */
   readonly pieces: readonly Buffer[]
 }
@@ -16,6 +16,8 @@ export interface EncodedPart {
 const CHUNK_BYTES = 64 * 1024
 /** Maximum length of a line: RFC 2045 §6.7 and §6.8. */
 const MAX_LINE_LENGTH = 76
+/** Maximum length of a line that is not encoded: RFC 5322 §2.1.1. */
+const MAX_PLAIN_LINE_LENGTH = 998
 /** Octets encoded in one line of base64. */
 const LINE_OCTETS = 57
 const BASE64_BLOCK_OCTETS = LINE_OCTETS * 1024
@@ -64,6 +66,17 @@ export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
   const writer = new QuotedPrintableWriter(sizeBytes, escapedCount)
   yield* forEachChunk(text, (from, to) => writer.write(text, from, to))
   return { encoding: 'quoted-printable', pieces: [writer.encoded] }
+}
+
+/** Returns text as it is, with CRLF at each line end; undefined if it has a NUL or a line that is too long to be sent. */
+export function* encodeLines(content: Uint8Array): Generator<void, EncodedPart | undefined> {
+  const text = asBuffer(content)
+  const survey = new EncodingSurvey()
+  yield* forEachChunk(text, (from, to) => survey.scan(text, from, to))
+  const { isAscii, hasNul, maxLineLength, missingOctets } = survey
+  if (hasNul || maxLineLength > MAX_PLAIN_LINE_LENGTH) return undefined
+  const pieces = text.length === 0 ? [] : [yield* normaliseLineEnds(text, text.length + missingOctets)]
+  return { encoding: isAscii ? '7bit' : '8bit', pieces }
 }
 
 /** How much longer base64 is than its input, line breaks included, as a fraction of the input. */
@@ -156,6 +169,9 @@ class EncodingSurvey {
    * escape "From ", a body must not contain a boundary (`=_T`), and lines must be short enough for any reader.
    */
   isSafe = true
+  isAscii = true
+  hasNul = false
+  maxLineLength = 0
   /** Number of octets that quoted-printable writes as three octets. */
   escapedCount = 0
   /** Number of octets that are missing for each line to end in CRLF. */
@@ -172,7 +188,9 @@ class EncodingSurvey {
       if (kind === LINE_END) {
         if (octet === LF ? text[i - 1] !== CR : text[i + 1] !== LF) missingOctets++
         if (isBlank(text[i - 1])) escapedCount++
-        isSafe &&= i - lineStart <= MAX_LINE_LENGTH && !isBlank(text[i - 1])
+        const length = i - lineStart
+        isSafe &&= length <= MAX_LINE_LENGTH && !isBlank(text[i - 1])
+        if (length > this.maxLineLength) this.maxLineLength = length
         lineStart = i + 1
       } else if (octet === EQUALS) {
         escapedCount++
@@ -180,9 +198,12 @@ class EncodingSurvey {
       } else if (kind !== CAPITAL_F || (i === lineStart && isFromLine(text, i))) {
         escapedCount++
         isSafe = false
+        if (octet > 127) this.isAscii = false
+        else if (octet === 0) this.hasNul = true
       }
     }
     if (to === text.length && to > lineStart) {
+      this.maxLineLength = Math.max(this.maxLineLength, to - lineStart)
       if (isBlank(text[to - 1])) escapedCount++
       isSafe &&= to - lineStart <= MAX_LINE_LENGTH && !isBlank(text[to - 1])
     }

@@ -14,16 +14,17 @@ const MAX_URLS_LENGTH = 4 * 1024 * 1024
 export const MAX_PICTURE_BYTES = (MAX_URLS_LENGTH / 4) * 3
 
 /** What browsers show; anything else would be no picture. */
-const PICTURE_TYPE = /^image\/(?:png|jpeg|gif|webp|avif|bmp|svg\+xml)$/
+const PICTURE_TYPE = /^image\/(?:png|jpeg|gif|webp|avif|bmp|svg\+xml)(?=;|$)/
 /** A URL at the beginning of an attribute, or in `url(…)`. */
 const CID_URL = /(["'(=])cid:([^"'()\s<>]{1,998})/gi
 
 /** The HTML with its pictures. A reference stays as it is when there is no such picture, or when there are too many. */
 export function embedPictures(html: string, pictures: readonly InlinePicture[]): string {
   const urls = new Map<string, string>()
-  for (const { contentId, contentType, content } of pictures)
-    if (PICTURE_TYPE.test(contentType))
-      urls.set(contentId, `data:${contentType};base64,${Buffer.from(content).toString('base64')}`)
+  for (const { contentId, contentType, content } of pictures) {
+    const [type] = PICTURE_TYPE.exec(contentType) ?? []
+    if (type) urls.set(contentId, `data:${type};base64,${Buffer.from(content).toString('base64')}`)
+  }
   if (urls.size === 0) return html
   let length = 0
   return html.replace(CID_URL, (reference: string, before: string, id: string) => {

@@ -9,8 +9,8 @@
  *   wrote it.
  * - Fields fold at 76 characters before white space; a long first word moves to a line of its own.
  * - With a UTF-8 local part the domain becomes U-labels again in the header, where SMTPUTF8 is needed anyway.
- * - MailComposer would send message/* parts unencoded and turn multipart/* into a branch of the tree; `attachment.ts`
- *   prevents both.
+ * - MailComposer turns multipart/* into a branch of the tree; `attachment.ts` leaves it only to a sealed message, which
+ *   is the root and has no branches.
  */
 import MailComposer from 'nodemailer/lib/mail-composer'
 import { type Attachment, sanitiseContentType, sanitiseFilename } from './attachment.ts'
@@ -49,11 +49,12 @@ export function composeByMailComposer(
     alternatives: bodies.map(([contentType, part]) => ({ contentType, ...addLeaf(part) })),
     attachments: attachments.map(({ filename, contentType, contentId, content }) => ({
       filename: sanitiseFilename(filename),
-      contentType: sanitiseContentType(contentType),
+      contentType: sanitiseContentType(contentType, content.encoding),
       ...(contentId === undefined
         ? { contentDisposition: 'attachment' }
         : { contentDisposition: 'inline', cid: contentId }),
       ...addLeaf(content),
+      contentTransferEncoding: content.encoding,
     })),
     boundaryPrefix: BOUNDARY_PREFIX,
     baseBoundary: fields.baseBoundary,
@@ -64,6 +65,9 @@ export function composeByMailComposer(
   })
   const root = composer.compile()
   if (reportType !== undefined) root.setHeader('Content-Type', `multipart/report; report-type=${reportType}`)
+  // RFC 2045 §6.4: no part has a wider encoding than what contains it.
+  if (attachments.some(({ content }) => content.encoding === '8bit'))
+    root.setHeader('Content-Transfer-Encoding', '8bit')
   extendEncoders(root)
   return serialiseTree(root, ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }

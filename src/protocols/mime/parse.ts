@@ -33,6 +33,8 @@ export interface ParseOptions {
    * when the message is rejected.
    */
   readonly newFile?: () => FileWriter
+  /** The message will be sent again: parts get their `form`, and a sealed message is one part. */
+  readonly forSending?: boolean
 }
 
 /**
@@ -47,7 +49,7 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
   const head = readHead(start)
   if (!head)
     throw new UnparseableError('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
-  const { charset, ...content } = await readContent(generateSplitterInput(source, start, head), options.newFile)
+  const { charset, ...content } = await readContent(generateSplitterInput(source, start, head), options)
   return { ...readHeaderFields(decodeFields(head.rawFields, charset), options.mailFrom), ...content }
 }
 
@@ -101,10 +103,13 @@ function isMarkedAutomatic(all: (name: string) => readonly string[]): boolean {
 }
 
 /** Reads bodies and attachments part by part. Only the results of a finished part stay in memory. */
-async function readContent(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
-  const options = { ignoreEmbedded: true, maxChildNodes: MAX_PARTS, maxHeadSize: MAX_PART_HEAD_BYTES }
-  const splitter: Transform = new PartSplitter(options)
-  const reader = new PartReader(newFile)
+async function readContent(
+  pieces: Iterable<Buffer>,
+  { newFile, forSending = false }: Pick<ParseOptions, 'newFile' | 'forSending'>,
+): Promise<MessageContent> {
+  const limits = { ignoreEmbedded: true, maxChildNodes: MAX_PARTS, maxHeadSize: MAX_PART_HEAD_BYTES }
+  const splitter: Transform = new PartSplitter({ ...limits, keepsSealed: forSending })
+  const reader = new PartReader(newFile, forSending)
   // The streams are not connected by a pipeline, which would cost more than parsing an ordinary message.
   const split = new Promise<void>((resolve, reject) => {
     splitter.on('data', (found: SplitterOutput) => {

@@ -24,6 +24,16 @@ export interface ParsedAttachment {
    * complete.
    */
   readonly file?: AttachmentFile
+  /** Only in a message that is parsed to be sent again. */
+  readonly form?: PartForm
+}
+
+/** What a part was in its message, as far as it shall be that again. */
+export interface PartForm {
+  /** With its parameters, but without the file name: `text/csv; charset=iso-8859-1`. */
+  readonly contentType: string
+  /** Whether it is the message in another form (RFC 2046 §5.1.4), or the whole message. */
+  readonly isAlternative: boolean
 }
 
 /** A large attachment, decoded, in a file of its own; the parser's caller defines the file's form. */

@@ -5,7 +5,7 @@
 import { isMeaningfulCharset } from './charset.ts'
 import { toSafeFilename } from './filename.ts'
 import { type ParsedAttachment, type ParsedMessage, UnparseableError } from './parsed.ts'
-import { decodePart, isInline, isReadableText, type Part, readContentId, resolveType } from './part.ts'
+import { decodePart, isInline, isReadableText, type Part, readContentId, readForm, resolveType } from './part.ts'
 import { createPartBody, type FileWriter, type PartBody, type PartContent } from './part-body.ts'
 import type { PartNode } from './part-splitter.ts'
 import { decodeParameter } from './structured-field.ts'
@@ -36,6 +36,7 @@ export interface MessageContent extends Pick<ParsedMessage, 'text' | 'html' | 'a
 /** Receives the output of the splitter, in the order of the message. */
 export class PartReader {
   readonly #newFile: (() => FileWriter) | undefined
+  readonly #forSending: boolean
   readonly #parts = new WeakMap<PartNode, Part>()
   readonly #texts = new TextCollector('\n')
   readonly #htmls = new TextCollector('<br/>\n')
@@ -52,8 +53,10 @@ export class PartReader {
   /** A line break that may belong to the boundary that follows. */
   #heldLineBreak: Buffer | undefined
 
-  constructor(newFile: (() => FileWriter) | undefined) {
+  /** @param forSending whether attachments get their `form` */
+  constructor(newFile: (() => FileWriter) | undefined, forSending: boolean) {
     this.#newFile = newFile
+    this.#forSending = forSending
   }
 
   beginPart(node: PartNode): void {
@@ -145,6 +148,7 @@ export class PartReader {
         contentId,
         disposition: texts === undefined && isInline(part, contentId) ? 'inline' : 'attachment',
         ...toOwnContent(content),
+        ...(this.#forSending && { form: readForm(part, type) }),
       },
     })
   }

@@ -6,6 +6,7 @@ import { extname } from 'node:path/posix'
 import type { Transform } from 'node:stream'
 import { Headers, MimeNode, Splitter, type SplitterOptions } from '@zone-eu/mailsplit'
 import libmime from 'libmime'
+import { SEALED_TYPE } from './attachment.ts'
 import { decodeWords } from './encoded-words.ts'
 import { type HeaderField, readHead } from './header-fields.ts'
 import { decodeParameter, type ParameterValue, parseStructuredField } from './structured-field.ts'
@@ -18,6 +19,10 @@ export class PartNode extends MimeNode {
   rawFields: readonly HeaderField[] = []
   /** The file name as the sender wrote it; undefined when there is none. */
   rawFilename: ParameterValue | undefined
+  /** Of the content type. */
+  parameters: ReadonlyMap<string, ParameterValue> = new Map()
+  /** Whether a sealed multipart is a part without parts, whose octets stay as they are. */
+  keepsSealed = false
 
   override parseHeaders(): void {
     if (this.headers) return
@@ -36,13 +41,16 @@ export class PartNode extends MimeNode {
     this.encoding = this.#field('content-transfer-encoding').value.toLowerCase()
     this.disposition = decodeWords(disposition.value).toLowerCase().trim() || false
     this.contentType = type.value === '' ? this.#guessType() : trimTypeParts(type.value.toLowerCase())
+    this.parameters = type.parameters
     this.charset = text('charset').trim() || false
     this.flowed = text('format').trim().toLowerCase() === 'flowed'
     this.delSp = this.flowed && text('delsp').trim().toLowerCase() === 'yes'
-    this.multipart = this.contentType.startsWith('multipart/') && this.contentType.slice('multipart/'.length)
+    const isWhole = this.keepsSealed && SEALED_TYPE.test(this.contentType)
+    this.multipart =
+      !isWhole && this.contentType.startsWith('multipart/') && this.contentType.slice('multipart/'.length)
     // RFC 2046 §5.1.1: a boundary cannot end with white space, since white space after a delimiter is ignored.
     const boundary = type.parameters.get('boundary')?.octets.trimEnd() ?? ''
-    this._boundary = boundary !== '' && Buffer.from(boundary, 'latin1')
+    this._boundary = boundary !== '' && !isWhole && Buffer.from(boundary, 'latin1')
   }
 
   #field(name: string): ReturnType<typeof parseStructuredField> {
@@ -77,7 +85,13 @@ interface SplitterInternals extends Transform {
 
 const OpenSplitter = Splitter as unknown as new (options: SplitterOptions) => SplitterInternals
 
+/** @param keepsSealed whether a message that is sealed as a whole is one part */
 export class PartSplitter extends OpenSplitter {
+  constructor(options: SplitterOptions & { readonly keepsSealed: boolean }) {
+    super(options)
+    ;(this.node as PartNode).keepsSealed = options.keepsSealed
+  }
+
   override newNode(parent: PartNode | false = false): void {
     super.newNode(parent)
     this.node = new PartNode(parent, this.config)

@@ -4,8 +4,10 @@
  * Stores no content.
  */
 import libmime from 'libmime'
+import { formatContentType, isAlternativeType } from './attachment.ts'
 import { decodeHeaderText, decodeHtml, decodeText } from './charset.ts'
 import { decodeValue } from './header-fields.ts'
+import type { PartForm } from './parsed.ts'
 import type { PartNode } from './part-splitter.ts'
 
 const MAX_CONTENT_ID_LENGTH = 998
@@ -56,6 +58,15 @@ export function readContentId({ node }: Part): string | null {
     .toWellFormed()
   return id === '' ? null : id
 }
+
+/** The form of an attachment. Its parent decides whether it is an alternative; a message may also consist of it alone. */
+export const readForm = ({ node, parent }: Part, type: string): PartForm => ({
+  contentType: formatContentType(type, node.parameters),
+  isAlternative:
+    isAlternativeType(type) &&
+    node.disposition !== 'attachment' &&
+    (parent === undefined || parent.node.multipart === 'alternative'),
+})
 
 /**
  * Whether the part is shown with the text: its disposition is `inline`, or it has no disposition, but a Content-ID, and

@@ -33,7 +33,7 @@ export function composePlain(fields: MessageFields, bodies: Bodies): SerialisedM
   // MailComposer puts an encoding that it was given before all other fields, and one that it chose after them.
   if (encoding !== '7bit') lines.unshift(formatEncoding(encoding))
   else if (pieces.length > 0) lines.push(formatEncoding(encoding))
-  lines.push('MIME-Version: 1.0', `Content-Type: ${contentType}`)
+  lines.push('MIME-Version: 1.0', foldField(`Content-Type: ${contentType}`))
   const isOpen = pieces.at(-1)?.subarray(-CRLF.length).equals(CRLF) === false
   return { header: toHeader(lines), body: mergeSmallPieces(isOpen ? [...pieces, CRLF] : pieces) }
 }
@@ -136,7 +136,7 @@ function joinBodies(bodies: Bodies, boundary: string): Buffer[] {
   for (const [contentType, part] of bodies) {
     const encoding = part.pieces.length > 0 ? `${formatEncoding(part.encoding)}\r\n` : ''
     pieces.push(
-      Buffer.from(`${lineEnd}--${boundary}\r\nContent-Type: ${contentType}\r\n${encoding}\r\n`),
+      Buffer.from(`${lineEnd}--${boundary}\r\n${foldField(`Content-Type: ${contentType}`)}\r\n${encoding}\r\n`),
       ...part.pieces,
     )
     lineEnd = part.encoding === 'base64' ? '' : '\r\n'

@@ -19,7 +19,7 @@ type FindPart = (leaf: MimeNode) => EncodedPart | undefined
 export function serialiseTree(root: MimeNode, findPart: FindPart): SerialisedMessage {
   const header = buildHeader(root)
   const body: Buffer[] = []
-  if (root.multipart) writeChildren(root, body, findPart)
+  if (root.childNodes.length > 0) writeChildren(root, body, findPart)
   else body.push(...(findPart(root)?.pieces ?? []))
   if (body.at(-1)?.subarray(-CRLF.length).equals(CRLF) === false) body.push(CRLF)
   return { header, body: mergeSmallPieces(body) }

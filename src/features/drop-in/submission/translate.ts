@@ -9,6 +9,7 @@ import type { Config } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatMailbox, normaliseAddress } from '#protocols/address/parse.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
+import { parseStructuredField } from '#protocols/mime/structured-field.ts'
 import { type Fields, HOPS_FIELD, readControls } from './control-headers.ts'
 import { dropRepeated, readFields, readMailboxes, readSender, readSubject, valuesOf } from './header.ts'
 
@@ -29,8 +30,6 @@ const MAX_FILENAME_LENGTH = 255
 const MAX_SHOWN_LENGTH = 80
 const NO_SUBJECT = '(no subject)'
 
-/** Forms that do not survive that a message is rebuilt: their parts are sent without the seal. */
-const SEALED_TYPE = /^\s*(multipart\/(?:signed|encrypted)|application\/(?:x-)?pkcs7-mime)\b/i
 /** The form that composing accepts; RFC 5322 §3.6.4. */
 const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
 /** Of a part that the HTML can refer to. */
@@ -49,6 +48,7 @@ export function translateMessage(
   const recipients = assignRecipients(message, envelope, dropped)
   const rules = { isTransactional: controls.transactional ?? true, maxOctets: maxHeaders * maxHeaderOctets }
   const headers = readFields(message.headers, rules, dropped)
+  const reportType = readReportType(message.headers)
   const request: SendRequest = {
     ...controls,
     ...readBodies(message, hasTemplate),
@@ -64,8 +64,6 @@ export function translateMessage(
   const messageId = message.messageId && MESSAGE_ID.test(message.messageId) ? message.messageId : undefined
   if (messageId === undefined && valuesOf(message.headers, 'message-id').length > 0) dropped.add('Message-ID')
   if (message.dateMs === null && valuesOf(message.headers, 'date').length > 0) dropped.add('Date')
-  const [, sealedType] = SEALED_TYPE.exec(valuesOf(message.headers, 'content-type')[0] ?? '') ?? []
-  if (sealedType !== undefined) dropped.add(sealedType)
   return {
     request,
     idempotencyKey,
@@ -77,6 +75,7 @@ export function translateMessage(
         headers: { ...headers, [HOPS_FIELD]: String(hops + 1) },
         ...(messageId !== undefined && { message_id: messageId }),
         ...(message.dateMs !== null && { date: message.dateMs }),
+        ...(reportType && { report_type: reportType }),
         ...(recipients.alsoTo.length > 0 && { also_to: recipients.alsoTo }),
         ...(recipients.alsoCc.length > 0 && { also_cc: recipients.alsoCc }),
       },
@@ -90,6 +89,13 @@ function countHops(fields: Fields): number {
   const hops = valuesOf(fields, 'received').length + Math.max(0, ...passed)
   if (hops > MAX_HOPS) throw new AppError(422, 'mail_loop', `Too many hops: the message has passed ${hops} servers.`)
   return hops
+}
+
+/** The type of a report (RFC 6522), whose readers look for it. */
+function readReportType(fields: Fields): string | undefined {
+  const { value, parameters } = parseStructuredField(valuesOf(fields, 'content-type')[0] ?? '')
+  const { octets = '' } = parameters.get('report-type') ?? {}
+  return value.toLowerCase() === 'multipart/report' && /^[\w-]{1,60}$/.test(octets) ? octets : undefined
 }
 
 /** Empty bodies are left to a template; without one, mail without text is sent as such. */
@@ -158,7 +164,8 @@ function toAttachments(
     return {
       filename: mendFilename(toFilename(part, index), part.contentType, dropped),
       content: Buffer.from(part.content.buffer, part.content.byteOffset, part.content.length).toString('base64'),
-      content_type: part.contentType,
+      content_type: part.form?.contentType ?? part.contentType,
+      ...(part.form?.isAlternative && { alternative: true }),
       ...(hasId && { content_id: contentId }),
     }
   })

@@ -224,6 +224,7 @@ async function parseContent(
     message = await parseMessage(source, {
       mailFrom: request.mailFrom,
       ...(createFile && { newFile: createFile }),
+      forSending: request.submitted !== undefined,
     })
   } catch (error) {
     if (error instanceof StorageFailureError) throw error

@@ -3,6 +3,7 @@
 import { detectMimeType } from 'nodemailer/lib/mime-funcs'
 import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
 import { invalid } from '#platform/errors.ts'
+import { isAlternativeType } from '#protocols/mime/attachment.ts'
 import { requireHeaderSafe } from './header-safe.ts'
 import type { SendRequest } from './model.ts'
 
@@ -44,7 +45,19 @@ export function decodeAttachments(request: SendRequest, maxBytes: number): Draft
         `The attachments must have at most ${maxBytes} bytes together.`,
         'attachments_too_large',
       )
-    return { filename: attachment.filename, contentType, content, ...(contentId !== undefined && { contentId }) }
+    const isAlternative = attachment.alternative === true
+    if (isAlternative && !isAlternativeType(contentType))
+      throw invalid(
+        `${field}.alternative`,
+        'Only a text can be an alternative, such as text/calendar; text and HTML go into text_body and html_body.',
+      )
+    return {
+      filename: attachment.filename,
+      contentType,
+      content,
+      ...(contentId !== undefined && { contentId }),
+      ...(isAlternative && { isAlternative }),
+    }
   })
 }
 

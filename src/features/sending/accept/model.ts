@@ -26,7 +26,7 @@ export const Attachment = Type.Object(
     content_type: Type.Optional(
       Nullable(
         Type.String({ maxLength: 255 }),
-        'Media type, such as application/pdf; omitted: that of the file name extension.',
+        'Media type, such as application/pdf, with its parameters, such as text/csv; charset=iso-8859-1; omitted: that of the file name extension.',
         'type',
         'mime_type',
       ),
@@ -36,6 +36,12 @@ export const Attachment = Type.Object(
         Type.String({ maxLength: 255 }),
         'For pictures in the text: the HTML shows this file where it has `cid:` and this id, such as `<img src="cid:logo">`. A file to which the HTML does not refer is an ordinary attachment.',
         'cid',
+      ),
+    ),
+    alternative: Type.Optional(
+      Nullable(
+        Type.Boolean(),
+        'True for another form of the text instead of a file: an invitation (text/calendar; method=REQUEST), for which mail programs show buttons to accept, or text/x-amp-html.',
       ),
     ),
   },

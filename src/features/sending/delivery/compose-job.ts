@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { describeAttachment, parseAttachments } from '#features/sending/queue/retire.ts'
 import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
 import { toTrackingChoice } from '#features/sending/queue/tracking.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
@@ -84,12 +85,6 @@ export function createComposeJob(
     const code = recipientKindCode(requestedKind)
     return headerRecipients.filter(({ kind }) => kind === code).map(({ mailbox }) => mailbox)
   }
-  const attachments = JSON.parse(email.attachments ?? '[]') as {
-    filename: string
-    content_type: string
-    content_id?: string
-    ref: number
-  }[]
   const listHeaders =
     email.transactional === 1
       ? []
@@ -113,11 +108,10 @@ export function createComposeJob(
     headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
     htmlRef: email.htmlRef,
     textRef: email.textRef,
-    attachments: attachments.map((a) => ({
-      filename: a.filename,
-      contentType: a.content_type,
-      ...(a.content_id !== undefined && { contentId: a.content_id }),
-      ref: a.ref,
+    // Without a reference, the content was deleted; no blob has the reference 0.
+    attachments: parseAttachments(email.attachments).map(({ ref = 0, ...file }) => ({
+      ...describeAttachment(file),
+      ref,
     })),
     boundarySeed: formatUuid(email.uuid),
     ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),

@@ -4,9 +4,9 @@
  */
 import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
-import { type Attachment, findContentIds } from '#protocols/mime/attachment.ts'
+import { type Attachment, findContentIds, UNENCODED_TYPE } from '#protocols/mime/attachment.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
-import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
+import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { DeliverJob, TrackingSettings } from './protocol.ts'
 
@@ -103,13 +103,10 @@ function readSource({ compose }: ComposableJob, content: Reader, part: 'html' | 
 
 function* encodeAttachments({ compose }: ComposableJob, content: Reader): Generator<void, Attachment[]> {
   const attachments: Attachment[] = []
-  for (const { filename, contentType, contentId, ref } of compose.attachments) {
-    attachments.push({
-      filename,
-      contentType,
-      ...(contentId !== undefined && { contentId }),
-      content: yield* encodeBase64(content.chunks(ref)),
-    })
+  for (const { ref, ...attachment } of compose.attachments) {
+    const isUnencoded = UNENCODED_TYPE.test(attachment.contentType)
+    const lines = isUnencoded ? yield* encodeLines(content.get(ref)) : undefined
+    attachments.push({ ...attachment, content: lines ?? (yield* encodeBase64(content.chunks(ref))) })
     yield
   }
   return attachments

@@ -62,7 +62,7 @@ export class JobBuilder {
     const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
       isMailboxField(name) ? [value] : [],
     )
-    const isTlsReport = extra.report_type === 'tlsrpt'
+    const isTlsReport = extra.of_service === true && extra.report_type === 'tlsrpt'
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,

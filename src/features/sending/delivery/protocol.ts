@@ -95,6 +95,7 @@ export interface ComposeJob {
     readonly filename: string
     readonly contentType: string
     readonly contentId?: string
+    readonly isAlternative?: boolean
     readonly ref: number
   }[]
   readonly boundarySeed: string

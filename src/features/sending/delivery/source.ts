@@ -6,7 +6,7 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { EmailSource } from '#features/sending/emails/model.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
-import { isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
+import { describeAttachment, isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
 import { createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
@@ -14,7 +14,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import type { Attachment } from '#protocols/mime/attachment.ts'
+import { type Attachment, UNENCODED_TYPE } from '#protocols/mime/attachment.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { type ComposableEmail, createComposeJob, readComposableEmail } from './compose-job.ts'
 import type { ComposeJob, TrackingSettings } from './protocol.ts'
@@ -146,11 +146,12 @@ async function renderBroadcast(
 
 /** The attachments, each with its size in place of its content. */
 const describeAttachments = ({ attachments }: ComposableEmail): Attachment[] =>
-  parseAttachments(attachments).map(({ filename, content_type: contentType, content_id: contentId, size }) => ({
-    filename,
-    contentType,
-    ...(contentId !== undefined && { contentId }),
-    content: { encoding: 'base64', pieces: [Buffer.from(`[${size} bytes, not shown]\r\n`)] },
+  parseAttachments(attachments).map((file) => ({
+    ...describeAttachment(file),
+    content: {
+      encoding: UNENCODED_TYPE.test(file.content_type) ? '7bit' : 'base64',
+      pieces: [Buffer.from(`[${file.size} bytes, not shown]\r\n`)],
+    },
   }))
 
 function toSource(header: Buffer, body: readonly Buffer[]): EmailSource {

@@ -34,8 +34,11 @@ const EMAIL_FIELDS = {
     Type.Array(
       Type.Object({
         filename: Type.String({ description: 'File name.' }),
-        content_type: Type.String({ description: 'Media type.' }),
+        content_type: Type.String({ description: 'Media type with its parameters.' }),
         content_id: Type.Optional(Type.String({ description: 'Id by which the HTML may refer to it, if it has one.' })),
+        alternative: extra(
+          Type.Optional(Type.Boolean({ description: 'True if it is another form of the text, not a file.' })),
+        ),
         size: Type.Integer({ description: 'Bytes, decoded.' }),
       }),
     ),

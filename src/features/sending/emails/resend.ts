@@ -12,7 +12,7 @@ import type { Draft } from '#features/sending/accept/draft.ts'
 import { hashBody } from '#features/sending/accept/idempotency.ts'
 import { hashIdempotencyKey, type Idempotency } from '#features/sending/queue/idempotency-key.ts'
 import type { DraftExtra, DraftRecipient } from '#features/sending/queue/new-email.ts'
-import { isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
+import { describeAttachment, isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -234,15 +234,11 @@ const readContent = (
   readStoredContent(() => ({
     html: htmlRef === null ? undefined : content.get(htmlRef),
     text: textRef === null ? undefined : content.get(textRef),
-    attachments: parseAttachments(attachments).map(
-      ({ filename, content_type: contentType, content_id: contentId, ref }) => ({
-        filename,
-        contentType,
-        ...(contentId !== undefined && { contentId }),
-        // `isContentDeleted` has excluded attachments without a reference; no blob has the reference 0.
-        content: content.get(ref ?? 0),
-      }),
-    ),
+    attachments: parseAttachments(attachments).map((file) => ({
+      ...describeAttachment(file),
+      // `isContentDeleted` has excluded attachments without a reference; no blob has the reference 0.
+      content: content.get(file.ref ?? 0),
+    })),
   }))
 
 function copyExtra({ extra }: StoredEmail, resendOf: string, idempotency: Idempotency | undefined): DraftExtra {

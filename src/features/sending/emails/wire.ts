@@ -32,7 +32,7 @@ export type MaxAttempts = (expiresIn: number | undefined) => number
 function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   const extra = parseExtra(email)
   const attachments = JSON.parse(email.attachments ?? 'null') as
-    | { filename: string; content_type: string; content_id?: string; size: number }[]
+    | { filename: string; content_type: string; content_id?: string; alternative?: true; size: number }[]
     | null
   const deciding = findDecidingRecipient(email)
   const to = addressesOfKind(email, 'to')
@@ -53,10 +53,11 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
     max_attempts: maxAttempts(extra.expires_in),
     suppress_list_management_header: email.transactional,
     attachments:
-      attachments?.map(({ filename, content_type, content_id, size }) => ({
+      attachments?.map(({ filename, content_type, content_id, alternative, size }) => ({
         filename,
         content_type,
         ...(content_id !== undefined && { content_id }),
+        ...(alternative && { alternative }),
         size,
       })) ?? null,
     delivery_started_at: isoTimeOrNull(findEarliest(started.map((r) => r.deliveryStartedAt))),

@@ -48,6 +48,7 @@ export interface StoredContent {
     filename: string
     content_type: string
     content_id?: string
+    alternative?: true
     size: number
     ref: number
   }[]
@@ -64,10 +65,11 @@ export async function storeContent(app: App, email: NewEmail, options: PutOption
   return {
     htmlRef: email.html ? nextRef() : null,
     textRef: email.text ? nextRef() : null,
-    attachments: email.attachments.map(({ filename, contentType, contentId, content }) => ({
+    attachments: email.attachments.map(({ filename, contentType, contentId, isAlternative, content }) => ({
       filename,
       content_type: contentType,
       ...(contentId !== undefined && { content_id: contentId }),
+      ...(isAlternative && { alternative: true as const }),
       size: content.length,
       ref: nextRef() ?? 0,
     })),

@@ -10,6 +10,8 @@ export interface DraftAttachment {
   readonly contentType: string
   /** By which the HTML may refer to it, without angle brackets. */
   readonly contentId?: string
+  /** Another form of the text, such as an invitation, or, if it is sealed, the whole message. */
+  readonly isAlternative?: boolean
   readonly content: Uint8Array
 }
 
@@ -68,6 +70,6 @@ export interface DraftExtra {
   readonly of_service?: true
   /** In system mail: row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about?: readonly number[]
-  /** In system mail: the type of a report (RFC 6522), which the mail is. */
-  readonly report_type?: 'tlsrpt'
+  /** The type of a report (RFC 6522), which the mail is. */
+  readonly report_type?: string
 }

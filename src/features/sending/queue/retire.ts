@@ -13,6 +13,7 @@ import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { deleteAttempts } from './attempts.ts'
+import type { DraftAttachment } from './new-email.ts'
 import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
@@ -22,6 +23,7 @@ export interface StoredAttachment {
   readonly filename: string
   readonly content_type: string
   readonly content_id?: string
+  readonly alternative?: true
   readonly size: number
   readonly ref?: ContentRef
 }
@@ -88,6 +90,14 @@ export const hasEndedBefore = ({ status, updatedAt }: Pick<OldEmail, 'status' | 
 /** The attachments of a stored email. */
 export const parseAttachments = (json: string | null): StoredAttachment[] =>
   json === null ? [] : (JSON.parse(json) as StoredAttachment[])
+
+/** A stored attachment as it is composed, without its content. */
+export const describeAttachment = (file: Omit<StoredAttachment, 'size'>): Omit<DraftAttachment, 'content'> => ({
+  filename: file.filename,
+  contentType: file.content_type,
+  ...(file.content_id !== undefined && { contentId: file.content_id }),
+  ...(file.alternative && { isAlternative: true }),
+})
 
 /** Whether retention deleted the content of an email, so that it cannot be sent again. */
 export function isContentDeleted(db: Database, emailId: number): boolean {

@@ -92,13 +92,14 @@ describe('files', () => {
           {
             Name: 'Rechnung für Ada.pdf',
             Content: document.toString('base64'),
-            ContentType: 'application/pdf',
+            ContentType: 'application/pdf; version=1.7',
             ContentID: null,
           },
         ],
       })
       const message = await api.api('GET', `/v1/emails/${sent.MessageID}/captured`)
       const raw = String(at(message.body, 'data', 'raw'))
+      expect(raw).toContain('Content-Type: application/pdf; version=1.7;')
       const { attachments } = await simpleParser(raw)
       expect(
         attachments.map(({ filename, contentType, cid, related }) => ({ filename, contentType, cid, related })),

@@ -54,18 +54,19 @@ test('files and an inline picture arrive octet by octet', async () => {
         { filename: 'random.bin', content: random },
         { filename: 'text.pdf', content: Buffer.from('Grüße').toString('base64') },
         { filename: 'logo.png', content: new Uint8Array(picture), contentId: 'logo' },
-        { filename: 'data.xyz', content: Buffer.from('x'), contentType: 'application/x-own' },
+        { filename: 'data.xyz', content: Buffer.from('x'), contentType: 'text/calendar; method=REQUEST' },
       ],
     }),
   )
   const { attachments, html } = await readMessage(id)
   expect(html).toContain('cid:logo')
+  expect(attachments[3]?.headers.get('content-type')).toMatchObject({ params: { method: 'REQUEST' } })
   expect(
     attachments
       .map((file) => [file.filename, file.contentType, file.contentDisposition, file.cid, file.content.toBase64()])
       .sort(),
   ).toEqual([
-    ['data.xyz', 'application/x-own', 'attachment', undefined, Buffer.from('x').toString('base64')],
+    ['data.xyz', 'text/calendar', 'attachment', undefined, Buffer.from('x').toString('base64')],
     ['logo.png', 'image/png', 'inline', 'logo', picture.toString('base64')],
     ['random.bin', 'application/octet-stream', 'attachment', undefined, random.toString('base64')],
     ['text.pdf', 'application/pdf', 'attachment', undefined, Buffer.from('Grüße').toString('base64')],

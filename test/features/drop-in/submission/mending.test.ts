@@ -290,24 +290,5 @@ describe('a part', () => {
     const sent = await accept(createParts(...files))
     expect([sent.dropped, (sent.email['attachments'] as unknown[]).length]).toEqual(['100.pdf, 101.pdf', 100])
   })
-
-  test('stays without its seal', async () => {
-    const message = createMessage(
-      ['Content-Type: multipart/signed; protocol="application/pgp-signature"; boundary=x'],
-      [
-        '--x',
-        '',
-        'Hello.',
-        '--x',
-        'Content-Type: application/pgp-signature; name=signature.asc',
-        '',
-        'abc',
-        '--x--',
-      ].join('\r\n'),
-    )
-    expect(await accept(message)).toMatchObject({
-      dropped: 'multipart/signed',
-      email: { text_body: 'Hello.', attachments: [{ filename: 'signature.asc' }] },
-    })
   })
 })

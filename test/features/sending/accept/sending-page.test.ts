@@ -62,6 +62,16 @@ const STORED: Readonly<Record<string, Json>> = {
       { filename: 'ticket.png', content_type: 'image/png', content_id: 'ticket', size: 8 },
     ],
   },
+  invitation: {
+    attachments: [
+      {
+        filename: 'invite.ics',
+        content_type: 'text/calendar; charset=utf-8; method=REQUEST',
+        alternative: true,
+        size: 32,
+      },
+    ],
+  },
   Time: { status: 'scheduled', scheduled_at: '2026-04-01T07:00:00.000Z', expires_in: 600 },
   'Kind of mail': {
     stream_id: expect.any(String),
