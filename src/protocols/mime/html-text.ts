@@ -1,105 +1,164 @@
 /**
- * @module Creates the text part of a message that has only HTML: with html-to-text, or, if the HTML exceeds certain
- * limits, by removing the tags. Takes time linear in any input; never fetches anything and never throws.
+ * @module Creates the text of HTML: the text part of a message that has only HTML, and what is searched and classified
+ * of a received one. Reads it once, tag by tag, so the time is linear in any input and no depth of elements matters.
+ * Never fetches anything and never throws.
  */
-import { compile } from 'html-to-text'
+import { decodeHTML, decodeHTMLAttribute } from 'entities'
+import { type HtmlToken, readHtml } from './html-tags.ts'
+import { HtmlVisibility } from './html-visibility.ts'
 
-/** Limit in UTF-16 units. HTML that is longer, or has too many tags, is not converted; its tags are only removed. */
-const MAX_CONVERTED_LENGTH = 128 * 1_024
-/**
- * html-to-text's parser takes time quadratic in the number of open elements: 45,000 unclosed tags and as many wrong end
- * tags take 6 s. The number of `<` is limited, because every tag needs one, and no comment or attribute can hide a tag
- * from this count.
- */
-const MAX_CONVERTED_TAGS = 6_000
 const MAX_TEXT_LENGTH = 256 * 1_024
+const TOKENS_PER_STEP = 5_000
+/** Levels of lists and quotations that are shown. */
+const MAX_LEVELS = 10
 
-const convert = compile({
-  wordwrap: false,
-  limits: { maxDepth: 32, maxChildNodes: 5_000, ellipsis: '…' },
-  selectors: [
-    { selector: 'img', format: 'skip' },
-    { selector: 'a', options: { hideLinkHrefIfSameAsText: true, linkBrackets: ['<', '>'] } },
-    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
-  ],
-})
+const listNames = (names: string): ReadonlySet<string> => new Set(names.split(' '))
+const PARAGRAPHS = listNames('p h1 h2 h3 h4 h5 h6 blockquote dl hr pre')
+const LINES = listNames(
+  'address article aside body caption center dd details div dt fieldset figcaption figure footer form header legend li main nav optgroup option section select summary table tbody textarea tfoot thead tr',
+)
+/** Elements that look divided from what is beside them. */
+const SPACED = listNames('button img input object svg td th')
 
 /**
- * Converts HTML to readable text: links as `text <https://...>`, no images, at most 256 Ki characters, lines not
- * wrapped.
+ * Converts HTML to readable text: links as `text <https://...>`, no images, nothing that is hidden, at most 256 Ki
+ * characters, lines not wrapped.
  */
 export function htmlToText(html: string): string {
-  return truncate(isConvertible(html) ? convertOrStrip(html) : stripTags(html))
-}
-
-function isConvertible(html: string): boolean {
-  if (html.length > MAX_CONVERTED_LENGTH) return false
-  let count = 0
-  for (let at = html.indexOf('<'); at !== -1; at = html.indexOf('<', at + 1)) {
-    if (++count > MAX_CONVERTED_TAGS) return false
-  }
-  return true
-}
-
-function convertOrStrip(html: string): string {
-  try {
-    return convert(html)
-  } catch {
-    // html-to-text throws on some hostile attributes, such as <ol type="I" start="1e300">.
-    return stripTags(html)
+  const steps = convertHtml(html)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
   }
 }
 
-const TAG_START = /^<[a-z/!?]/i
-const HIDDEN_ELEMENT = /^<(script|style|head|title)[\s>/]/i
-const LINE_ENDING_TAG = /^<\/?(?:p|div|br|tr|table|ul|ol|li|h[1-6]|hr|blockquote|section|article)[\s>/]/i
-const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
-
-/** Removes tags in one pass from left to right; a tag that is never closed extends to the end of the text. */
-function stripTags(html: string): string {
-  const pieces: string[] = []
-  let length = 0
-  let position = 0
-  while (position < html.length && length <= MAX_TEXT_LENGTH) {
-    const open = html.indexOf('<', position)
-    const textEnd = open === -1 ? html.length : open
-    const text = html.slice(position, Math.min(textEnd, position + MAX_TEXT_LENGTH)).replace(/\s+/g, ' ')
-    if (text !== '' && !(text === ' ' && pieces.at(-1) === ' ')) pieces.push(text)
-    length += text.length
-    if (open === -1) break
-    const tag = html.slice(open, open + 16)
-    if (!TAG_START.test(tag)) {
-      pieces.push('<')
-      position = open + 1
-      continue
+/** The same in steps, for a thread that has other work: a step takes milliseconds. */
+export function* convertHtml(html: string): Generator<void, string> {
+  let tokenCount = 0
+  const visibility = new HtmlVisibility()
+  const text = new TextWriter()
+  for (const token of readHtml(html)) {
+    if (++tokenCount % TOKENS_PER_STEP === 0) yield
+    if (token.kind === 'style') visibility.addStyles(token.text)
+    else if (token.kind === 'text') {
+      if (visibility.isShown) text.write(decodeHTML(token.text))
+      if (text.isFull) break
+    } else {
+      // Before the start and after the end of a hidden element: they divide lines.
+      const wasShown = visibility.isShown
+      const isBlock = visibility[token.kind](token)
+      if (visibility.isShown || wasShown) text.tag(token, isBlock)
     }
-    if (LINE_ENDING_TAG.test(tag) && pieces.at(-1) !== '\n') pieces.push('\n')
-    position = findTagEnd(html, open, tag)
   }
-  return decodeEntities(pieces.join(''))
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '')
-    .join('\n')
+  return text.end()
 }
 
-function findTagEnd(html: string, open: number, tag: string): number {
-  if (tag.startsWith('<!--')) return findAfter(html, '-->', open)
-  const hidden = HIDDEN_ELEMENT.exec(tag)?.[1]
-  return findAfter(html, '>', hidden === undefined ? open : findAfter(html, `</${hidden}`, open))
+/** White space but the ideographic one, and what looks like it. */
+const WHITE_SPACE = /[\t\n\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800]+/g
+/** Characters without width, which fill previews. */
+const FILLER = /\u00ad|\u034f|\u115f|\u1160|\u17b4|\u17b5|\u180e|\u200b|[\u2060-\u2064]|\u3164|\ufeff|\uffa0/g
+/** Joiners and marks of direction, which mean something only beside letters. */
+const LONE_JOINERS = /(?<!\S)(?:\u200c|\u200d|\u200e|\u200f)+(?!\S)/g
+
+class TextWriter {
+  readonly #pieces: string[] = []
+  #length = 0
+  /** Line ends before the next text; 2: an empty line. */
+  #breaks = 0
+  #isSpaced = false
+  #bullet = ''
+  #quoteDepth = 0
+  #preDepth = 0
+  /** Open lists: the number of the last item; NaN: without numbers. */
+  readonly #lists: number[] = []
+  #link: { readonly url: string; readonly from: number } | undefined
+
+  get isFull(): boolean {
+    return this.#length > MAX_TEXT_LENGTH
+  }
+
+  write(text: string): void {
+    const visible = text.replace(FILLER, '').replace(WHITE_SPACE, ' ').replace(LONE_JOINERS, '').replace(/ {2,}/g, ' ')
+    this.#isSpaced ||= visible.startsWith(' ')
+    if (visible.trim() === '') return
+    this.#append(this.#preDepth > 0 ? text.replaceAll('\r\n', '\n').trimEnd() : visible.trim())
+    this.#isSpaced = visible.endsWith(' ')
+  }
+
+  /** @param isBlock whether it begins or ends a line, although its name does not say so */
+  tag({ kind, text: name, attributes }: HtmlToken, isBlock: boolean): void {
+    const isStart = kind === 'start'
+    const step = isStart ? 1 : -1
+    if (name === 'br') this.#breaks = Math.min(this.#breaks + 1, 2)
+    else if (name === 'a') {
+      this.#endLink()
+      if (isStart) this.#link = { url: readUrl(attributes.get('href')), from: this.#pieces.length }
+    } else if (SPACED.has(name)) this.#isSpaced = true
+    else if (name === 'ul' || name === 'ol') this.#changeList(isStart, name === 'ol' ? attributes.get('start') : 'none')
+    else if (PARAGRAPHS.has(name)) this.#breakLine(2)
+    else if (LINES.has(name)) this.#breakLine(1)
+    if (isBlock) this.#breakLine(1)
+    if (name === 'li') this.#bullet = isStart ? this.#nextBullet() : ''
+    if (name === 'blockquote') this.#quoteDepth = Math.max(0, this.#quoteDepth + step)
+    if (name === 'pre') this.#preDepth = Math.max(0, this.#preDepth + step)
+  }
+
+  end(): string {
+    this.#endLink()
+    const text = this.#pieces.join('')
+    return text.length <= MAX_TEXT_LENGTH ? text : `${text.slice(0, MAX_TEXT_LENGTH).toWellFormed()}…`
+  }
+
+  /** @param count 2: with an empty line */
+  #breakLine(count: 1 | 2): void {
+    this.#breaks = Math.max(this.#breaks, count)
+  }
+
+  #changeList(isStart: boolean, first: string | undefined): void {
+    if (!isStart) this.#lists.pop()
+    this.#breakLine(this.#lists.length === 0 ? 2 : 1)
+    if (isStart)
+      this.#lists.push(first === 'none' ? Number.NaN : (Number.parseInt(first?.slice(0, 9) ?? '', 10) || 1) - 1)
+  }
+
+  #nextBullet(): string {
+    const last = this.#lists.length - 1
+    const number = (this.#lists[last] ?? Number.NaN) + 1
+    this.#lists[Math.max(0, last)] = number
+    return `${'   '.repeat(Math.min(Math.max(0, last), MAX_LEVELS))} ${Number.isNaN(number) ? '*' : `${number}.`} `
+  }
+
+  /** The URL follows the text of the link, unless it is that text. */
+  #endLink(): void {
+    const { url = '', from = 0 } = this.#link ?? {}
+    this.#link = undefined
+    const label = this.#pieces.slice(from).join('').trim()
+    if (url === '' || url.replace(/^(?:mailto|tel):/i, '') === label || url === label) return
+    if (label === '') this.#append(`<${url}>`)
+    else this.#push(` <${url}>`)
+  }
+
+  /** Appends text after what is due before it: line ends or a blank, marks of quotations, a bullet. */
+  #append(text: string): void {
+    const quote = '> '.repeat(Math.min(this.#quoteDepth, MAX_LEVELS))
+    if (this.#pieces.length > 0 && this.#breaks > 0)
+      this.#push(`${this.#breaks > 1 ? `\n${quote.trimEnd()}` : ''}\n${quote}`)
+    else if (this.#pieces.length === 0) this.#push(quote)
+    else if (this.#isSpaced) this.#push(' ')
+    this.#push(this.#bullet + text)
+    this.#breaks = 0
+    this.#isSpaced = false
+    this.#bullet = ''
+  }
+
+  #push(piece: string): void {
+    this.#pieces.push(piece)
+    this.#length += piece.length
+  }
 }
 
-function findAfter(html: string, mark: string, from: number): number {
-  const at = html.indexOf(mark, from)
-  return at === -1 ? html.length : at + mark.length
+/** Web addresses and their like; empty for a place in the page, and for what no reader can follow. */
+function readUrl(href: string | undefined): string {
+  const url = decodeHTMLAttribute(href ?? '').replace(/\s/g, '')
+  return /^(?:#|javascript:|data:)/i.test(url) ? '' : url
 }
-
-const decodeEntities = (text: string): string =>
-  text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi, (entity, decimal, hex, name) => {
-    if (name !== undefined) return ENTITIES[name.toLowerCase()] ?? entity
-    const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal)
-    return code > 31 && code <= 0x10ffff ? String.fromCodePoint(code) : ' '
-  })
-
-const truncate = (text: string): string =>
-  text.length <= MAX_TEXT_LENGTH ? text : `${text.slice(0, MAX_TEXT_LENGTH).toWellFormed()}…`

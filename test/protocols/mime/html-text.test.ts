@@ -7,10 +7,10 @@ test('headings, lists and links become readable text, images are omitted', () =>
   expect(htmlToText(html)).toBe('Hello\n\n * one\n * two\n\nGo here <https://example.com/>')
 })
 
-test('HTML over the limits loses its tags, scripts and comments, and keeps its words', () => {
+test('titles, styles, scripts and comments are left out', () => {
   const filler = '<b></b>'.repeat(6_000)
   const html = `<head><title>t</title></head>${filler}<style>p{}</style><p>1 < 2 &amp; 3&#33;</p><!-- <p>no</p> --><script>x<y</script><p>four</p>`
-  expect(htmlToText(html)).toBe('1 < 2 & 3!\nfour')
+  expect(htmlToText(html)).toBe('1 < 2 & 3!\n\nfour')
 })
 
 test.each([
@@ -19,8 +19,12 @@ test.each([
   ['10 MB of open comments', '<!--'.repeat(2_621_440), ''],
   ['10 MB of open scripts', '<script>'.repeat(1_310_720), ''],
   ['10 MB of spaces', `x${' '.repeat(10_485_760)}`, 'x'],
-  ['unclosed tags with as many wrong end tags', '<div>'.repeat(2_990) + '</b>'.repeat(2_990), '…'],
-  ['a list counter the converter throws on', '<ol type="I" start="1e300"><li>x</ol>', 'x'],
+  ['unclosed tags with as many wrong end tags', '<div>'.repeat(2_990) + '</b>'.repeat(2_990), ''],
+  ['10 MB of hidden elements', '<p hidden><div hidden>'.repeat(500_000), ''],
+  ['10 MB of attributes', `<b ${'a="b'.repeat(2_500_000)}`, ''],
+  ['10 MB of rules for classes', `<style>${'.a{display:none}'.repeat(600_000)}`, ''],
+  ['10 MB of unclosed style attributes', '<td style="font-size:0"><a style="display:block">'.repeat(200_000), ''],
+  ['a list counter that is no number', '<ol type="I" start="1e300"><li>x</ol>', ' 1. x'],
 ])('%s is converted without hanging', (_, html, text) => {
   expect(htmlToText(html)).toBe(text)
 })
@@ -34,3 +38,80 @@ test('the text has at most 256 Ki characters', () => {
   ])
     expect(htmlToText(html).length).toBeLessThanOrEqual(262_145)
 })
+
+const under = (levels: number, html: string): string => '<div><table><tr><td>'.repeat(levels) + html
+
+test.each([
+  [
+    'cells and rows of a table',
+    '<table><tr><td>Quantity: 1</td><td>0.99 EUR</td></tr><tr><th>a<td>b</table>',
+    'Quantity: 1 0.99 EUR\na b',
+  ],
+  [
+    'terms, options and blocks',
+    '<dl><dt>a<dd>b</dl><select><option>c<option>d</select><div>e</div><div>f</div>',
+    'a\nb\n\nc\nd\ne\nf',
+  ],
+  ['an inline element that is a block', '<b style="display: block">a</b>b<a style="display:block">c</a>', 'a\nb\nc'],
+  ['text after the body', '<html><body><p>a</p></body></html>\n<p>b</p>', 'a\n\nb'],
+  ['titles', '<head><title>a</title></head><svg><title>b</title><style/><path/></svg>c', 'c'],
+  ['10,000 levels', under(10_000, 'deep'), 'deep'],
+  [
+    'conditional comments',
+    '<!--[if mso]>a<![endif]--><!--[if !mso]><!-->b<!--<![endif]--><![if !mso]>c<![endif]><!-->d',
+    'bcd',
+  ],
+  ['numbered and nested lists', '<ol start=3><li>a<ul><li>b</ul><li>c</ol>', ' 3. a\n    * b\n 4. c'],
+  ['a quotation', '<blockquote>a<br>b<blockquote>c</blockquote></blockquote>d', '> a\n> b\n> >\n> > c\n\nd'],
+  ['preformatted text', '<pre>a  b\n  c</pre>', 'a  b\n  c'],
+  [
+    'links',
+    '<a href="https://a.test">https://a.test</a> <a href="mailto:b@a.test">b@a.test</a> <a href=#c>c</a> <a href="https://d.test?a=1&amp;b=2"><img></a>',
+    'https://a.test b@a.test c <https://d.test?a=1&b=2>',
+  ],
+  ['a link whose text is a block', '<a href="https://a.test"><p>a</p></a><p>b</p>', 'a <https://a.test>\n\nb'],
+  [
+    'words with joiners',
+    'می\u200cخواهم Donau&shy;dampf 👩\u200d🚒 1&nbsp;EUR',
+    'می\u200cخواهم Donaudampf 👩\u200d🚒 1 EUR',
+  ],
+])('%s are readable', (_, html, text) => expect(htmlToText(html)).toBe(text))
+
+test.each([
+  ...['display:none', 'DISPLAY : None !important', 'color:red;display:none;', 'display:none!important;display:block'],
+  ...['visibility:hidden', 'mso-hide:all', 'max-height:0;overflow:hidden', 'font-size:0px;line-height:0', 'opacity:0'],
+])('an element with the style %s is left out', (style) => {
+  for (const element of ['div', 'span', 'p', 'td'])
+    expect(htmlToText(`a <${element} style="${style}">x<b>y</b><br>z</${element}> b`).replace(/\s+/g, ' ')).toBe('a b')
+})
+
+test.each([
+  ['hidden', '<p>a<p hidden>x<p>b'],
+  [
+    'data-skip-in-text',
+    '<p>a</p><div data-skip-in-text="true">x<div>&#847; &zwnj; &nbsp; &#8199; &shy; &#65279;</div></div>b',
+  ],
+  ['fillers', 'a&#847; &zwnj; &nbsp; &#8199; &shy; &#65279;&#8203; b'],
+  [
+    'a class',
+    '<style>/*}*/ @media x{.y{display:none}} .x, p.x{display:none !important}</style><p class="y">a</p><p class="q x">x</p>b',
+  ],
+  ['cells and rows', '<table><tr hidden><td>x<table><tr><td>y</table><tr><td hidden>x<td>a b</table>'],
+  ['what is never closed', '<table><tr><td>a<div style="display:none">x</td><td>b'],
+  ['templates', 'a<template>x</template><video>x</video> b'],
+])('what is not shown is left out, and what follows stays: %s', (_, html) =>
+  expect(htmlToText(html).replace(/\s+/g, ' ')).toBe('a b'),
+)
+
+test.each([
+  [
+    'text in a frame of font size 0',
+    '<td style="font-size:0px"><div style="font-size:13px">a</div><p class="big">b</p></td>',
+  ],
+  ['the link beside a button for Outlook', '<!--[if mso]>x<![endif]--><a style="mso-hide:all">a b</a>'],
+  [
+    'an element that its style shows',
+    '<style>.h{display:none}</style><p class=h style="display:block">a</p><b hidden style="display:inline">b</b>',
+  ],
+  ['an element that is to be in the text', '<p data-skip-in-text="false">a b</p>'],
+])('%s is shown', (_, html) => expect(htmlToText(html).replace(/\s+/g, ' ')).toBe('a b'))

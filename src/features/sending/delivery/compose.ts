@@ -7,7 +7,7 @@ import type { ContentReader } from '#platform/content/read.ts'
 import { type Attachment, findContentIds, UNENCODED_TYPE } from '#protocols/mime/attachment.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
-import { htmlToText } from '#protocols/mime/html-text.ts'
+import { convertHtml } from '#protocols/mime/html-text.ts'
 import type { DeliverJob, TrackingSettings } from './protocol.ts'
 
 /** The parts of a job from which its message is composed. */
@@ -70,7 +70,7 @@ function* encodeTextPart(job: ComposableJob, content: Reader): Generator<void, E
   if (text !== undefined) return yield* encodeText(text)
   const html = readSource(job, content, 'html')
   if (html === undefined) return undefined
-  const converted = htmlToText(html.toString())
+  const converted = yield* convertHtml(html.toString())
   yield
   return yield* encodeText(Buffer.from(converted))
 }
