@@ -43,13 +43,21 @@ const MAX_PARAMETERS = 20
 /** Restricted names of RFC 6838 §4.2, each part with at most 127 characters. */
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}\/[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}$/
 /** Must not be encoded (RFC 2045 §6.4), which RFC 6532 allows for message/global, or are read as they are (RFC 6522). */
-export const UNENCODED_TYPE = /^\s*(?:(?:message\/(?!global)|multipart\/)|text\/rfc822-headers)/i
+const UNENCODED_TYPE = /^\s*(?:message\/(?!global)|text\/rfc822-headers)/i
 /** A part in one of these forms is worthless unless it is the whole message, octet by octet. */
 export const SEALED_TYPE = /^\s*(?:multipart\/(?:signed|encrypted)|application\/(?:x-)?pkcs7-mime)\b/i
 
 /** Whether a part can be an alternative to text and HTML: a text that is neither. A sealed part replaces both. */
 export const isAlternativeType = (text: string): boolean =>
   SEALED_TYPE.test(text) || (/^\s*text\//i.test(text) && !/^\s*text\/(?:plain|html)\b/i.test(text))
+
+/** Whether the octets of a part are sent as they are, if their lines allow it. */
+export const isUnencoded = ({ contentType, isAlternative = false }: Omit<Attachment, 'content'>): boolean =>
+  UNENCODED_TYPE.test(contentType) || (isAlternative && /^\s*multipart\//i.test(contentType))
+
+/** Whether an alternative is still one with the encoding that it got. */
+export const isAlternativePart = (part: Attachment): boolean =>
+  part.isAlternative === true && isAlternativeType(sanitiseContentType(part))
 
 const PARAMETER_NAME = /^[a-z0-9!#$&\-^_.+]{1,60}$/
 const PARAMETER_VALUE = /^[\x20-\x7e]{1,200}$/
@@ -68,13 +76,13 @@ export function formatContentType(type: string, parameters: ReadonlyMap<string, 
 
 /**
  * Returns `type/subtype` in lower case, with its parameters. Returns `application/octet-stream` for a text that is not a
- * media type, for a multipart that is not sealed, and for a type that must not be encoded if the content had to be.
+ * media type, for a multipart that is not a sealed message, and for a type that must not be encoded if the content was.
  */
-export function sanitiseContentType(text: string, encoding: EncodedPart['encoding']): string {
-  const { value, parameters } = parseStructuredField(text.slice(0, MAX_CONTENT_TYPE_LENGTH))
+export function sanitiseContentType({ contentType, isAlternative = false, content }: Attachment): string {
+  const { value, parameters } = parseStructuredField(contentType.slice(0, MAX_CONTENT_TYPE_LENGTH))
   const type = value.trim().toLowerCase()
-  const isMisfit = /^(?:message\/(?!global)|multipart\/)/.test(type) && encoding === 'base64'
-  const isMultipart = type.startsWith('multipart/') && !SEALED_TYPE.test(type)
+  const isMisfit = /^(?:message\/(?!global)|multipart\/)/.test(type) && content.encoding === 'base64'
+  const isMultipart = type.startsWith('multipart/') && !(isAlternative && SEALED_TYPE.test(type))
   return !MEDIA_TYPE.test(type) || isMisfit || isMultipart ? FALLBACK_TYPE : formatContentType(type, parameters)
 }
 

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import { parseMailboxList } from '../address/parse.ts'
-import { type Attachment, SEALED_TYPE, sanitiseContentType } from './attachment.ts'
+import { type Attachment, isAlternativePart, SEALED_TYPE, sanitiseContentType } from './attachment.ts'
 import type { EncodedPart } from './encode.ts'
 import { type Bodies, type MessageFields, makeFoldable, parseMailboxes } from './fields.ts'
 import { composeByMailComposer } from './mail-composer.ts'
@@ -57,7 +57,7 @@ const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
 export function composeMessage(input: ComposeInput): SerialisedMessage {
   const fields = readFields(input)
   const bodies = listBodies(input)
-  const attachments = input.attachments.filter(({ isAlternative }) => !isAlternative)
+  const attachments = input.attachments.filter((part) => !isAlternativePart(part))
   const plain = attachments.length === 0 ? composePlain(fields, bodies) : undefined
   return plain ?? composeByMailComposer(fields, bodies, { ...input, attachments })
 }
@@ -110,9 +110,7 @@ export function listBodies({
   html,
   attachments = [],
 }: Pick<ComposeInput, 'text' | 'html'> & Partial<Pick<ComposeInput, 'attachments'>>): Bodies {
-  const others = attachments
-    .filter(({ isAlternative }) => isAlternative)
-    .map(({ contentType, content }) => [sanitiseContentType(contentType, content.encoding), content] as const)
+  const others = attachments.filter(isAlternativePart).map((part) => [sanitiseContentType(part), part.content] as const)
   const sealed = others.find(([type]) => SEALED_TYPE.test(type))
   if (sealed) return [sealed]
   const isInvitation = ([type]: Bodies[number]): boolean => type.startsWith('text/calendar')

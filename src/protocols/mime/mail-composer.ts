@@ -47,9 +47,9 @@ export function composeByMailComposer(
     messageId: fields.messageId,
     headers: fields.headers.map(([key, value]) => ({ key, value: prepareFieldValue(key, value) })),
     alternatives: bodies.map(([contentType, part]) => ({ contentType, ...addLeaf(part) })),
-    attachments: attachments.map(({ filename, contentType, contentId, content }) => ({
+    attachments: attachments.map(({ filename, contentId, content, contentType }) => ({
       filename: sanitiseFilename(filename),
-      contentType: sanitiseContentType(contentType, content.encoding),
+      contentType: sanitiseContentType({ filename, contentType, content }),
       ...(contentId === undefined
         ? { contentDisposition: 'attachment' }
         : { contentDisposition: 'inline', cid: contentId }),

@@ -4,7 +4,7 @@
  * Stores no content.
  */
 import libmime from 'libmime'
-import { formatContentType, isAlternativeType } from './attachment.ts'
+import { formatContentType, isAlternativeType, SEALED_TYPE } from './attachment.ts'
 import { decodeHeaderText, decodeHtml, decodeText } from './charset.ts'
 import { decodeValue } from './header-fields.ts'
 import type { PartForm } from './parsed.ts'
@@ -62,10 +62,11 @@ export function readContentId({ node }: Part): string | null {
 /** The form of an attachment. Its parent decides whether it is an alternative; a message may also consist of it alone. */
 export const readForm = ({ node, parent }: Part, type: string): PartForm => ({
   contentType: formatContentType(type, node.parameters),
-  isAlternative:
-    isAlternativeType(type) &&
-    node.disposition !== 'attachment' &&
-    (parent === undefined || parent.node.multipart === 'alternative'),
+  isAlternative: SEALED_TYPE.test(type)
+    ? parent === undefined
+    : isAlternativeType(type) &&
+      node.disposition !== 'attachment' &&
+      (parent === undefined || parent.node.multipart === 'alternative'),
 })
 
 /**

@@ -4,7 +4,7 @@
  */
 import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
-import { type Attachment, findContentIds, UNENCODED_TYPE } from '#protocols/mime/attachment.ts'
+import { type Attachment, findContentIds, isUnencoded } from '#protocols/mime/attachment.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
 import { convertHtml } from '#protocols/mime/html-text.ts'
@@ -104,8 +104,7 @@ function readSource({ compose }: ComposableJob, content: Reader, part: 'html' | 
 function* encodeAttachments({ compose }: ComposableJob, content: Reader): Generator<void, Attachment[]> {
   const attachments: Attachment[] = []
   for (const { ref, ...attachment } of compose.attachments) {
-    const isUnencoded = UNENCODED_TYPE.test(attachment.contentType)
-    const lines = isUnencoded ? yield* encodeLines(content.get(ref)) : undefined
+    const lines = isUnencoded(attachment) ? yield* encodeLines(content.get(ref)) : undefined
     attachments.push({ ...attachment, content: lines ?? (yield* encodeBase64(content.chunks(ref))) })
     yield
   }

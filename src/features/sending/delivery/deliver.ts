@@ -6,7 +6,7 @@ import type { ContentReader } from '#platform/content/read.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
 import { createSignatureFields } from '#protocols/dkim/sign.ts'
-import { UNENCODED_TYPE } from '#protocols/mime/attachment.ts'
+import { isUnencoded } from '#protocols/mime/attachment.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { AttemptTrace } from './attempt-trace.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
@@ -163,7 +163,7 @@ const sendOverConnection = (
     rcptTo: job.rcptTo,
     message,
     smtpUtf8: job.smtpUtf8,
-    eightBit: job.compose.attachments.some(({ contentType }) => UNENCODED_TYPE.test(contentType)),
+    eightBit: job.compose.attachments.some(isUnencoded),
     beforeBody,
     onPhaseEnd: trace.endPhase,
   })

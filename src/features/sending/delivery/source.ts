@@ -14,7 +14,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { type Attachment, UNENCODED_TYPE } from '#protocols/mime/attachment.ts'
+import { type Attachment, isUnencoded } from '#protocols/mime/attachment.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
 import { type ComposableEmail, createComposeJob, readComposableEmail } from './compose-job.ts'
 import type { ComposeJob, TrackingSettings } from './protocol.ts'
@@ -146,13 +146,11 @@ async function renderBroadcast(
 
 /** The attachments, each with its size in place of its content. */
 const describeAttachments = ({ attachments }: ComposableEmail): Attachment[] =>
-  parseAttachments(attachments).map((file) => ({
-    ...describeAttachment(file),
-    content: {
-      encoding: UNENCODED_TYPE.test(file.content_type) ? '7bit' : 'base64',
-      pieces: [Buffer.from(`[${file.size} bytes, not shown]\r\n`)],
-    },
-  }))
+  parseAttachments(attachments).map((file) => {
+    const part = describeAttachment(file)
+    const pieces = [Buffer.from(`[${file.size} bytes, not shown]\r\n`)]
+    return { ...part, content: { encoding: isUnencoded(part) ? '7bit' : 'base64', pieces } }
+  })
 
 function toSource(header: Buffer, body: readonly Buffer[]): EmailSource {
   const pieces = [header, ...body]

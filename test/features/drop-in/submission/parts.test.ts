@@ -222,8 +222,28 @@ describe.skipIf(Bun.which('python3') === null)('a delivered message', () => {
     expect([tree.type, tree.parts.length]).toEqual([type.split(';')[0] ?? '', 2])
   })
 
+  test('that is sealed and has a line that is too long to be sent has its body as a file', async () => {
+    const body = part('text/plain', 'x'.repeat(999))
+    const { tree } = await submit('multipart/signed; micalg=sha-256; boundary=x', body, '--x--')
+    expect(outline(tree)).toEqual(['multipart/mixed', 'text/plain; charset=utf-8', 'application/octet-stream'])
+    expect(textOf(tree.parts[1] as Part)).toBe(`${body}\r\n--x--\r\n`)
+  })
+
+  test('has a file of a type multipart, octet by octet', async () => {
+    const content = Buffer.from('--x\n\na\n--x--').toString('base64')
+    const attachments = ['multipart/signed; boundary=x', 'multipart/mixed; boundary=x'].map((content_type) => ({
+      ...{ filename: 'a.mht', content, content_type },
+    }))
+    const { tree } = await receive(() => service.accepted({ attachments }))
+    expect(tree.parts.slice(1).map(({ type, content: got }) => [type, got])).toEqual([
+      ['application/octet-stream', content],
+      ['application/octet-stream', content],
+    ])
+  })
+
   test('that is enciphered by S/MIME stays so', async () => {
-    const { tree } = await submit('application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m', 'octets')
+    const type = 'application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m'
+    const { tree } = await submit(`${type}\r\nContent-Disposition: attachment; filename=smime.p7m`, 'octets')
     expect(outline(tree)).toBe('application/pkcs7-mime; smime-type=enveloped-data')
     expect(textOf(tree)).toBe('octets\r\n')
   })
