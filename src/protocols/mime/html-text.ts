@@ -47,7 +47,7 @@ export function* convertHtml(html: string): Generator<void, string> {
       // Before the start and after the end of a hidden element: they divide lines.
       const wasShown = visibility.isShown
       const isBlock = visibility[token.kind](token)
-      if (visibility.isShown || wasShown) text.tag(token, isBlock)
+      if (visibility.isShown || (wasShown && token.text !== 'a')) text.tag(token, isBlock)
     }
   }
   return text.end()

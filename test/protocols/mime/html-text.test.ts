@@ -98,6 +98,7 @@ test.each([
   ],
   ['cells and rows', '<table><tr hidden><td>x<table><tr><td>y</table><tr><td hidden>x<td>a b</table>'],
   ['what is never closed', '<table><tr><td>a<div style="display:none">x</td><td>b'],
+  ['links', 'a <a href="https://a.test" style="display:none">x</a>b'],
   ['templates', 'a<template>x</template><video>x</video> b'],
 ])('what is not shown is left out, and what follows stays: %s', (_, html) =>
   expect(htmlToText(html).replace(/\s+/g, ' ')).toBe('a b'),
