@@ -14,16 +14,16 @@ test('titles, styles, scripts and comments are left out', () => {
 })
 
 test.each([
-  ['10 MB of nested div', '<div>'.repeat(2_097_152), ''],
-  ['10 MB of nested b with spaces', '<b> '.repeat(2_621_440), ''],
-  ['10 MB of open comments', '<!--'.repeat(2_621_440), ''],
-  ['10 MB of open scripts', '<script>'.repeat(1_310_720), ''],
-  ['10 MB of spaces', `x${' '.repeat(10_485_760)}`, 'x'],
+  ['2 MB of nested div', '<div>'.repeat(419_430), ''],
+  ['2 MB of nested b with spaces', '<b> '.repeat(524_288), ''],
+  ['2 MB of open comments', '<!--'.repeat(524_288), ''],
+  ['2 MB of open scripts', '<script>'.repeat(262_144), ''],
+  ['2 MB of spaces', `x${' '.repeat(2_097_152)}`, 'x'],
   ['unclosed tags with as many wrong end tags', '<div>'.repeat(2_990) + '</b>'.repeat(2_990), ''],
-  ['10 MB of hidden elements', '<p hidden><div hidden>'.repeat(500_000), ''],
-  ['10 MB of attributes', `<b ${'a="b'.repeat(2_500_000)}`, ''],
-  ['10 MB of rules for classes', `<style>${'.a{display:none}'.repeat(600_000)}`, ''],
-  ['10 MB of unclosed style attributes', '<td style="font-size:0"><a style="display:block">'.repeat(200_000), ''],
+  ['2 MB of hidden elements', '<p hidden><div hidden>'.repeat(100_000), ''],
+  ['2 MB of attributes', `<b ${'a="b'.repeat(500_000)}`, ''],
+  ['2 MB of rules for classes', `<style>${'.a{display:none}'.repeat(120_000)}`, ''],
+  ['2 MB of unclosed style attributes', '<td style="font-size:0"><a style="display:block">'.repeat(40_000), ''],
   ['a list counter that is no number', '<ol type="I" start="1e300"><li>x</ol>', ' 1. x'],
 ])('%s is converted without hanging', (_, html, text) => {
   expect(htmlToText(html)).toBe(text)
