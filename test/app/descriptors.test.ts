@@ -35,7 +35,9 @@ test.each([256, 1024])(
   async (limit) => {
     using data = createDataFolder()
     const { key, domainId } = await setUpAccount(data.settings, { verified: true })
-    await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' }, 'serve', limit)
+    await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' }, 'serve', {
+      descriptors: limit,
+    })
     const countOpen = () => readdirSync(`/proc/${service.pid}/fd`).length
     const ask = async (method: string, path: string, body?: object) => {
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }

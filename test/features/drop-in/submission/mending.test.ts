@@ -290,5 +290,4 @@ describe('a part', () => {
     const sent = await accept(createParts(...files))
     expect([sent.dropped, (sent.email['attachments'] as unknown[]).length]).toEqual(['100.pdf, 101.pdf', 100])
   })
-  })
 })
