@@ -53,6 +53,8 @@ export type PostResult =
       readonly kind: 'response'
       readonly status: number
       readonly body: string
+      /** The Retry-After field, unchecked. */
+      readonly retryAfter?: string | undefined
       /** Present after a GET. */
       readonly bodyInfo?: BodyInfo
     }
@@ -262,6 +264,7 @@ function readResponse(
     kind: 'response',
     status: incoming.statusCode ?? 0,
     body,
+    retryAfter: incoming.headers['retry-after'],
     ...(isGet && {
       bodyInfo: {
         contentType: incoming.headers['content-type'] ?? '',

@@ -29,6 +29,8 @@ export type FetchOutcome =
       readonly status: number
       /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for invalid bytes. */
       readonly body: string
+      /** The Retry-After field, unchecked. */
+      readonly retryAfter?: string | undefined
       /** Present after a GET. */
       readonly bodyInfo?: BodyInfo
       readonly address: string

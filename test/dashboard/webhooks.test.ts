@@ -39,7 +39,7 @@ async function deactivate(service: WebhookService, id: string, count = 12): Prom
   const sent = await email()
   for (let i = 0; i < count; i++) await tell(sent, 'delivered', { smtp_response: '250 2.0.0 Ok' })
   release()
-  await throughRests(async () => (await readWebhook(service, id))['is_active'] === false, 5000)
+  await throughRests(async () => (await readWebhook(service, id))['is_active'] === false, 60_000)
 }
 
 function expectNothingFromElsewhere({ requested, errors }: DashboardPage, { url }: WebhookService): void {

@@ -3,6 +3,7 @@
  * delivery does; bypasses nothing else of the service.
  */
 import { type EventData, type EventType, record } from '#features/core/events/record.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from './api.ts'
 import { eventually, type TestAppOptions } from './app.ts'
@@ -38,7 +39,7 @@ export interface StoredDelivery {
 export interface WebhookService extends EmailApi {
   readonly receiver: HttpsReceiver
   /** Creates a webhook of the first account at the receiver. */
-  addWebhook(events?: readonly string[], path?: string): Promise<CreatedWebhook>
+  addWebhook(events?: readonly string[], path?: string, format?: PayloadFormat): Promise<CreatedWebhook>
   /** Accepts an email. */
   email(): Promise<SentEmail>
   /** Records an event of an email. */
@@ -76,8 +77,8 @@ export async function startWebhookService(options: TestAppOptions = {}): Promise
   return {
     ...service,
     receiver,
-    async addWebhook(events = ['sent'], path = '/hook') {
-      const answer = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
+    async addWebhook(events = ['sent'], path = '/hook', format = 'tassis') {
+      const answer = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events, format })
       if (answer.status !== 201) throw new Error(`the webhook was not made: ${JSON.stringify(answer.body)}`)
       return { id: String(at(answer.body, 'data', 'id')), secret: String(at(answer.body, 'data', 'secret')) }
     },

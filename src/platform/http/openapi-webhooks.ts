@@ -16,8 +16,8 @@ export interface WebhookDescription {
 /** What the response of a receiver does. */
 const RESPONSES: JsonObject = {
   '2XX': { description: 'Delivered. The body is not read.' },
-  '3XX': { description: 'Not delivered, and not repeated: redirects are not followed.' },
-  '4XX': { description: 'Not delivered, and not repeated.' },
+  '3XX': { description: 'Not delivered: redirects are not followed. Repeated only in the formats of other providers.' },
+  '4XX': { description: 'Not delivered. Repeated only in the formats of other providers.' },
   '5XX': { description: 'Repeated later, as when there is no response within 10 seconds.' },
 }
 

@@ -1,11 +1,13 @@
-/** @module The delay after consecutive failures: doubles each time. Pure; never waits. */
+/** @module The delay after consecutive failures: grows by a factor each time. Pure; never waits. */
 
 export interface BackoffDelays {
   /** The delay after the first failure. */
   readonly minMs: number
   readonly maxMs: number
+  /** By which each delay exceeds the one before; default 2. */
+  readonly factor?: number
 }
 
 /** The delay after `failures` consecutive failures; 0 after none. */
-export const backoffDelayMs = (failures: number, { minMs, maxMs }: BackoffDelays): number =>
-  failures <= 0 ? 0 : Math.min(minMs * 2 ** (failures - 1), maxMs)
+export const backoffDelayMs = (failures: number, { minMs, maxMs, factor = 2 }: BackoffDelays): number =>
+  failures <= 0 ? 0 : Math.min(minMs * factor ** (failures - 1), maxMs)

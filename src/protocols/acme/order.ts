@@ -1,12 +1,6 @@
 /** @module Orders a certificate for one host name (RFC 8555 §7.4, §7.5, §8): order, challenge, finalisation, download. */
-import {
-  AcmeError,
-  type AcmeResponse,
-  type AcmeSession,
-  describeProblem,
-  type JsonObject,
-  parseRetryAfter,
-} from './session.ts'
+import { parseRetryAfter } from '../http/retry-after.ts'
+import { AcmeError, type AcmeResponse, type AcmeSession, describeProblem, type JsonObject } from './session.ts'
 
 /** How a host is validated: RFC 8555 §8.3, RFC 8737. */
 export type ChallengeType = 'http-01' | 'tls-alpn-01'
@@ -115,7 +109,10 @@ async function waitFor(
 }
 
 const pollDelay = (response: AcmeResponse, session: AcmeSession): number =>
-  Math.min(Math.max(parseRetryAfter(response, session.now()) ?? DEFAULT_POLL_MS, MIN_POLL_MS), MAX_POLL_MS)
+  Math.min(
+    Math.max(parseRetryAfter(response.header('retry-after'), session.now()) ?? DEFAULT_POLL_MS, MIN_POLL_MS),
+    MAX_POLL_MS,
+  )
 
 /** The problem of an order, or of the challenge that failed. */
 function findProblem(object: JsonObject): ReturnType<typeof describeProblem> {

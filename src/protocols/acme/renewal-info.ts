@@ -1,5 +1,6 @@
 /** @module When a server wants a certificate to be renewed (RFC 9773, ACME Renewal Information). */
-import { type AcmeSession, parseRetryAfter } from './session.ts'
+import { parseRetryAfter } from '../http/retry-after.ts'
+import type { AcmeSession } from './session.ts'
 
 export interface RenewalWindow {
   /** Milliseconds since the epoch. */
@@ -31,5 +32,5 @@ export async function readRenewalWindow(session: AcmeSession, id: string): Promi
   const start = Date.parse(String(suggested?.start))
   const end = Date.parse(String(suggested?.end))
   if (Number.isNaN(start) || Number.isNaN(end) || end < start) return undefined
-  return { start, end, askAgainMs: parseRetryAfter(response, session.now()) }
+  return { start, end, askAgainMs: parseRetryAfter(response.header('retry-after'), session.now()) }
 }

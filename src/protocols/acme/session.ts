@@ -2,6 +2,7 @@
  * @module Signed requests to an ACME server (RFC 8555 §6): directory, nonces, account, errors. Believes nothing that
  * the server sends: every URL must be https, every field is checked. Opens no connection itself.
  */
+import { parseRetryAfter } from '../http/retry-after.ts'
 import type { AccountKey } from './account-key.ts'
 
 export interface AcmeRequest {
@@ -204,7 +205,7 @@ function toError(
   }
   const { type, message } = describeProblem(problem)
   const isServerError = response.status >= 500 || (type !== undefined && SERVER_TYPES.has(type))
-  const retryAfterMs = parseRetryAfter(response, now())
+  const retryAfterMs = parseRetryAfter(response.header('retry-after'), now())
   return new AcmeError(isServerError ? 'server' : scope, message ?? fallback, {
     ...(type !== undefined && { type }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
@@ -231,14 +232,6 @@ export function describeProblem(problem: unknown): { readonly type?: string; rea
 }
 
 const toLine = (text: string): string => text.slice(0, MAX_PROBLEM_LENGTH).replace(/[\p{C}\s]+/gu, ' ')
-
-/** Milliseconds to wait by Retry-After (RFC 9110 §10.2.3); undefined without a valid one. */
-export function parseRetryAfter(response: Pick<AcmeResponse, 'header'>, now: number): number | undefined {
-  const value = response.header('retry-after')?.trim() ?? ''
-  if (/^\d{1,10}$/.test(value)) return Number(value) * 1000
-  const at = value === '' ? Number.NaN : Date.parse(value)
-  return Number.isNaN(at) ? undefined : Math.max(at - now, 0)
-}
 
 function parseObject(text: string, what: string): JsonObject {
   let value: unknown

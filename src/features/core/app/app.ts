@@ -85,7 +85,7 @@ export interface App {
   /** An account has new durable events up to `lastSeq`; the event feed and webhooks listen. */
   readonly eventsRecorded: Signal<{ readonly accountId: number; readonly lastSeq: number }>
   /** A webhook was created, changed or deleted, or has a delivery due; the dispatcher listens. */
-  readonly webhookChanged: Signal<{ readonly webhookId: number }>
+  readonly webhookChanged: Signal<{ readonly webhookId: number; readonly isTest?: true }>
   /** A received message waits to be processed. */
   readonly mailReceived: Signal<void>
   /** A mailbox has a message for clients that wait at `next`: a new message, or one that was released. */

@@ -83,7 +83,8 @@ export class WebhookDispatcher {
         this.#durableSeq.set(accountId, lastSeq)
         for (const id of this.#registry.findConcerned(accountId, before, lastSeq)) this.#pumpId(id)
       }),
-      webhookChanged.listen(({ webhookId }) => this.#load(webhookId)),
+      // Whatever users do, but for a test, may be because they have mended the endpoint.
+      webhookChanged.listen(({ webhookId, isTest }) => this.#load(webhookId, !isTest)),
     ]
     const active = listActiveWebhooks(db)
     for (const { accountId } of active) this.#durableSeq.set(accountId, readLastSeq(db, accountId))
@@ -127,8 +128,11 @@ export class WebhookDispatcher {
     return this.#slots.attempts
   }
 
-  /** Loads a webhook that is new, was changed, or has a due delivery. Never throws, because a signal calls it. */
-  #load(id: number): void {
+  /**
+   * Loads a webhook that is new, was changed, or has a due delivery. Never throws, because a signal calls it.
+   * @param isResumed whether one attempt may begin in spite of a backoff
+   */
+  #load(id: number, isResumed = false): void {
     const { clock, db, log } = this.#app
     if (this.#isStopping) return
     try {
@@ -137,8 +141,9 @@ export class WebhookDispatcher {
       else this.#registry.remove(id)
     } catch (error) {
       log.error({ err: error, webhook: id }, 'webhook not read; retrying')
-      clock.after(STORAGE_RETRY_MS, () => this.#load(id))
+      clock.after(STORAGE_RETRY_MS, () => this.#load(id, isResumed))
     }
+    if (isResumed) this.#registry.get(id)?.queue.streak.resume()
     this.#pumpId(id)
   }
 

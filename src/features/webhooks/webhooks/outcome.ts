@@ -114,7 +114,7 @@ export function writeAttempt(
   const isEnded = origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId)
   const canRetry = result.kind === 'transient' && isActive && !isTest && !isDeactivated && !isEnded
   const delayMs = canRetry ? computeRetryDelayMs(attempts, randomFraction()) : undefined
-  const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
+  const nextAt = delayMs === undefined ? undefined : app.clock.now() + Math.max(delayMs, result.retryAfterMs)
   writeDelivery(app, tx, { id: webhookId, accountId, routeId }, origin, attempts, result, nextAt)
   if (!isCounted) {
     if (!isTest) moveCursor(tx, webhookId, cursor)
@@ -132,7 +132,7 @@ function writeDelivery(
   webhook: DeliveryTarget,
   origin: AttemptOrigin,
   attempts: number,
-  result: Omit<AttemptResult, 'cause' | 'isTemporary'>,
+  result: Omit<AttemptResult, 'cause' | 'isTemporary' | 'retryAfterMs'>,
   nextAt: Millis | undefined,
 ): void {
   const status: DeliveryStatus =

@@ -17,7 +17,7 @@ const MIN_SILENT_HOSTS = 3
 const MAX_SUCCESS_AGE_MS = days(1)
 /**
  * A failure that recurs within this time continues an earlier one, so it is not logged again. Exceeds the longest
- * backoff plus an attempt.
+ * backoff after one, plus an attempt.
  */
 const REPORT_INTERVAL_MS = minutes(2)
 

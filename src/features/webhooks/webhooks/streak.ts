@@ -1,19 +1,18 @@
 /**
- * @module Decides which failed attempts of a webhook count, and how long to back off after one. The invariant: a
- * failure counts only if no success began after it, and attempts in flight together count once. So ten counted failures
- * are ten successive attempts, and a disturbance of a few seconds never counts as ten. Pure; stores nothing.
+ * @module Decides which failed attempts of a webhook count, and how long to back off after one. The invariants: a
+ * failure counts only if no success began after it, and attempts in flight together count once, as do those that begin
+ * before the backoff has ended. So ten counted failures are ten successive attempts over more than an hour. Pure; stores
+ * nothing.
  */
 import type { Millis } from '#platform/clock.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
-import { seconds } from '#platform/units.ts'
+import type { AttemptResult } from './attempt.ts'
+import { BACKOFF, OWN_FAILURE_BACKOFF } from './retry-schedule.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** Backoff of 1, 2, 4 … 60 seconds. */
-const BACKOFF = { minMs: seconds(1), maxMs: seconds(60) }
-
 /**
- * The meaning of a failure. `refuted`: a later attempt succeeded. `known`: the attempt was already in flight when an
- * earlier failure became known. `new`: the endpoint fails, or still fails.
+ * The meaning of a failure. `refuted`: a later attempt succeeded. `known`: the attempt began before the last counted
+ * failure was known, or before the backoff had ended. `new`: the endpoint fails, or still fails.
  */
 export type FailureKind = 'refuted' | 'known' | 'new'
 
@@ -22,10 +21,14 @@ export class Streak {
   #begun = 0
   /** Number of the latest successful attempt. */
   #lastSuccess = 0
-  /** Attempts up to this number began before the last new failure was known. */
+  /** A failure of an attempt up to this number is not new. */
   #known = 0
-  #backoffs = 0
+  /** Failures counted in a row. */
+  #failures: number
+  /** Failures of this service in a row. */
+  #ownFailures = 0
   #backoffUntilMs = Number.NEGATIVE_INFINITY
+  #mayBeginEarly = false
 
   /**
    * Restores failures and the remaining backoff from the row after a restart. Otherwise a service that crashes
@@ -36,7 +39,7 @@ export class Streak {
     now: Millis,
     nowMs: number,
   ) {
-    this.#backoffs = failureCount
+    this.#failures = failureCount
     if (failureCount === 0 || lastFailureAt === null) return
     const backoffMs = backoffDelayMs(failureCount, BACKOFF)
     const leftMs = lastFailureAt + backoffMs - now
@@ -45,29 +48,55 @@ export class Streak {
   }
 
   /** Begins an attempt. Returns its number. */
-  begin(): number {
-    return ++this.#begun
+  begin(nowMs: number): number {
+    this.#begun++
+    this.#mayBeginEarly = false
+    // Otherwise a user who tries often would have the webhook deactivated soon.
+    if (nowMs < this.#backoffUntilMs) this.#known = this.#begun
+    return this.#begun
+  }
+
+  /** Lets one attempt begin before the backoff has ended: the endpoint may have been mended. */
+  resume(): void {
+    this.#mayBeginEarly = true
   }
 
   /** Any success ends the streak and the backoff. */
   succeed(attemptNumber: number): void {
     this.#lastSuccess = Math.max(this.#lastSuccess, attemptNumber)
     this.#known = 0
-    this.#backoffs = 0
+    this.#failures = 0
+    this.#ownFailures = 0
     this.#backoffUntilMs = Number.NEGATIVE_INFINITY
   }
 
-  /** @param shouldBackOff whether the failure is temporary, so that the next attempt must wait */
-  fail(attemptNumber: number, shouldBackOff: boolean, nowMs: number): FailureKind {
-    if (attemptNumber < this.#lastSuccess) return 'refuted'
+  /** Whether an attempt that began later has succeeded. */
+  isRefuted(attemptNumber: number): boolean {
+    return attemptNumber < this.#lastSuccess
+  }
+
+  /** Counts a failure, unless it is known. A first failure that is not temporary causes no backoff. */
+  fail(
+    attemptNumber: number,
+    { isTemporary, retryAfterMs }: Pick<AttemptResult, 'isTemporary' | 'retryAfterMs'>,
+    nowMs: number,
+  ): FailureKind {
     if (attemptNumber <= this.#known) return 'known'
     this.#known = this.#begun
-    if (shouldBackOff) this.#backoffUntilMs = nowMs + backoffDelayMs(++this.#backoffs, BACKOFF)
+    this.#failures++
+    const backoffMs = isTemporary || this.#failures > 1 ? backoffDelayMs(this.#failures, BACKOFF) : 0
+    this.#backoffUntilMs = nowMs + Math.max(backoffMs, retryAfterMs)
     return 'new'
+  }
+
+  /** Backs off after a failure of this service, which does not count. */
+  excuse(nowMs: number): void {
+    const backoffMs = backoffDelayMs(++this.#ownFailures, OWN_FAILURE_BACKOFF)
+    this.#backoffUntilMs = Math.max(this.#backoffUntilMs, nowMs + backoffMs)
   }
 
   /** How long no attempt may begin; 0 when one may. */
   backoffLeftMs(nowMs: number): number {
-    return Math.max(0, this.#backoffUntilMs - nowMs)
+    return this.#mayBeginEarly ? 0 : Math.max(0, this.#backoffUntilMs - nowMs)
   }
 }

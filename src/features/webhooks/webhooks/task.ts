@@ -103,9 +103,10 @@ export class TaskRunner {
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
     const isTest = stored?.event === TEST_EVENT
     const { streak } = queue
-    const attemptNumber = isTest ? undefined : streak.begin()
+    const attemptNumber = isTest ? undefined : streak.begin(this.#app.clock.monotonicMs())
     const result = await makeAttempt(this.#app, {
       url: webhook.url,
+      format: webhook.format,
       secrets: queue.secrets,
       id: this.#messageIdOf(webhook, task),
       event: stored?.event ?? body.event,
@@ -116,6 +117,7 @@ export class TaskRunner {
     // Aborted by the shutdown: the result is unknown, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
     this.#app.metrics.webhookAttempted(result.kind, result.durationMs)
+    if (isTest && result.kind === 'delivered') streak.resume()
     const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
     if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
     if (failure === PUT_BACK) return PUT_BACK
@@ -151,14 +153,15 @@ export class TaskRunner {
       queue.latencyClass = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
       return undefined
     }
-    const failure = streak.fail(attemptNumber, result.isTemporary, clock.monotonicMs())
-    if (failure === 'refuted') return failure
+    if (streak.isRefuted(attemptNumber)) return 'refuted'
     queue.latencyClass = 'unproven'
     const { cause, error } = result
     const isOwnFailure =
       cause !== null &&
       this.#ownFailures.isOwnFailure(queue.webhook.url, { cause, reason: error ?? '' }, queue.lastSuccessAt)
-    return isOwnFailure ? PUT_BACK : failure
+    if (!isOwnFailure) return streak.fail(attemptNumber, result, clock.monotonicMs())
+    streak.excuse(clock.monotonicMs())
+    return PUT_BACK
   }
 
   /**

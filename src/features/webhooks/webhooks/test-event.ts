@@ -69,7 +69,7 @@ export function sendTestEvent(
       resourceId: formatUuid(uuid),
       metadata: { delivery_id: deliveryId },
     })
-    tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId, isTest: true }))
     return { payload, deliveryId }
   })
 }

@@ -341,9 +341,9 @@ describe('ten consecutive failures, over all events,', () => {
     const all = await service.throughRests(async () => {
       const { is_active } = await getRecord(service, webhook)
       return is_active === false && service.webhooks?.inFlight === 0 ? service.deliveries(webhook) : undefined
-    })
+    }, minutes(1))
     expect(service.receiver.requests).toHaveLength(10)
-    expect(all.map(({ status, nextAt }) => [status, nextAt])).toEqual(Array(10).fill(['undeliverable', null]))
+    expect(all.filter(({ status, nextAt }) => status !== 'undeliverable' || nextAt !== null)).toEqual([])
     expect(await getRecord(service, webhook)).toMatchObject({
       is_active: false,
       failure_count: 10,
@@ -367,6 +367,7 @@ describe('ten consecutive failures, over all events,', () => {
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(() => ({ status: service.receiver.requests.length === 10 ? 200 : 404 }))
     await recordMany(service, 15)
+    await service.throughRests(() => service.deliveries(webhook).length === 15, minutes(1))
     await service.settled(webhook, 15)
     // The five attempts after the success were in flight together, so they count as one failure.
     expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
@@ -377,7 +378,7 @@ describe('ten consecutive failures, over all events,', () => {
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 410 })
     await recordMany(service, 11)
-    await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
+    await service.throughRests(async () => (await getRecord(service, webhook))['is_active'] === false, minutes(1))
     const { url, events } = await getRecord(service, webhook)
     const put = await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: false })
     expect(at(put.body, 'data')).toMatchObject({ is_active: true, failure_count: 0 })
@@ -679,13 +680,15 @@ describe('within one webhook', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(({ headers }) => ({ status: headers['x-service-event'] === 'test' ? 200 : 400 }))
-    await recordMany(service, 9)
+    const sent = () => service.receiver.requests.filter(({ headers }) => headers['x-service-event'] === 'sent')
+    await recordMany(service, 30)
+    await service.throughRests(() => sent().length === 9, minutes(1))
     await service.settled(webhook, 9)
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
     await service.settled(webhook, 10)
-    await recordMany(service, 20)
-    await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
-    expect(service.receiver.requests.filter(({ headers }) => headers['x-service-event'] === 'sent')).toHaveLength(10)
+    await service.throughRests(async () => (await getRecord(service, webhook))['is_active'] === false, minutes(1))
+    // The accepted test caused one attempt before the end of the backoff, which does not count.
+    expect(sent()).toHaveLength(11)
   })
 
   test('deliveries that a deactivation ended stay ended after the reactivation, and new ones are retried', async () => {
@@ -700,10 +703,10 @@ describe('within one webhook', () => {
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, payload, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
        SELECT randomblob(16), (SELECT id FROM webhooks), 'sent', '{}', 0, 1, ?, 0 FROM numbers`,
-      [service.clock.now() + minutes(100)],
+      [service.clock.now() + minutes(119)],
     )
     await recordMany(service, 9)
-    await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
+    await service.throughRests(async () => (await getRecord(service, webhook))['is_active'] === false, minutes(1))
     await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'undeliverable'))
     const { url, events } = await getRecord(service, webhook)
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true })

@@ -24,6 +24,9 @@ async function recordMany(service: WebhookService, count: number): Promise<void>
   service.release()
 }
 
+/** Moves through long backoffs. */
+const STEP_MS = seconds(10)
+
 const countFailures = ({ app }: WebhookService): number[] =>
   app.db
     .query<{ failures: number }, []>('SELECT failure_count AS failures FROM webhooks ORDER BY id')
@@ -97,8 +100,8 @@ describe('an outage', () => {
     )
   })
 
-  // Proves: notify-9
-  test('backs off for 1, 2, 4 … 60 seconds; after four minutes of failures the webhook is deactivated', async () => {
+  // Proves: notify-7, notify-9
+  test('backs off for 1, 3, 9 seconds and up to 30 minutes, so the tenth failure comes more than an hour after the first', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const times: number[] = []
@@ -106,13 +109,52 @@ describe('an outage', () => {
       times.push(service.clock.now())
       return { status: 503 }
     })
-    for (let i = 0; i < 12; i++) await service.tell(await service.email(), 'sent')
-    service.release()
-    await service.throughRests(async () => (await getRecord(service, webhook))['is_active'] === false)
-    const rests = times.slice(1).map((time, i) => Math.floor((time - (times[i] ?? 0)) / 1000))
-    expect(rests).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60])
+    await recordMany(service, 12)
+    await service.throughRests(() => times.length === 6)
+    const isActive = async () => (await getRecord(service, webhook))['is_active'] === true
+    await service.throughRests(async () => times.length === 10 && !(await isActive()), STEP_MS)
+    const rests = times.slice(1).map((time, i) => time - (times[i] ?? 0))
+    for (const [i, rest] of [1, 3, 9, 27, 81, 243, 729, 1800, 1800].entries()) {
+      expect(rests[i]).toBeGreaterThanOrEqual(seconds(rest))
+      expect(rests[i]).toBeLessThan(seconds(rest) + (i < 5 ? seconds(1) : 2 * STEP_MS))
+    }
+    expect((times[9] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(hours(1))
     expect(service.receiver.requests).toHaveLength(10)
   })
+
+  // Proves: notify-7
+  for (const [name, answer] of [
+    ['a 503', { status: 503 }],
+    ['refused connections', 'reset'],
+    ['a 404 of a proxy without a backend', { status: 404 }],
+  ] as const)
+    test(`of 50 minutes with ${name} deactivates nothing; what was recorded in it arrives in order`, async () => {
+      await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+      const webhook = await service.addWebhook(['sent'])
+      service.receiver.answer(answer)
+      const from = service.clock.now()
+      for (let i = 0; i < 25; i++) {
+        await service.throughRests(() => service.clock.now() >= from + i * minutes(2), STEP_MS)
+        await service.tell(await service.email(), 'sent')
+      }
+      const tried = service.receiver.requests.length
+      service.receiver.answer({})
+      await service.throughRests(() => service.receiver.requests.length >= tried + 15, STEP_MS)
+      // The pause that ran when the endpoint came back is no longer than the outage.
+      expect(service.clock.now() - from).toBeLessThan(minutes(100))
+      expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+      const isRefusal = typeof answer === 'object' && answer.status === 404
+      const all = await service.throughRests(() => {
+        const rows = service.deliveries(webhook)
+        return rows.length === 25 && rows.every(({ status }) => status !== 'pending') && rows
+      }, STEP_MS)
+      const count = (status: string) => all.filter((row) => row.status === status).length
+      // A refusal is final for its event in our own format.
+      expect([count('delivered'), count('undeliverable')]).toEqual(isRefusal ? [25 - tried, tried] : [25, 0])
+      const seqs = all.filter(({ attempts, status }) => attempts === 1 && status === 'delivered').map(({ seq }) => seq)
+      expect(seqs.length).toBeGreaterThanOrEqual(15)
+      expect(seqs).toEqual(seqs.toSorted((x, y) => Number(x) - Number(y)))
+    })
 
   // Proves: notify-9
   test('continues after a restart: the backoff does not end early', async () => {
@@ -137,7 +179,7 @@ describe('an outage', () => {
     again.start()
     try {
       service.receiver.answer({})
-      service.clock.advance(seconds(8))
+      service.clock.advance(seconds(27))
       await eventually(() => service.deliveries(webhook).length === 20)
       expect(countFailures(service)).toEqual([0])
     } finally {
@@ -189,17 +231,17 @@ test('an endpoint that fails every other time is neither deactivated nor called 
 })
 
 // Proves: notify-9
-test('ten consecutive rejections deactivate a webhook immediately', async () => {
+test('a single rejection causes no backoff; ten in a row deactivate a webhook after more than an hour', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer({ status: 301, headers: { location: 'https://hooks.test/' } })
-  await recordMany(service, 15)
   const from = service.clock.now()
-  await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
-  expect({ requests: service.receiver.requests.length, ms: service.clock.now() - from }).toEqual({
-    requests: 10,
-    ms: 0,
-  })
+  await recordMany(service, 15)
+  await service.receiver.received(2)
+  expect(service.clock.now() - from).toBe(seconds(2))
+  await service.throughRests(async () => (await getRecord(service, webhook))['is_active'] === false, STEP_MS)
+  expect(service.receiver.requests).toHaveLength(10)
+  expect(service.clock.now() - from).toBeGreaterThan(hours(1))
 })
 
 // Proves: notify-9
@@ -214,6 +256,96 @@ test('a 429 is final for its event, and causes a backoff', async () => {
   service.receiver.answer({})
   service.clock.advance(seconds(1))
   await eventually(() => service.deliveries(webhook).length === 5)
+})
+
+// Proves: notify-53
+test.each(['resend', 'postmark'] as const)(
+  'in the format of %s an event is repeated after a 429 or 404, and nothing is sent before the Retry-After',
+  async (format) => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['delivered'], '/hook', format)
+    const times: number[] = []
+    service.receiver.answer(() => {
+      times.push(service.clock.now())
+      return times.length === 1 ? { status: 429, headers: { 'retry-after': '1500' } } : { status: 404 }
+    })
+    for (let i = 0; i < 2; i++) await service.tell(await service.email(), 'delivered')
+    service.release()
+    const [first] = await service.settled(webhook, 1)
+    expect(first).toMatchObject({ status: 'pending', attempts: 1, statusCode: 429 })
+    expect(first?.nextAt).toBe((times[0] ?? 0) + seconds(1500))
+    await service.throughRests(() => times.length === 2, STEP_MS)
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(seconds(1500))
+    service.receiver.answer({})
+    const all = await service.throughRests(() => {
+      const rows = service.deliveries(webhook)
+      return rows.length === 2 && rows.every(({ status }) => status === 'delivered') && rows
+    }, STEP_MS)
+    expect(all.map(({ attempts }) => attempts).toSorted()).toEqual([1, 3])
+  },
+)
+
+describe('an endpoint that its owner has mended', () => {
+  /** A webhook that has failed five times and backs off. */
+  async function addFailing(service: WebhookService): Promise<CreatedWebhook> {
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 503 })
+    await recordMany(service, 30)
+    await service.throughRests(() => countFailures(service)[0] === 5, seconds(5))
+    return webhook
+  }
+
+  const ACTIONS: readonly [string, (service: WebhookService, webhook: CreatedWebhook) => Promise<unknown>][] = [
+    [
+      'a test that it accepts',
+      async ({ api, clock }, { id }) => {
+        // Not more than five in a minute.
+        clock.advance(seconds(20))
+        await api('POST', `/v1/webhooks/${id}/test`)
+      },
+    ],
+    [
+      'a PUT without a change',
+      async (service, webhook) => {
+        const { url, events } = await getRecord(service, webhook)
+        await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true })
+      },
+    ],
+    [
+      'a replay',
+      async ({ api }, { id }) => {
+        const listed = at((await api('GET', `/v1/webhooks/${id}/deliveries?event=sent`)).body, 'data', 0, 'id')
+        await api('POST', `/v1/webhooks/${id}/deliveries/${listed}/replay`)
+      },
+    ],
+  ]
+
+  // Proves: notify-54
+  test.each(ACTIONS)('gets everything after %s, without waiting for the end of the backoff', async (_, act) => {
+    await using service = await startWebhookService()
+    const webhook = await addFailing(service)
+    service.receiver.answer({})
+    await act(service, webhook)
+    await eventually(() => new Set(service.deliveries(webhook).map(({ seq }) => seq)).size >= 30)
+    expect(countFailures(service)).toEqual([0])
+  })
+
+  // Proves: notify-54
+  test.each(ACTIONS)('and still fails is tried once after %s; that does not count', async (name, act) => {
+    await using service = await startWebhookService()
+    const webhook = await addFailing(service)
+    const isTest = name.includes('test')
+    service.receiver.answer(({ headers }) => ({ status: headers['x-service-event'] === 'test' ? 200 : 503 }))
+    const requests = service.receiver.requests.length
+    for (let i = 1; i <= 4; i++) {
+      await act(service, webhook)
+      await service.receiver.received(requests + i * (isTest ? 2 : 1))
+      await eventually(() => service.webhooks?.inFlight === 0)
+    }
+    await service.app.commit.barrier()
+    expect(countFailures(service)).toEqual([5])
+    expect(service.receiver.requests).toHaveLength(requests + 4 * (isTest ? 2 : 1))
+  })
 })
 
 describe('a failure of the service itself', () => {

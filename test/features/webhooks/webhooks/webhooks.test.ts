@@ -45,6 +45,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       error: 'The response status was 404.',
       cause: null,
       isTemporary: false,
+      retryAfterMs: 0,
     } as const
     await app.commit.write((tx) =>
       writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, true, i + 1),
