@@ -126,6 +126,11 @@ const API_INFO = {
     contact: { name: 'The operator of this service' },
   },
   webhooks: describeWebhookRequests(),
+  operators: {
+    title: 'Tassis: operators and sign-in',
+    description: 'What the dashboard uses: sign in, and operate the service. No API key can call these operations.',
+    paths: ['/v1/auth/', '/v1/operator/'],
+  },
   tags: {
     Emails: 'Send email and track its delivery.',
     'Captured mail': 'Mail that was captured instead of being sent, as an inbox.',

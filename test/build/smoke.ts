@@ -200,7 +200,7 @@ async function checkTemplate(url: string, key: string): Promise<void> {
 
 async function checkDocs(url: string): Promise<void> {
   const page = await (await fetch(`${url}/docs`)).text()
-  assert.ok(page.includes('/docs/postEmails'), `/docs does not list the operations: ${page.slice(0, 500)}`)
+  assert.ok(page.includes('/docs/sendEmail'), `/docs does not list the operations: ${page.slice(0, 500)}`)
 }
 
 /** Checks that the executable contains the dashboard in each encoding. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { fetchDescription, resolveSchemas } from './api-description.ts'
+import { fetchDescription, resolveSchemas, SPEC_PATHS } from './api-description.ts'
 import { findProblem, type JsonSchema } from './json-schema.ts'
 import {
   type ContractApi,
@@ -249,6 +249,63 @@ test('names of operations and schemas are identifiers, and no schema is there tw
     return name !== 'Error' && written.includes(JSON.stringify(shape).slice(1, -1))
   })
   expect(repeated.map(([name]) => name)).toEqual([])
+})
+
+// Proves: http-18
+test('operations are named by verb and noun, and schemas by noun', () => {
+  const ids = Object.fromEntries([...operations, ...others].map(([name, { operationId }]) => [operationId, name]))
+  expect(ids).toMatchObject({
+    sendEmail: 'POST /v1/emails',
+    listEmails: 'GET /v1/emails',
+    getEmail: 'GET /v1/emails/{id}',
+    cancelEmail: 'POST /v1/emails/{id}/cancel',
+    createDomain: 'POST /v1/domains',
+    verifyDomain: 'POST /v1/domains/{id}/verify',
+    getDomainDns: 'GET /v1/domains/{id}/dns',
+    updateWebhook: 'PUT /v1/webhooks/{id}',
+    replayWebhookDelivery: 'POST /v1/webhooks/{id}/deliveries/{delivery_id}/replay',
+    listInboundEmails: 'GET /v1/inbound',
+    deleteInboundEmail: 'DELETE /v1/inbound/{id}',
+    listMailboxMessages: 'GET /v1/agent-mailboxes/{id}/messages',
+    searchMailboxMessages: 'GET /v1/agent-mailboxes/{id}/messages/search',
+    importContacts: 'POST /v1/contact-lists/{id}/contacts/import',
+    exportSuppressions: 'GET /v1/suppressions/export',
+    listSubAccounts: 'GET /v1/accounts',
+    createSubAccountApiKey: 'POST /v1/accounts/{id}/api-keys',
+    listTeamMembers: 'GET /v1/team',
+    getAnalyticsTimeseries: 'GET /v1/analytics/timeseries',
+    login: 'POST /v1/auth/login',
+    retryOperatorQueue: 'POST /v1/operator/queue/retry',
+  })
+  // A verb and at least one noun; none of them after the method or the parameters of its path.
+  const verbs = /^(?:get|list|create|update|set|delete|[a-z]+)(?:[A-Z]|$)/
+  expect(Object.keys(ids).filter((id) => !verbs.test(id) || /^(?:post|put|patch)|By[A-Z]/.test(id))).toEqual([])
+  const names = Object.keys(served.components.schemas)
+  const wanted =
+    `Email EmailSummary EmailEvent Event InboundEmail Domain DnsRecord Webhook WebhookDelivery Contact Mailbox
+    MailboxMessage MailboxThread ApiKey Suppression Template AutoResponderRule SendEmailRequest SendEmailResult
+    CreateWebhookRequest`.split(/\s+/)
+  expect(wanted.filter((name) => !names.includes(name))).toEqual([])
+  expect(names.filter((name) => /(?:Dn|Statu|Addres|Analytic|Timeserie|Busines)(?=[A-Z]|$)|\d$/.test(name))).toEqual([])
+})
+
+// Proves: http-18
+test('operators and people who sign in have a document of their own, and both documents are complete', async () => {
+  const documents = await Promise.all(
+    SPEC_PATHS.map(async (path) => (await (await fetch(`${service.url}${path}`)).json()) as Description),
+  )
+  for (const [index, { openapi, paths, components, tags, ...rest }] of documents.entries()) {
+    expect(openapi).toBe('3.1.0')
+    const isForOperators = Object.keys(paths).map((path) => /^\/v1\/(?:auth|operator)\//.test(path))
+    expect(new Set(isForOperators)).toEqual(new Set([index === 1]))
+    const written = JSON.stringify([paths, components, rest])
+    const references = [...written.matchAll(/"\$ref":"#\/components\/(\w+)\/([\w-]+)"/g)]
+    for (const [, kind = '', name = ''] of references) expect(components).toHaveProperty([kind, name])
+    const used = new Set(references.map(([, , name]) => name))
+    expect(Object.keys(components.schemas).filter((name) => !used.has(name))).toEqual([])
+    const usedTags = new Set(Object.values(paths).flatMap((methods) => Object.values(methods).flatMap((o) => o.tags)))
+    expect(tags.filter(({ name }) => !usedTags.has(name) && index === 1)).toEqual([])
+  }
 })
 
 test('a request matches one path only, as routers of clients and test servers need it', () => {

@@ -787,6 +787,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /webhooks',
   'GET /readyz',
   'GET /openapi.json',
+  'GET /openapi-operator.json',
   'GET /docs',
   'GET /docs/{operation}',
   'GET /icon.svg',

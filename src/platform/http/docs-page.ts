@@ -65,7 +65,15 @@ interface Description {
   }
 }
 
+/** An OpenAPI document. */
+interface SpecDocument {
+  /** Where it is served. */
+  readonly path: string
+  readonly json: string
+}
+
 interface Entry extends Operation {
+  readonly api: Description
   readonly method: string
   /** For a webhook, its name. */
   readonly path: string
@@ -96,37 +104,54 @@ button { background: var(--strong); border-color: var(--strong); color: var(--on
 .kind { color: var(--faint); }
 `
 
-/** @param json the OpenAPI document */
-export async function createDocsPages(json: string): Promise<DocsPages> {
-  const api = JSON.parse(json) as Description
+/** The index is about all documents, under the title of the first. */
+export async function createDocsPages(documents: readonly [SpecDocument, ...SpecDocument[]]): Promise<DocsPages> {
+  const [main, ...others] = documents
+  const api = JSON.parse(main.json) as Description
+  const apis = [api, ...others.map(({ json }) => JSON.parse(json) as Description)]
+  const entries: Entry[] = []
+  for (const each of apis) entries.push(...(await listEntries(each)))
+  const tags = [...new Map(apis.flatMap(({ tags = [] }) => tags).map((tag) => [tag.name, tag])).values()]
+  const links = documents.map(({ path }, i) => ({ path, title: apis[i]?.info.title ?? path }))
+  return {
+    index: (search) => renderIndex({ ...api, tags }, links, entries, search),
+    operation: (id) => {
+      const entry = entries.find(({ operationId }) => operationId === id)
+      return entry && renderOperation(entry)
+    },
+  }
+}
+
+async function listEntries(api: Description): Promise<Entry[]> {
   const entries: Entry[] = []
   for (const [path, methods] of Object.entries(api.paths)) {
     await yieldToEventLoop()
     for (const [method, operation] of Object.entries(methods))
-      entries.push(toEntry(method.toUpperCase(), path, operation))
+      entries.push(toEntry(api, method.toUpperCase(), path, operation))
   }
-  for (const [name, { post }] of Object.entries(api.webhooks ?? {})) entries.push(toEntry(WEBHOOK_METHOD, name, post))
-  return {
-    index: (search) => renderIndex(api, entries, search),
-    operation: (id) => {
-      const entry = entries.find(({ operationId }) => operationId === id)
-      return entry && renderOperation(api, entry)
-    },
-  }
+  for (const [name, { post }] of Object.entries(api.webhooks ?? {}))
+    entries.push(toEntry(api, WEBHOOK_METHOD, name, post))
+  return entries
 }
 
 /** In the place of a method. */
 const WEBHOOK_METHOD = 'webhook'
 
-const toEntry = (method: string, path: string, operation: Operation): Entry => ({
+const toEntry = (api: Description, method: string, path: string, operation: Operation): Entry => ({
   ...operation,
+  api,
   method,
   path,
   isWebhook: method === WEBHOOK_METHOD,
   words: `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
 })
 
-function renderIndex({ info, tags = [], components }: Description, entries: readonly Entry[], search: string): Html {
+function renderIndex(
+  { info, tags = [], components }: Description,
+  documents: readonly { readonly path: string; readonly title: string }[],
+  entries: readonly Entry[],
+  search: string,
+): Html {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
   const found = entries.filter((entry) => words.every((word) => entry.words.includes(word)))
   const known = new Set(tags.map(({ name }) => name))
@@ -140,7 +165,7 @@ function renderIndex({ info, tags = [], components }: Description, entries: read
     style: STYLE,
     main: html`<h1>${info.title}</h1>
 <p>${info.description}</p>
-<p><a href="/openapi.json">OpenAPI description</a></p>
+${documents.map(({ path, title }) => html`<p><a href="${path}">OpenAPI description of ${title}</a></p>`)}
 <h2>Authentication</h2>
 <ul>${Object.values(components.securitySchemes).map(({ description }) => html`<li>${formatText(description)}</li>`)}</ul>
 <h2>Operations</h2>
@@ -158,7 +183,8 @@ ${description && html`<p>${description}</p>`}
   })
 }
 
-function renderOperation({ components, info }: Description, entry: Entry): Html {
+function renderOperation(entry: Entry): Html {
+  const { components, info } = entry.api
   const { method, path, summary, description, parameters = [], requestBody, responses } = entry
   const body = Object.entries(requestBody?.content ?? {})
   return htmlPage({

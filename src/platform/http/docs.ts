@@ -1,32 +1,43 @@
-/** @module `/openapi.json`, `/docs` and `/docs/{operation}`: the API description, for programs and for people. */
+/**
+ * @module `/openapi.json`, `/openapi-operator.json`, `/docs` and `/docs/{operation}`: the API description, for programs
+ * and for people.
+ */
 import { type AnyElysia, Elysia } from 'elysia'
 import { createDocsPages, type DocsPages } from './docs-page.ts'
 import { unknownRoute } from './error-response.ts'
 import { htmlResponse } from './html.ts'
 import { type ApiInfo, describeApi } from './openapi.ts'
+import { once } from './route-table.ts'
+
+const SPEC_PATH = '/openapi.json'
+const OPERATOR_SPEC_PATH = '/openapi-operator.json'
 
 /** A search has a few words. */
 const MAX_SEARCH_LENGTH = 200
 
-/** The plugin that describes `routes`. The description is created at the first request, in small steps. */
+/** The plugin that describes `routes`. The descriptions are created at the first request, in small steps. */
 export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
-  let description: Promise<string> | undefined
-  const describe = (): Promise<string> => {
-    description ??= describeApi(routes, info)
-    return description
-  }
-  let pages: Promise<DocsPages> | undefined
-  const loadPages = (): Promise<DocsPages> => {
-    pages ??= describe().then(createDocsPages)
-    return pages
-  }
+  const { title, description, paths = [] } = info.operators ?? {}
+  const isForOperators = (path: string): boolean => paths.some((start) => path.startsWith(start))
+  const describe = once(() => describeApi(routes, info, (path) => !isForOperators(path)))
+  const describeOperators = once(() =>
+    describeApi(
+      routes,
+      { ...info, title: title ?? info.title, description: description ?? info.description, webhooks: [] },
+      isForOperators,
+    ),
+  )
+  const loadPages = once(
+    async (): Promise<DocsPages> =>
+      createDocsPages([
+        { path: SPEC_PATH, json: await describe() },
+        ...(paths.length > 0 ? [{ path: OPERATOR_SPEC_PATH, json: await describeOperators() }] : []),
+      ]),
+  )
   const hidden = { detail: { hide: true } }
   return new Elysia()
-    .get(
-      '/openapi.json',
-      async () => new Response(await describe(), { headers: { 'content-type': 'application/json' } }),
-      hidden,
-    )
+    .get(SPEC_PATH, async () => jsonResponse(await describe()), hidden)
+    .get(OPERATOR_SPEC_PATH, async () => jsonResponse(await describeOperators()), hidden)
     .get(
       '/docs',
       async ({ request }) => {
@@ -45,3 +56,5 @@ export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
       hidden,
     )
 }
+
+const jsonResponse = (json: string): Response => new Response(json, { headers: { 'content-type': 'application/json' } })

@@ -1,10 +1,12 @@
 /**
- * @module Gives the schemas that several operations share a name: client generators then create one type for them. The
- * names come from the paths (`/v1/domains/{id}` has a `Domain`) and from the fields that hold them, or are the titles
- * of the schemas.
+ * @module Gives a name to what requests and responses hold, and to the objects that several of them share: client
+ * generators then create one type for them. The names come from the paths (`/v1/domains/{id}` has a `Domain`) and from
+ * the fields that hold them, or are the titles of the schemas.
  */
 import { yieldToEventLoop } from '../clock.ts'
+import { nameOfPath, toPascalCase, toSingular } from './openapi-names.ts'
 import type { Json, JsonObject } from './openapi-schemas.ts'
+import { EXTRA } from './response-shape.ts'
 
 /** An operation with the path and method under which it is; for a webhook, its name. */
 export interface NamedOperation {
@@ -28,55 +30,74 @@ export async function shareSchemas(operations: readonly NamedOperation[], compon
   const schemas = components['schemas'] as JsonObject
   const taken = new Set(Object.keys(schemas))
   const share = (value: Json, name: string, isNamed = false): Json => {
-    if (Array.isArray(value)) return value.map((each) => share(each, name))
+    if (Array.isArray(value)) return value.map((each) => share(each, name, isNamed))
     if (!isObject(value)) return value
     const shape = shapeOf(value)
-    if (shape === undefined || !(isNamed || (counts.get(shape) ?? 0) > 1))
-      return shareWithin(value, toTitle(value) ?? name, share)
-    const { description, ...schema } = value
+    if (shape === undefined || !(isNamed || toTitle(value) || (counts.get(shape) ?? 0) > 1))
+      return shareWithin(value, toTitle(value) ?? name, isNamed && shape === undefined, share)
+    const { description, [EXTRA]: extra, ...schema } = value
     let own = names.get(shape)
     if (own === undefined) {
       own = findFreeName(toTitle(value) ?? name, taken)
       names.set(shape, own)
-      schemas[own] = shareWithin(schema, own, share)
+      schemas[own] = shareWithin(schema, own, false, share)
     }
-    return { ...(description !== undefined && { description }), $ref: `#/components/schemas/${own}` }
+    return {
+      ...(description !== undefined && { description }),
+      ...(extra !== undefined && { [EXTRA]: extra }),
+      $ref: `#/components/schemas/${own}`,
+    }
+  }
+  /** The envelope of a response has no name, but what it holds. */
+  const shareResponse = (schema: Json, name: string): Json => {
+    if (!isObject(schema) || !isObject(schema['properties']) || schema['properties']['data'] === undefined)
+      return share(schema, name, true)
+    // The rows of a list are often shorter than the resource.
+    const isShort = isObject(schema['properties']['data']) && schema['properties']['data']['type'] === 'array'
+    const rowName = isShort && taken.has(name) ? `${name}Summary` : name
+    const properties = Object.entries(schema['properties']).map(([field, each]) => [
+      field,
+      share(
+        each,
+        field === 'data' ? rowName : COMMON_FIELDS.includes(field) ? toPascalCase(field) : name + toPascalCase(field),
+        true,
+      ),
+    ])
+    return { ...schema, properties: Object.fromEntries(properties) }
   }
   // The responses to reading one resource come first, so that its name is that of the resource itself.
   for (const { method, path, operation } of [...operations].sort(byPlainness)) {
     await yieldToEventLoop()
     const name = nameOfPath(path)
-    const shareIn = (part: string, schemaName: string, isNamed = false): void => {
-      const contents = operation[part]
-      if (contents !== undefined)
-        operation[part] = shareContents(contents, (schema) => share(schema, schemaName, isNamed))
-    }
-    if (method === 'webhook') shareIn('requestBody', `${name}Payload`, true)
-    else shareIn('requestBody', `${name}Request`)
-    shareIn('responses', method === 'get' ? name : `${name}Result`)
+    const action = toPascalCase(String(operation['operationId']))
+    const requestName = method === 'webhook' ? `${name}Payload` : `${action}Request`
+    const responseName = method === 'get' ? name : `${action}Result`
+    const { requestBody, responses } = operation
+    if (requestBody !== undefined)
+      operation['requestBody'] = shareContents(requestBody, (schema) => share(schema, requestName, true))
+    if (responses !== undefined)
+      operation['responses'] = shareContents(responses, (schema) => shareResponse(schema, responseName))
   }
 }
+
+/** Parts of envelopes that are the same everywhere. */
+const COMMON_FIELDS = ['pagination', 'period']
 
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * What schemas under one name have in common: all but the description, which is that of the place. Undefined for a
- * schema that gets no name: anything but an object, and the envelopes `{data}`, `{data, pagination}`, `{data, period}`.
+ * What schemas under one name have in common: all but the description and the mark of an extra field, which are those
+ * of the place. Undefined for anything but an object.
  */
 function shapeOf(schema: JsonObject): string | undefined {
-  const { description: _, ...shape } = schema
-  if (schema['type'] !== 'object' || !isObject(schema['properties'])) return undefined
-  return Object.keys(schema['properties']).every((field) => ENVELOPE_FIELDS.includes(field))
-    ? undefined
-    : JSON.stringify(shape, sortFields)
+  const { description: _, [EXTRA]: __, ...shape } = schema
+  return schema['type'] === 'object' && isObject(schema['properties']) ? JSON.stringify(shape, sortFields) : undefined
 }
 
 /** The collector writes the keywords of the same schema in one order or another. */
 const sortFields = (_: string, value: Json): Json =>
   isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value
-
-const ENVELOPE_FIELDS = ['data', 'pagination', 'period']
 
 const toTitle = ({ title }: JsonObject): string | undefined => (typeof title === 'string' ? title : undefined)
 
@@ -99,26 +120,28 @@ function shareContents(value: Json, share: (schema: Json) => Json): Json {
   )
 }
 
-/** The parts of a schema are named after their field, unless they have a title. */
-function shareWithin(schema: JsonObject, name: string, share: (value: Json, name: string) => Json): JsonObject {
+/**
+ * The parts of a schema are named after their field, unless they have a title.
+ * @param isNamed whether the parts of a list or of a choice get a name in any case
+ */
+function shareWithin(
+  schema: JsonObject,
+  name: string,
+  isNamed: boolean,
+  share: (value: Json, name: string, isNamed?: boolean) => Json,
+): JsonObject {
   const { properties, items, anyOf, additionalProperties, ...rest } = schema
   return {
     ...rest,
-    ...(anyOf !== undefined && { anyOf: share(anyOf, name) }),
-    ...(items !== undefined && { items: share(items, toSingular(name)) }),
+    ...(anyOf !== undefined && { anyOf: share(anyOf, name, isNamed) }),
+    ...(items !== undefined && { items: share(items, toSingular(name), isNamed) }),
     ...(additionalProperties !== undefined && { additionalProperties: share(additionalProperties, name) }),
     ...(isObject(properties) && {
       properties: Object.fromEntries(
-        Object.entries(properties).map(([field, each]) => [field, share(each, nameOfField(schema, name, field))]),
+        Object.entries(properties).map(([field, each]) => [field, share(each, name + toPascalCase(field))]),
       ),
     }),
   }
-}
-
-/** The parts of envelopes are named as they are. */
-function nameOfField(schema: JsonObject, name: string, field: string): string {
-  if (shapeOf(schema) !== undefined) return name + toPascalCase(field)
-  return field === 'data' ? name : toPascalCase(field)
 }
 
 function findFreeName(name: string, taken: Set<string>): string {
@@ -132,20 +155,3 @@ const byPlainness = (a: NamedOperation, b: NamedOperation): number => rankOf(a) 
 
 const rankOf = ({ method, path }: NamedOperation): number =>
   method === 'get' && /\/\{\w+\}$/.test(path) ? 0 : method === 'get' ? 1 : method === 'webhook' ? 3 : 2
-
-/** `/v1/contact-lists/{id}/contacts` is a `ContactListContact`. */
-const nameOfPath = (path: string): string =>
-  path
-    .split('/')
-    .filter((segment) => segment !== '' && segment !== 'v1' && !segment.startsWith('{'))
-    .map((segment) => toSingular(toPascalCase(segment)))
-    .join('')
-
-const toPascalCase = (text: string): string =>
-  text.replace(/(?:^|[-_.])(\w)/g, (_, letter: string) => letter.toUpperCase()).replace(/\W/g, '')
-
-const toSingular = (name: string): string =>
-  name
-    .replace(/ies$/, 'y')
-    .replace(/(?<=x|ch|ss)es$/, '')
-    .replace(/(?<!s|u|ic|dn)s$/, '')

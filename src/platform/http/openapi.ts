@@ -9,6 +9,7 @@ import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESS
 import { BODY_FORMAT } from './body.ts'
 import { EVENT_STREAM } from './event-stream.ts'
 import { type NamedOperation, shareSchemas } from './openapi-components.ts'
+import { toOperationId } from './openapi-names.ts'
 import {
   COMPONENTS,
   describeErrorResponses,
@@ -32,14 +33,25 @@ export interface ApiInfo {
   readonly tags?: Readonly<Record<string, string>>
   /** Requests that the service sends to its users. */
   readonly webhooks?: readonly WebhookDescription[]
+  /** Routes that are no use to clients with a key: they are described in a document of their own. */
+  readonly operators?: {
+    readonly title: string
+    readonly description: string
+    /** Beginnings of their paths. */
+    readonly paths: readonly string[]
+  }
 }
 
 const SPEC_PATH = '/openapi.json'
 
-/** Describes the routes under /v1, as JSON text, in many steps of a few milliseconds. */
+/**
+ * Describes routes under /v1, as JSON text, in many steps of a few milliseconds.
+ * @param isDescribed whether the routes at a path belong to this document
+ */
 export async function describeApi(
   routes: readonly AnyElysia[],
   { title, version, description, more = {}, tags: tagWords = {}, webhooks: requests = [] }: ApiInfo,
+  isDescribed: (path: string) => boolean = () => true,
 ): Promise<string> {
   const collected: Record<string, Record<string, JsonObject>> = {}
   for (const plugin of routes) {
@@ -56,7 +68,7 @@ export async function describeApi(
   }))
   const tags = new Set<string>()
   for (const [path, methods] of Object.entries(collected)) {
-    if (!isOwnApiPath(path)) continue
+    if (!isOwnApiPath(path) || !isDescribed(path)) continue
     await yieldToEventLoop()
     const operations: JsonObject = {}
     for (const [method, operation] of Object.entries(methods)) {
@@ -151,7 +163,7 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
   const takesKey = parameters.some((parameter) => toObject(parameter)['name'] === 'Idempotency-Key')
   return {
     ...rest,
-    operationId: toOperationId(method, path),
+    operationId: toOperationId(method, removeTrailingSlash(path), isListBody(responses['200'])),
     description: description.filter((text) => typeof text === 'string').join('\n\n'),
     parameters,
     ...(body['content'] === undefined
@@ -193,15 +205,12 @@ function listCommonHeaders(method: string, status: string, response: Json, isRea
   return isCreation && isLocated ? ['Location'] : []
 }
 
+/** Whether a response is `{data: […]}`. */
+const isListBody = (response: Json | undefined): boolean => {
+  const json = toObject(toObject(toObject(response)['content'])['application/json'])
+  const { data } = toObject(toObject(json['schema'])['properties'])
+  return toObject(data)['type'] === 'array'
+}
+
 const describeScopes = (scopes: readonly string[]): string =>
   `Needs the scope${scopes.length === 1 ? '' : 's'} ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`
-
-/** `getContactListsById`: an identifier in every language. */
-const toOperationId = (method: string, path: string): string =>
-  method +
-  path
-    .split('/')
-    .filter((segment) => segment !== '' && segment !== 'v1')
-    .map((segment) => (segment.startsWith('{') ? `-by-${segment.slice(1, -1)}` : `-${segment}`))
-    .join('')
-    .replace(/[-_.](\w)/g, (_, letter: string) => letter.toUpperCase())

@@ -242,7 +242,8 @@ function createFieldFilters(response: unknown, isStrict: boolean): ReadonlyMap<n
   )
 }
 
-function once<T>(create: () => T): () => T {
+/** Creates a value when it is first needed. */
+export function once<T>(create: () => T): () => T {
   let created: T | undefined
   return () => {
     created ??= create()

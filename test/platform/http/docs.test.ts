@@ -88,7 +88,10 @@ test('our own schema keywords become standard ones', async () => {
     description: 'Rows on a page.',
     schema: { type: 'integer', minimum: 1, maximum: 100, default: 25 },
   })
-  expect(post?.requestBody?.content['application/json']?.schema).toMatchObject({
+  expect(post?.requestBody?.content['application/json']?.schema).toEqual({
+    $ref: '#/components/schemas/CreateBoxRequest',
+  })
+  expect(description.components.schemas['CreateBoxRequest']).toMatchObject({
     type: 'object',
     additionalProperties: false,
     required: ['label'],
@@ -210,11 +213,11 @@ test('a search lists operations that have all its words, and shows them as text'
 test('the page of an operation has its parameters, body, example and responses', async () => {
   await using server = startWithDocs()
   const read = async (id: string): Promise<string> => (await server.request(`/docs/${id}`, { headers: {} })).text()
-  const list = await read('getBoxes')
+  const list = await read('listBoxes')
   expect(list).toContain(
     '<code>per_page</code> <span class="kind">integer, in query, optional, default 25, minimum 1, maximum 100</span>',
   )
-  const creation = await read('postBoxes')
+  const creation = await read('createBox')
   expect(creation).toContain('one of &quot;paper&quot;, &quot;wood&quot;')
   expect(creation).toMatch(/<code>label<\/code> <span class="kind">string, required/)
   expect(creation).toContain('curl -X POST &quot;$URL/v1/boxes&quot;')

@@ -59,14 +59,17 @@ const EVENT_FIELDS = {
 }
 
 /** An event in the detail of its email. */
-export const EmailEvent = Type.Object({
-  ...EVENT_FIELDS,
-  event_type: withStrictStatus(EVENT_FIELDS.event_type),
-  type: extra(EVENT_FIELDS.type),
-  timestamp: extra(EVENT_FIELDS.timestamp),
-  recipient: extra(EVENT_FIELDS.recipient),
-  sandbox: extra(EVENT_FIELDS.sandbox),
-})
+export const EmailEvent = Type.Object(
+  {
+    ...EVENT_FIELDS,
+    event_type: withStrictStatus(EVENT_FIELDS.event_type),
+    type: extra(EVENT_FIELDS.type),
+    timestamp: extra(EVENT_FIELDS.timestamp),
+    recipient: extra(EVENT_FIELDS.recipient),
+    sandbox: extra(EVENT_FIELDS.sandbox),
+  },
+  { title: 'EmailEvent' },
+)
 export type EmailEvent = Static<typeof EmailEvent>
 
 /** An event in the feed. */

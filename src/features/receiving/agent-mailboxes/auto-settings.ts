@@ -72,7 +72,7 @@ export const AutoResponderRule = StrictObject(
       ),
     ),
   },
-  { description: 'The first matching rule answers; without a match there is no reply.' },
+  { title: 'AutoResponderRule', description: 'The first matching rule answers; without a match there is no reply.' },
 )
 export type AutoResponderRule = Static<typeof AutoResponderRule>
 

@@ -228,18 +228,21 @@ const MAX_BODY_BYTES_IN_LIST = 32 * KiB
 const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
 /** A message in a list or thread. */
-export const ListedMessage = Type.Object({
-  ...MESSAGE_FIELDS,
-  ...BODY_FIELDS,
-  truncated: extra(
-    Type.Optional(
-      Type.Boolean({
-        description:
-          'True if a body was truncated, after 32 KiB in a list or 64 KiB in a thread; the single message is complete.',
-      }),
+export const ListedMessage = Type.Object(
+  {
+    ...MESSAGE_FIELDS,
+    ...BODY_FIELDS,
+    truncated: extra(
+      Type.Optional(
+        Type.Boolean({
+          description:
+            'True if a body was truncated, after 32 KiB in a list or 64 KiB in a thread; the single message is complete.',
+        }),
+      ),
     ),
-  ),
-})
+  },
+  { title: 'MailboxMessageSummary' },
+)
 export type ListedMessage = Static<typeof ListedMessage>
 
 /** Messages with truncated bodies. 100 long messages take 100 ms, so other work runs in between. */
@@ -373,15 +376,18 @@ export async function toListedThreadsWire(
   }))
 }
 
-export const ThreadRecord = Type.Object({
-  id: Uuid({ description: 'Id of the thread.' }),
-  mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
-  account_id: Uuid({ description: 'Account of the mailbox.' }),
-  subject: Type.String({ description: 'Subject of its first message.' }),
-  message_count: Type.Integer({ description: 'Received and sent messages.' }),
-  last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
-  created_at: Timestamp({ description: 'When it began.' }),
-})
+export const ThreadRecord = Type.Object(
+  {
+    id: Uuid({ description: 'Id of the thread.' }),
+    mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
+    account_id: Uuid({ description: 'Account of the mailbox.' }),
+    subject: Type.String({ description: 'Subject of its first message.' }),
+    message_count: Type.Integer({ description: 'Received and sent messages.' }),
+    last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
+    created_at: Timestamp({ description: 'When it began.' }),
+  },
+  { title: 'MailboxThread' },
+)
 export type ThreadRecord = Static<typeof ThreadRecord>
 
 export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({

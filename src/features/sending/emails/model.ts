@@ -90,22 +90,25 @@ const ROW_FIELDS = {
 export const EmailRow = Type.Object({ ...EMAIL_FIELDS, ...ROW_FIELDS })
 export type EmailRow = Static<typeof EmailRow>
 
-export const EmailRecipient = Type.Object({
-  address: Type.String({ description: 'Address.' }),
-  kind: Type.String({ description: 'to, cc or bcc.' }),
-  status: Type.String({ description: 'As the status of an email.' }),
-  attempts: Type.Integer({ description: 'Attempts at this recipient.' }),
-  next_retry_at: Nullable(Timestamp(), 'When it is retried.'),
-  delivery_started_at: Nullable(Timestamp(), 'Start of the DATA phase.'),
-  delivered_at: Nullable(Timestamp(), 'When the receiving server accepted it.'),
-  smtp_response: Nullable(Type.String(), 'Last reply of the receiving server.'),
-  sending_ip: Nullable(Type.String(), 'Source address of the last session.'),
-  bounce_type: Nullable(Type.String(), 'hard or soft.'),
-  bounce_category: Nullable(
-    Type.String(),
-    'Why it bounced: invalid_recipient, mailbox_full, policy, expired and others.',
-  ),
-})
+export const EmailRecipient = Type.Object(
+  {
+    address: Type.String({ description: 'Address.' }),
+    kind: Type.String({ description: 'to, cc or bcc.' }),
+    status: Type.String({ description: 'As the status of an email.' }),
+    attempts: Type.Integer({ description: 'Attempts at this recipient.' }),
+    next_retry_at: Nullable(Timestamp(), 'When it is retried.'),
+    delivery_started_at: Nullable(Timestamp(), 'Start of the DATA phase.'),
+    delivered_at: Nullable(Timestamp(), 'When the receiving server accepted it.'),
+    smtp_response: Nullable(Type.String(), 'Last reply of the receiving server.'),
+    sending_ip: Nullable(Type.String(), 'Source address of the last session.'),
+    bounce_type: Nullable(Type.String(), 'hard or soft.'),
+    bounce_category: Nullable(
+      Type.String(),
+      'Why it bounced: invalid_recipient, mailbox_full, policy, expired and others.',
+    ),
+  },
+  { title: 'EmailRecipient' },
+)
 export type EmailRecipient = Static<typeof EmailRecipient>
 
 const BODY_FIELDS = {

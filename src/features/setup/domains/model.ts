@@ -49,7 +49,7 @@ const DnsRecord = (description: string) =>
       priority: Type.Optional(Type.Integer({ description: 'Priority of an MX record.' })),
       verified: Type.Boolean({ description: 'Whether the record is verified.' }),
     },
-    { description },
+    { title: 'DnsRecord', description },
   )
 
 const DNS_RECORDS = Type.Object(
@@ -180,7 +180,7 @@ const Check = (description: string) =>
       verified: Type.Boolean({ description: 'Whether the record is verified now.' }),
       detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
     },
-    { description },
+    { title: 'DnsCheck', description },
   )
 
 const CHECKS = {
@@ -249,7 +249,7 @@ const PublishedRecord = (description: string) =>
         }),
       ),
     },
-    { description },
+    { title: 'PublishedDnsRecord', description },
   )
 
 export const PublishedDnsWire = Type.Object({

@@ -31,7 +31,7 @@ const byLanguage = <T extends object>(schema: T) =>
 
 const EXAMPLE = { de: { mail_subject: 'Noch ein Klick für {{list}}', confirm_button: 'Ja, gern' } }
 
-const ShownTexts = Type.Object(byLanguage(Type.Optional(Type.Object(shownFields))))
+const ShownTexts = Type.Object(byLanguage(Type.Optional(Type.Object(shownFields, { title: 'WordingTexts' }))))
 
 export const WordingRecord = Type.Object({
   name: Nullable(Type.String(), {
@@ -70,7 +70,7 @@ export const WordingChangeBody = StrictObject(
       description: 'The name that readers see; null or empty: the domain of the sender.',
     }),
     texts: Type.Optional(
-      StrictObject(byLanguage(OptionalNullable(StrictObject(textFields))), {
+      StrictObject(byLanguage(OptionalNullable(StrictObject(textFields, { title: 'NewWordingTexts' }))), {
         description:
           'Texts by language. The texts of a language that is named are replaced as a whole; null: ours again.',
       }),
