@@ -292,6 +292,15 @@ test('config names the settings that differ in a running service and never shows
   })
 })
 
+test('config shows an empty list as empty, since a dash is a value of some', async () => {
+  using data = createDataFolder()
+  const show = async (clients: string): Promise<string | undefined> => {
+    const { stdout } = await runTassis(['config'], { ...data.settings, TASSIS_STRICT_CLIENTS: clients })
+    return /^TASSIS_STRICT_CLIENTS +(\S+) /m.exec(stdout)?.[1]
+  }
+  expect([await show(''), await show('-'), await show('-,acme/')]).toEqual(['(empty)', '-', '-,acme/'])
+})
+
 test('a refusal prints one sentence and exits with 1, with and without a service', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)

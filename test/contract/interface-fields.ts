@@ -77,7 +77,7 @@ const SIGNUP_FORM = [
 const INBOUND = words(`
   id account_id domain_id mail_from rcpt_to size_bytes status created_at updated_at attachments raw_headers cc_header
   from_header to_header subject html_body text_body message_id error_message source_ip spf_result route_id
-  webhook_delivered_at`)
+  webhook_delivered_at from_address to_addresses raw_size`)
 
 const AUDIT = words('id actor_type actor_id action created_at account_id ip_address resource_id resource_type metadata')
 
@@ -155,7 +155,7 @@ export const NULLABLE_FIELDS: Readonly<Record<string, Fields>> = {
   'audit-logs': words('account_id ip_address resource_id resource_type'),
   billing: words('billing_email stripe_price_id stripe_subscription_id trial_ends_at'),
   'contact-lists': words(`
-    description unsubscribed_at welcome_email_from_address welcome_email_html_body welcome_email_sent_at
+    description unsubscribed_at welcome_email_from_address welcome_email_html_body
     welcome_email_subject welcome_email_template_id welcome_email_text_body`),
   'dead-letters': words('error_message payload.scheduled_at payload.stream'),
   domains: [...NULLABLE_DOMAIN_FIELDS, ...NULLABLE_DOMAIN_FIELDS.map((field) => `domain.${field}`)],

@@ -97,4 +97,5 @@ function describeSigner(): string {
   return `RSA signatures (DKIM) by ${implementation}: ${reason}.`
 }
 
-const formatValue = (value: string): string => (value === '' ? '-' : value)
+/** Not `-`, which is itself the value of some lists. */
+const formatValue = (value: string): string => (value === '' ? '(empty)' : value)

@@ -162,14 +162,14 @@ function Sender({ email: { id, from_address: from, from_header: header, mail_fro
   return (
     <>
       <Anchor component={Link} to={`/inbound/${id}`} size="sm" lineClamp={2}>
-        <bdi>{from === null ? '(no sender named)' : toVisible(from)}</bdi>
+        <bdi>{from === '' ? '(no sender named)' : toVisible(from)}</bdi>
       </Anchor>
       {name && (
         <Text size="sm" c="dimmed" lineClamp={1}>
           <bdi>{name}</bdi>
         </Text>
       )}
-      {from === null && (
+      {from === '' && (
         <Text size="sm" c="dimmed" lineClamp={1}>
           {envelope === '' ? 'Null sender' : `Envelope: ${toVisible(envelope)}`}
         </Text>

@@ -207,7 +207,8 @@ export class BunHttpServer<Actor> implements HttpServer {
         connection.server.timeout(request, seconds)
       },
       idleSeconds: this.#idleSeconds,
-      isStrict: this.#isStrict(headers.get('user-agent')),
+      // A request that the service makes for a client, such as a tool call of MCP, has no User-Agent and no strict reader.
+      isStrict: clientIp === undefined && this.#isStrict(headers.get('user-agent')),
     }
   }
 

@@ -49,7 +49,7 @@ function parseResults(authentication: unknown): Results | undefined {
 /** Whether the sender in From is proven. Only the domain can be: nobody but its owner knows who writes there. */
 export function toProof({ authentication, from }: CheckedMessage): Proof {
   const results = parseResults(authentication)
-  if (from === null)
+  if (!from)
     return { tone: 'warning', word: 'Not proven', sentence: 'The message does not name an address that it is from.' }
   const sender = toVisible(from)
   if (!results)

@@ -169,7 +169,10 @@ export const ContactRecord = Type.Object({
     }),
   ),
   unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it has not.' }),
-  welcome_email_sent_at: Nullable(Timestamp(), { description: 'When its welcome email was accepted; null: not yet.' }),
+  // Not null: an older client of the interface refuses the field.
+  welcome_email_sent_at: Type.Optional(
+    Timestamp({ description: 'When its welcome email was accepted; absent: not yet.' }),
+  ),
   created_at: Timestamp({ description: 'When it was added to the list.' }),
 })
 export type ContactRecord = Static<typeof ContactRecord>
@@ -280,6 +283,6 @@ export const contactWire = (contact: Contact, list: ContactList, accountUuid: st
   subscribed_at: isoTime(contact.subscribedAt),
   confirmed_at: isoTimeOrNull(findLinkConfirmation(contact)),
   unsubscribed_at: isoTimeOrNull(contact.unsubscribedAt),
-  welcome_email_sent_at: isoTimeOrNull(contact.welcomeSentAt),
+  ...(contact.welcomeSentAt !== null && { welcome_email_sent_at: isoTime(contact.welcomeSentAt) }),
   created_at: isoTime(contact.createdAt),
 })

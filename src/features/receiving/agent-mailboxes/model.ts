@@ -20,6 +20,7 @@ import {
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
+import { parseAutoResponder } from './auto-settings.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES, type NewestMessage } from './messages.ts'
@@ -51,6 +52,8 @@ export const MailboxRecord = Type.Object({
       }),
       { description: 'Automatic replies; null: never configured.' },
     ),
+    auto_responder_enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
+    auto_responder_rules: Type.Array(Type.Unknown(), { description: 'Their rules, as configured.' }),
     updated_at: Timestamp({ description: 'When it was last changed.' }),
   }),
 })
@@ -72,24 +75,26 @@ export const NewMailbox = StrictObject(
   { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
 )
 
-export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => ({
-  id: formatUuid(mailbox.uuid),
-  account_id: formatUuid(mailbox.accountUuid),
-  local_part: mailbox.localPart,
-  domain: mailbox.domain,
-  address: mailbox.address,
-  display_name: mailbox.displayName,
-  message_count: mailbox.messageCount,
-  unread_count: mailbox.unreadCount,
-  unread_bytes: mailbox.unreadBytes,
-  thread_count: mailbox.threadCount,
-  auto_responder:
-    mailbox.autoResponder === null
-      ? null
-      : (JSON.parse(mailbox.autoResponder) as { enabled: boolean; rules: unknown[] }),
-  created_at: isoTime(mailbox.createdAt),
-  updated_at: isoTime(mailbox.updatedAt),
-})
+export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => {
+  const { enabled, rules } = parseAutoResponder(mailbox.autoResponder)
+  return {
+    id: formatUuid(mailbox.uuid),
+    account_id: formatUuid(mailbox.accountUuid),
+    local_part: mailbox.localPart,
+    domain: mailbox.domain,
+    address: mailbox.address,
+    display_name: mailbox.displayName,
+    message_count: mailbox.messageCount,
+    unread_count: mailbox.unreadCount,
+    unread_bytes: mailbox.unreadBytes,
+    thread_count: mailbox.threadCount,
+    auto_responder: mailbox.autoResponder === null ? null : { enabled, rules },
+    auto_responder_enabled: enabled,
+    auto_responder_rules: rules,
+    created_at: isoTime(mailbox.createdAt),
+    updated_at: isoTime(mailbox.updatedAt),
+  }
+}
 
 export const AttachmentRecord = Type.Object({
   filename: Nullable(Type.String(), { description: 'Set by the sender; null: no name.' }),
@@ -127,10 +132,15 @@ const MESSAGE_FIELDS = {
     email_id: Nullable(Uuid(), { description: 'Id of the sent email, until it is deleted; null: received.' }),
     in_reply_to: Nullable(Type.String(), { description: 'Message-ID of the message that it answers.' }),
     references: Nullable(Type.String(), { description: 'Message-IDs of the conversation, separated by spaces.' }),
+    references_header: Nullable(Type.String(), { description: 'Same as references.' }),
     to_header: Nullable(Type.String(), { description: 'To header.' }),
     cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
     attachments: Type.Array(AttachmentRecord, {
       description: `Attachments, numbered from 0 in this order. Lists and threads show the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
+    }),
+    attachments_metadata: Type.Array(AttachmentRecord, { description: 'Same as attachments.' }),
+    attachments_stored: Type.Boolean({
+      description: 'Whether the content of its attachments is kept: whenever it has any.',
     }),
     classification: Type.Optional(
       Type.Object(
@@ -189,6 +199,7 @@ export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): Mess
   message_id: message.messageId,
   in_reply_to: message.inReplyTo,
   references: message.references,
+  references_header: message.references,
   mail_from: message.mailFrom,
   from_header: message.fromHeader,
   to_header: message.toHeader,
@@ -197,6 +208,8 @@ export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): Mess
   subject: message.subject,
   size_bytes: message.sizeBytes,
   attachments: message.attachments.map(toAttachmentWire),
+  attachments_metadata: message.attachments.map(toAttachmentWire),
+  attachments_stored: message.attachments.length > 0,
   labels: [...message.labels],
   ...(message.classification && { classification: { ...message.classification } }),
   ...(message.parseError !== null && { parse_error: message.parseError }),

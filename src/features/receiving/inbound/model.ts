@@ -45,8 +45,9 @@ export const InboundRecord = Type.Object({
   status: StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
   mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients that matched the route.' }),
-  from_address: extra(Nullable(Type.String(), { description: 'Address of the From header.' })),
-  to_addresses: extra(Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' })),
+  // Typed clients of the interface read these two and raw_size, and refuse null.
+  from_address: Type.String({ description: 'Address of the From header; empty: it has none.' }),
+  to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' }),
   from_header: Nullable(Type.String(), {
     description: 'From header. From, To, Cc and the subject end after 10,000 characters; `raw_headers` is complete.',
   }),
@@ -58,7 +59,7 @@ export const InboundRecord = Type.Object({
     description: `Attachments without their content; a list shows the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
   }),
   size_bytes: Type.Integer({ description: 'Size of the received message in octets.' }),
-  raw_size: extra(Type.Integer({ description: 'Same as size_bytes.' })),
+  raw_size: Type.Integer({ description: 'Same as size_bytes.' }),
   source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
   spf_result: Nullable(Type.String(), { description: 'SPF result, as in `authentication`.' }),
   authentication: extra(
@@ -108,7 +109,7 @@ export const toInboundWire = (email: InboundEmail, accountUuid: string): Inbound
   status: inboundStatusName(email.status),
   mail_from: email.mailFrom,
   rcpt_to: [...email.rcptTo],
-  from_address: email.fromAddress,
+  from_address: email.fromAddress ?? '',
   to_addresses: [...email.toAddresses],
   from_header: email.fromHeader,
   to_header: email.toHeader,

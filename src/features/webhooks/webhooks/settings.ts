@@ -11,9 +11,10 @@ export const webhookSettings = {
   ),
   webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries are deleted from the history.'),
   compatHeaderPrefixes: list(
-    'Extra prefixes under which the X-Service-* headers of webhooks are repeated.',
+    'Extra prefixes under which the X-Service-* headers of webhooks are repeated: those that the public clients of the interface read.',
     'a comma-separated list of header prefixes such as X-Example',
     (v) => /^[A-Za-z][A-Za-z0-9-]{0,39}$/.test(v),
+    ['X-Euromail'],
   ),
   extraCaFile: text(
     '',

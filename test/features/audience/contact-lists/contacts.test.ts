@@ -23,7 +23,6 @@ test('a contact is added, read, changed and removed, each with an audit row that
     subscribed_at: new Date(NOW).toISOString(),
     confirmed_at: null,
     unsubscribed_at: null,
-    welcome_email_sent_at: null,
     created_at: new Date(NOW).toISOString(),
   }
   expect({ status: added.status, body: added.body }).toEqual({ status: 201, body: { data: contact } })

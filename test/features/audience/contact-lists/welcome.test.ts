@@ -151,7 +151,7 @@ describe('a welcome', () => {
     service.clock.advance(minutes(1))
     await service.drained()
     expect(service.sent()).toEqual([{ ...WELCOMED, subject: 'Hi' }])
-    expect(await service.contact(list, 'ann@receiver.test')).toMatchObject({ welcome_email_sent_at: null })
+    expect(await service.contact(list, 'ann@receiver.test')).not.toHaveProperty('welcome_email_sent_at')
   })
 
   test('is not sent to a suppressed address, nor to a deleted contact or list', async () => {
@@ -170,7 +170,7 @@ describe('a welcome', () => {
     service.clock.advance(minutes(1))
     await service.drained()
     expect([service.sent(), service.waiting()]).toEqual([[], []])
-    expect(await service.contact(list, '0@receiver.test')).toMatchObject({ welcome_email_sent_at: null })
+    expect(await service.contact(list, '0@receiver.test')).not.toHaveProperty('welcome_email_sent_at')
   })
 
   // Proves: contact-18
@@ -214,7 +214,9 @@ describe('a welcome', () => {
     await service.drained()
     expect([service.sent(), service.waiting()]).toEqual([[], []])
     expect(service.audited('contact.welcome_failed')).toEqual([{ reason: expect.stringContaining(reason) }])
-    expect(await service.contact(list)).toMatchObject({ status: 'active', welcome_email_sent_at: null })
+    const contact = await service.contact(list)
+    expect(contact).toMatchObject({ status: 'active' })
+    expect(contact).not.toHaveProperty('welcome_email_sent_at')
   })
 
   test('whose template was deleted is given up; only the first of very many failures are in the audit log', async () => {

@@ -108,6 +108,14 @@ describe('a model', () => {
     expect(at(second.body, 'data', 'replayed')).toBe(true)
   })
 
+  test('gets all fields, even where clients without a User-Agent are strict', async () => {
+    await using strict = await createEmailApi({ settings: { TASSIS_STRICT_CLIENTS: '-' } })
+    await using model = await connect(strict.url, strict.key)
+    const request = { ...EMAIL, to: [EMAIL.to], idempotency_key: 'once' }
+    await model.call('send_email', request)
+    expect(at((await model.call('send_email', request)).body, 'data', 'replayed')).toBe(true)
+  })
+
   test('gets the errors of the route, which say what to do', async () => {
     const { isError, body } = await client.call('send_email', { ...EMAIL, to: [EMAIL.to], from: 'ada@other.test' })
     expect([isError, at(body, 'error', 'code')]).toEqual([true, 'domain_not_found'])

@@ -69,7 +69,9 @@ describe('the settings', () => {
     expect(await change({ enabled: true })).toEqual({ status: 200, body: settings(true, []) })
     expect(await change({ rules })).toEqual({ status: 200, body: settings(true, rules) })
     expect(await change({ enabled: false })).toEqual({ status: 200, body: settings(false, rules) })
-    expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: { enabled: false, rules } } })
+    expect((await api('GET', path)).body).toMatchObject({
+      data: { auto_responder: { enabled: false, rules }, auto_responder_enabled: false, auto_responder_rules: rules },
+    })
     expect(await own()).toEqual(settings(false, rules))
     expect(await change({ rules: [] })).toEqual({ status: 200, body: settings(false, []) })
     const log = await api('GET', '/v1/audit-logs?per_page=4')

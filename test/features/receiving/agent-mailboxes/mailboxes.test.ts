@@ -35,6 +35,8 @@ test('a mailbox is created, read, listed and deleted, with an audit row for each
     unread_bytes: 0,
     thread_count: 0,
     auto_responder: null,
+    auto_responder_enabled: false,
+    auto_responder_rules: [],
     created_at: now,
     updated_at: now,
   }

@@ -78,6 +78,10 @@ describe('a message', () => {
       ],
     })
     const now = new Date(NOW).toISOString()
+    const attachments = [
+      { filename: 'a.csv', content_type: 'text/csv', size: 3, content_id: null, disposition: 'attachment' },
+      { filename: null, content_type: 'image/png', size: 3, content_id: 'logo', disposition: 'inline' },
+    ]
     const summary = {
       id,
       mailbox_id: formatUuid(mailbox.uuid),
@@ -88,6 +92,7 @@ describe('a message', () => {
       message_id: '<m2@example.com>',
       in_reply_to: '<m1@example.com>',
       references: '<m0@example.com> <m1@example.com>',
+      references_header: '<m0@example.com> <m1@example.com>',
       mail_from: 'ada@example.com',
       from_header: 'Ada Lovelace <ada@example.com>',
       to_header: 'support@sender.test',
@@ -95,10 +100,9 @@ describe('a message', () => {
       reply_to: 'Desk <desk@example.com>',
       subject: 'Hëllo',
       size_bytes: 1234,
-      attachments: [
-        { filename: 'a.csv', content_type: 'text/csv', size: 3, content_id: null, disposition: 'attachment' },
-        { filename: null, content_type: 'image/png', size: 3, content_id: 'logo', disposition: 'inline' },
-      ],
+      attachments,
+      attachments_metadata: attachments,
+      attachments_stored: true,
       labels: [],
       classification: { label: 'support', confidence: 0.9 },
       source_ip: '192.0.2.7',

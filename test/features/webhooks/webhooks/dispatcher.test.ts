@@ -204,6 +204,21 @@ describe('an event', () => {
   })
 
   // Proves: notify-46
+  test('has the prefix of the public clients of the interface, unless others are configured', async () => {
+    for (const [settings, isSent] of [
+      [{}, true],
+      [{ TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old' }, false],
+    ] as const) {
+      await using service = await startWebhookService({ settings })
+      await service.addWebhook(['sent'])
+      await recordMany(service, 1)
+      const headers = (await service.receiver.received(1))[0]?.headers ?? {}
+      for (const name of ['signature', 'event', 'attempt'])
+        expect(headers[`x-euromail-${name}`]).toBe(isSent ? headers[`x-service-${name}`] : undefined)
+    }
+  })
+
+  // Proves: notify-46
   test('also has the extra prefixes of compat.header_prefixes', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])
