@@ -17,15 +17,11 @@ const MAX_SEARCH_LENGTH = 200
 
 /** The plugin that describes `routes`. The descriptions are created at the first request, in small steps. */
 export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
-  const { title, description, paths = [] } = info.operators ?? {}
+  const paths = info.operators?.paths ?? []
   const isForOperators = (path: string): boolean => paths.some((start) => path.startsWith(start))
   const describe = once(() => describeApi(routes, info, (path) => !isForOperators(path)))
   const describeOperators = once(() =>
-    describeApi(
-      routes,
-      { ...info, title: title ?? info.title, description: description ?? info.description, webhooks: [] },
-      isForOperators,
-    ),
+    describeApi(routes, { ...info, ...info.operators, webhooks: [] }, isForOperators),
   )
   const loadPages = once(
     async (): Promise<DocsPages> =>
