@@ -1,4 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { computeRetryDelayMs } from '#features/sending/delivery/retry-schedule.ts'
 import type { React } from '#features/sending/simulator/reaction.ts'
 import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
@@ -124,7 +127,11 @@ describe('a receiver that', () => {
   )
 
   test.each([
-    ['mail', '550 5.7.1 <b@sender.test>: Sender address rejected', 'policy', 'soft', 'queued'],
+    ['mail', '550 5.7.1 <b@sender.test>: Sender address rejected', 'policy', 'soft', 'bounced'],
+    ['mail', '501 5.1.7 Invalid address', 'policy', 'soft', 'bounced'],
+    ['rcpt', '550 5.7.1 Try again later', 'rate_limited', 'soft', 'queued'],
+    ['dot', '554 5.7.1 [HM08] Message rejected due to local policy', 'policy', 'soft', 'bounced'],
+    ['dot', '550 5.7.26 Unauthenticated email is not accepted', 'authentication', 'soft', 'bounced'],
     ['rcpt', '550 5.1.1 <bob@receiver.test>: User unknown', 'invalid_recipient', 'hard', 'bounced'],
     ['data', '554 5.6.0 Message content rejected', 'spam_content', 'soft', 'bounced'],
     ['dot', '554 5.6.0 Message content rejected', 'spam_content', 'soft', 'bounced'],
@@ -192,11 +199,34 @@ describe('a receiver with TLS that', () => {
       { tls: bad, react: reactAt('starttls', '454 4.7.0 TLS not available') },
       { status: 'sent', dots: 1, tls: /^none/ },
     ))
-  test('injects octets in plaintext before the handshake gets nothing', () =>
+  // Proves: delivery-9
+  test.each([
+    '220 Go ahead\r\n250 Injected',
+    '220 Go ahead\r\n250-mx.receiver.test\r\n250 SIZE 1000000',
+    '220 Go ahead\r\n500 Command unknown\r\n',
+  ])('goes on in clear after its 220 (%j) gets the mail in clear over a second connection', (reply) =>
     expectOutcome(
-      { tls: bad, react: reactAt('starttls', '220 Go ahead\r\n250 Injected') },
-      { status: 'queued', category: 'connection_failure', dots: 0 },
-    ))
+      { tls: bad, react: reactAt('starttls', reply) },
+      { status: 'sent', connections: 2, dots: 1, tls: /^none: handshake failed/ },
+    ),
+  )
+  test('goes on in clear after its 220 gets nothing where TLS is required', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
+    const file = join(folder, 'providers.toml')
+    writeFileSync(file, '[strict]\nmx = ["receiver.test"]\ntls = "required"\n')
+    await using receiver = await startMisbehaving({ tls: bad, react: reactAt('starttls', '220 Go ahead\r\n250 Clear') })
+    const settings = { TASSIS_PROVIDERS_FILE: file }
+    const zone = {
+      'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+      'mx.receiver.test': { A: ['127.0.0.1'] },
+    }
+    await using flow = await startMailFlow({ zone, smtpPort: receiver.port, settings, clock: new ManualClock() })
+    const { recipient, events } = await flow.outcome(BOB)
+    expect(recipient.status).toBe('queued')
+    expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: 'tls_failure' } }])
+    expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({ connections: 1, dots: 0 })
+    rmSync(folder, { recursive: true })
+  })
   test.each([{ end: 'close' }, { end: 'reset' }, { reply: Buffer.from('not TLS\r\n') }] as const)(
     'breaks the handshake (%j) gets the mail in clear over a second connection',
     (reaction) =>

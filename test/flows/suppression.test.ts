@@ -84,8 +84,8 @@ describe('a hard bounce', () => {
 
   // Proves: suppress-8
   test.each([
-    ['550 5.7.1 Not from you', 'queued'],
-    ['550 Administrative prohibition', 'queued'],
+    ['550 5.7.1 Not from you', 'bounced'],
+    ['550 Administrative prohibition', 'bounced'],
     ['550 5.1.1 Postfach voll', 'bounced'],
     ['552 5.2.2 Mailbox full', 'bounced'],
   ] as const)('with "%s" suppresses nothing: the recipient is %s', async (rcpt, status) => {

@@ -169,20 +169,25 @@ interface FailureDescription {
 
 /** Matches a rejecting reply, at the start of a line or quoted. */
 const REPLY =
-  /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
+  /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|problem|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
 
 /** Matches `bob@example.net: 550 5.1.1 User unknown`, on one line. */
 const ADDRESS_AND_REASON = /^\s{0,20}<?([^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})>?: (\S.{0,2000})$/
 
+/** A list of what the cause may have been. */
+const GUESS = /\b(?:may|might|possibl[ey]|perhaps|usually|often|could be)\b/i
+
 /**
  * Adds the diagnostic from the text to a recipient whose status part has none. OpenSMTPD quotes the reply only in the
- * text, next to the address, and sets the status 5.0.0.
+ * text, next to the address, and sets the status 5.0.0; gateways write it on a line of its own.
+ * @param isOnly whether the report is about no other recipient
  */
-export function addExplanation(message: ParsedMessage, recipient: DsnRecipient): DsnRecipient {
+export function addExplanation(message: ParsedMessage, recipient: DsnRecipient, isOnly: boolean): DsnRecipient {
   const { action, diagnostic, finalRecipient, status } = recipient
   if (diagnostic !== null || finalRecipient === null || (action !== 'failed' && action !== 'delayed')) return recipient
-  for (const line of splitLines(readText(message)).slice(0, MAX_LINES)) {
-    const [, address, reason] = ADDRESS_AND_REASON.exec(line.slice(0, MAX_LINE_LENGTH)) ?? []
+  const { explanation } = splitAtReturned(readText(message))
+  for (const line of explanation) {
+    const [, address, reason] = ADDRESS_AND_REASON.exec(line) ?? []
     if (reason === undefined || address?.toLowerCase() !== finalRecipient.toLowerCase()) continue
     const found = describeFailure([reason])
     return {
@@ -191,7 +196,9 @@ export function addExplanation(message: ParsedMessage, recipient: DsnRecipient):
       diagnostic: found.diagnostic ?? cleanDiagnostic(reason),
     }
   }
-  return recipient
+  if (!isOnly || !isVagueStatus(status)) return recipient
+  const found = describeFailure(explanation.filter((line) => !GUESS.test(line)))
+  return found.status === null ? recipient : { ...recipient, status: found.status, diagnostic: found.diagnostic }
 }
 
 /** Describes a failure from the lines about one address, or from all lines of the explanation. */

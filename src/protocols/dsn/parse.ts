@@ -55,7 +55,8 @@ export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: st
     const status = parseDeliveryStatus(decodeStart(statusPart))
     if (status.recipients.length > 0) {
       const { reportingMta } = status
-      const recipients = status.recipients.map((recipient) => addExplanation(message, recipient))
+      const isOnly = status.recipients.length === 1
+      const recipients = status.recipients.map((recipient) => addExplanation(message, recipient, isOnly))
       const named = findMessageId(status.originalMessageId)
       return { form: 'standard', reportingMta, recipients, ...addMessageId(returned, named, message) }
     }

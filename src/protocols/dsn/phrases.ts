@@ -45,7 +45,7 @@ export const CAUSES: readonly (readonly [RegExp, string])[] = [
     '4.4.7',
   ],
   [
-    /host (?:or domain name )?(?:was )?not found|domain (?:name )?(?:was )?(?:not found|does ?n[o']t exist|not exist)|unknown (?:host|domain)|no mx (?:record|host)|name service error|could ?n[o']t find any host|unrouteable mail domain|domain(?:\s\S{1,80})? (?:existiert nicht|nicht gefunden|unbekannt)|domaine (?:inconnu|introuvable)|dominio (?:no existe|desconocido|inesistente|sconosciuto)|dom[íi]nio (?:n[ãa]o existe|inexistente)|ドメインが(?:存在|見つか)/i,
+    /host (?:or domain name )?(?:was )?not found|domain (?:name )?(?:was )?(?:not found|does ?n[o']t exist|not exist)|unknown (?:host|domain)|code nxdomain|no mx (?:record|host)|name service error|could ?n[o']t find any host|unrouteable mail domain|domain(?:\s\S{1,80})? (?:existiert nicht|nicht gefunden|unbekannt)|domaine (?:inconnu|introuvable)|dominio (?:no existe|desconocido|inesistente|sconosciuto)|dom[íi]nio (?:n[ãa]o existe|inexistente)|ドメインが(?:存在|見つか)/i,
     '5.1.2',
   ],
   [

@@ -33,7 +33,9 @@ export function parseDeliveryStatus(text: string): DeliveryStatus {
 }
 
 function parseRecipient(fields: Fields): DsnRecipient | undefined {
-  const diagnostic = removeType(fields.get('diagnostic-code'))?.slice(0, MAX_DIAGNOSTIC_LENGTH)
+  const diagnostic = (
+    removeType(fields.get('diagnostic-code')) ?? SUPPLEMENTARY_INFO.exec(fields.get('x-supplementary-info') ?? '')?.[1]
+  )?.slice(0, MAX_DIAGNOSTIC_LENGTH)
   const status = findStatus(fields.get('status')) ?? findStatus(diagnostic)
   const action = parseAction(fields.get('action'), status)
   if (!action) return undefined
@@ -46,6 +48,9 @@ function parseRecipient(fields: Fields): DsnRecipient | undefined {
     remoteMta: parseName(fields.get('remote-mta')),
   }
 }
+
+/** `<mx.receiver.test #5.1.1 smtp; 550 5.1.1 User unknown>`, as Exchange and Cisco write it in place of a diagnostic. */
+const SUPPLEMENTARY_INFO = /^<[^<>;]{0,300};[ \t]*([^<>].{0,4000}?)>?$/
 
 /** Some servers write "failure", some add a comment, some omit the action. */
 function parseAction(text: string | undefined, status: string | null): DsnRecipient['action'] | undefined {
@@ -87,9 +92,9 @@ export const findStatus = (text: string | undefined): string | null => STATUS.ex
 /** Whether a status names no cause (RFC 3463 §3.1). */
 export const isVagueStatus = (status: string | null): boolean => status === null || /^[245]\.0\.0$/.test(status)
 
-/** Returns the part after the type, as in `dns; mx.example.net`. */
+/** Returns the part after the type, as in `dns; mx.example.net`; `x-unix` stays, because it names no reply of a server. */
 const removeType = (text: string | undefined): string | undefined =>
-  text?.replace(/^[A-Za-z0-9-]{1,40}[ \t]*;[ \t]*/, '').trim()
+  text?.replace(/^(?!x-unix)[a-z0-9-]{1,40}[ \t]*;[ \t]*/i, '').trim()
 
 const parseName = (text: string | undefined): string | null => removeType(text)?.slice(0, MAX_NAME_LENGTH) || null
 

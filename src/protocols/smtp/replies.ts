@@ -1,6 +1,6 @@
 /**
- * @module SMTP replies (RFC 5321 §4.2) and their incremental parser. Limits the size of a reply. The only error that
- * the parser tolerates is a bare LF at the end of a line.
+ * @module SMTP replies (RFC 5321 §4.2) and their incremental parser. Limits the size of a reply. The only errors that
+ * the parser tolerates are a bare LF at the end of a line, and lines with different codes: the last one counts.
  */
 
 /** A complete reply of one or more lines. */
@@ -54,7 +54,6 @@ export class ReplyParser {
   /** The bytes of an unfinished line. */
   #partial: Buffer[] = []
   #lines: string[] = []
-  #code = ''
   /** Bytes of the current reply, including its unfinished line. */
   #replyBytes = 0
 
@@ -109,17 +108,11 @@ export class ReplyParser {
     const match = REPLY_LINE.exec(line)
     const code = match?.[1]
     if (!match || code === undefined) return `a line that is not an SMTP reply: ${quoteExcerpt(line)}`
-    // RFC 5321 §4.2.1: every line of a reply has the same code.
-    if (this.#code !== '' && code !== this.#code) return `a reply with two codes, ${this.#code} and ${code}`
     const text = match[3] ?? ''
     this.#lines.push(CONTROL.test(text) ? text.replace(CONTROLS, ' ') : text)
-    if (match[2] === '-') {
-      this.#code = code
-      return undefined
-    }
+    if (match[2] === '-') return undefined
     const lines = this.#lines
     this.#lines = []
-    this.#code = ''
     this.#replyBytes = 0
     this.#onReply(makeReply(Number(code), lines))
     return undefined

@@ -72,9 +72,12 @@ test('an invalid line is a problem, after the replies before it', () => {
   }
 })
 
-test('a reply whose lines have different codes is a problem', () => {
-  const { replies, fault } = parse(['250-one\r\n550 two\r\n'])
-  expect({ replies, fault }).toEqual({ replies: [], fault: 'a reply with two codes, 250 and 550' })
+test('of a reply whose lines have different codes, the last one counts', () => {
+  const { replies, fault } = parse(['550-5.7.1 one\r\n554 5.1.1 two\r\n'])
+  expect({ replies, fault }).toEqual({
+    replies: [{ code: 554, enhanced: '5.7.1', lines: ['5.7.1 one', '5.1.1 two'], text: '554 5.7.1 one 5.1.1 two' }],
+    fault: undefined,
+  })
 })
 
 test('a reply may be as long as the limit and not longer, in one line or many, with an end or without', () => {

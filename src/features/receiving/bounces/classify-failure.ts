@@ -6,6 +6,7 @@
 import { type BounceCategory, toBounceType } from '#features/sending/delivery/bounce-category.ts'
 import { findRule, type Phase } from '#features/sending/delivery/classify.ts'
 import { isPermanentlyInvalid } from '#features/sending/delivery/permanently-invalid.ts'
+import { isUnknownDomain, normaliseReply } from '#features/sending/delivery/reply-words.ts'
 import type { DsnRecipient } from '#protocols/dsn/report.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
@@ -59,7 +60,8 @@ function toReply(status: string | null, diagnostic: string): SmtpReply {
   const isTemporary = isVague
     ? // 5.0.0 only means "failed"; the quoted reply shows whether temporary errors exhausted the retries.
       quotedCode === undefined
-      ? status?.startsWith('4') === true
+      ? // Gmail gives up at once, with the status 4.0.0, when a domain does not exist.
+        status?.startsWith('4') === true && !isUnknownDomain(normaliseReply(diagnostic))
       : quotedCode < 500
     : status?.startsWith('4') === true
   const enhanced = (isVague ? quotedStatus : undefined) ?? status ?? undefined

@@ -30,24 +30,17 @@ const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
 export const isRecipientCategory = (category: BounceCategory): boolean => RECIPIENT_CATEGORIES.has(category)
 
 /**
- * Categories that describe the sending side: our IP, domain, rate, encryption, or a rule that we break. Once that is
- * fixed, the same message is accepted.
+ * Categories of rejections that pass with time: of the reputation or the rate of our IP, and of TLS, which is tried again
+ * some time after a handshake failed.
  */
-const SENDER_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
-  'policy',
-  'reputation',
-  'rate_limited',
-  'authentication',
-  'tls_failure',
-  'dns_failure',
-])
+const PASSING_CATEGORIES: ReadonlySet<BounceCategory> = new Set(['reputation', 'rate_limited', 'tls_failure'])
 
 /** Whether rejections of this category are retried until the email expires, even permanent ones (5xx). */
-export const isRetriedUntilExpiry = (category: BounceCategory): boolean => SENDER_CATEGORIES.has(category)
+export const isRetriedUntilExpiry = (category: BounceCategory): boolean => PASSING_CATEGORIES.has(category)
 
 /**
- * `hard`: the recipient cannot receive mail. Only such bounces count toward the pause of an account. Categories of the
- * sender or the message are `soft`, because they say nothing about the address.
+ * `hard`: the recipient cannot receive mail. Only such bounces count toward the pause of an account. A full mailbox is
+ * emptied some day, and categories of the sender or the message say nothing about the address, so they are `soft`.
  */
 export const toBounceType = (category: BounceCategory): 'hard' | 'soft' =>
-  isRecipientCategory(category) ? 'hard' : 'soft'
+  isRecipientCategory(category) && category !== 'mailbox_full' ? 'hard' : 'soft'

@@ -21,13 +21,24 @@ import { findLivingCause, isClearlyUnknown, namesSender, normaliseReply } from '
 
 export type { Phase } from './reply-rules.ts'
 
-/** `#5.1.1` within the text, as qmail and Cisco appliances write it. */
-const EMBEDDED_CODE = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
+const STATUS = /(?<![\d.])[45]\.[0-7]\.\d{1,3}(?![\d.]*\d)/g
 
-/** The enhanced status code at the start of the reply, or else one within its text. */
-function findStatus(reply: SmtpReply, words: string): string | undefined {
-  const embedded = EMBEDDED_CODE.exec(words)?.[1]
-  return reply.enhanced ?? (embedded?.startsWith(String(reply.code).charAt(0)) ? embedded : undefined)
+/**
+ * The last enhanced status code of the class of the reply, because a server quotes what decided last; but that of a
+ * report, which is not in its text.
+ */
+function findStatus({ code, enhanced }: SmtpReply, words: string): string | undefined {
+  const statuses = (words.match(STATUS) ?? []).filter((status) => status.startsWith(String(code).charAt(0)))
+  return enhanced === undefined || statuses.includes(enhanced) ? statuses.at(-1) : enhanced
+}
+
+/** A reply that begins with another, as in `550 554 5.7.1 No`: then the quoted code decides. */
+const QUOTED_CODE = /^5\d\d[ -](?:5\.\d{1,3}\.\d{1,3} )?(4[25]\d|5[0157]\d)[ -](?:[45]\.|\D)/
+
+/** The reply that decides: the one that a 5xx quotes, if there is one. */
+export function findDecidingReply(reply: SmtpReply): SmtpReply {
+  const quoted = QUOTED_CODE.exec(reply.text)?.[1]
+  return quoted === undefined ? reply : { ...reply, code: Number(quoted) }
 }
 
 /** Subject and detail of the enhanced code, such as `1.1`. */
@@ -38,7 +49,8 @@ export const findStatusDetail = (reply: SmtpReply, words: string): string | unde
  * The rule of a 4xx or 5xx reply.
  * @param provider name in providers.toml; undefined when the server belongs to none, and in reports
  */
-export function findRule(reply: SmtpReply, phase: Phase, provider?: string): ReplyRule {
+export function findRule(given: SmtpReply, phase: Phase, provider?: string): ReplyRule {
+  const reply = findDecidingReply(given)
   const words = normaliseReply(reply.text)
   const rule = findCause({ code: reply.code, status: findStatus(reply, words), words, phase, provider })
   if (!isRecipientCategory(rule.category)) return rule

@@ -112,8 +112,8 @@ export class Connections {
   }
 
   /**
-   * Dials one address. With opportunistic TLS, a failed handshake is followed by a session in clear, because otherwise
-   * the mail would only be lost. If a handshake failed recently, TLS is not tried.
+   * Dials one address. With opportunistic TLS, a failed handshake is followed by a new session in clear, because
+   * otherwise the mail would only be lost. If a handshake failed recently, TLS is not tried.
    */
   async #openAddress(
     route: Route,
@@ -126,7 +126,7 @@ export class Connections {
     const isBroken = tls === 'opportunistic' && (route.plaintextAddresses?.includes(target.address) ?? false)
     let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal, user)
     let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
-    if (tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
+    if (tls === 'opportunistic' && isHandshakeFailure(result) && !signal.aborted) {
       handshakeFailure = result.failure
       trace.note(`the TLS handshake failed: ${handshakeFailure.message}`)
       this.#onAddressFailed({ address: target.address, kind: 'tls' })
@@ -193,6 +193,11 @@ const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult
 
 const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
   demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
+
+/** Whether a server that offers TLS cannot do it: its handshake fails, or it goes on in clear after its 220. */
+const isHandshakeFailure = (result: ConnectResult): result is Extract<ConnectResult, { kind: 'failed' }> =>
+  result.kind === 'failed' &&
+  (result.phase === 'tls' || (result.phase === 'starttls' && result.failure.kind === 'protocol'))
 
 /** Whether an address did not answer at all, or cannot be reached. A refused connection costs no time. */
 const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolean =>

@@ -22,7 +22,7 @@ import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, toBounceType } from './bounce-category.ts'
 import type { AttemptResult, AttemptSession, AttemptTraceData } from './protocol.ts'
-import { decideReply, decideResult, isDeferral } from './replies.ts'
+import { decideReply, decideResult } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { holdWithoutContent } from './without-content.ts'
@@ -52,6 +52,8 @@ export type Verdict =
       readonly category: BounceCategory
       /** Id of the rule that decided, for events. */
       readonly rule?: string
+      /** Whether the operator should know of the reply. */
+      readonly alert?: boolean
       readonly reply: string
       /** Whether the address does not exist or accepts no mail; such an address is added to the suppression list. */
       readonly isAddressDead: boolean
@@ -96,15 +98,16 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
     case 'accepted':
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
-      const { rule, category, action, waitMs, alert } = decideReply(result.reply, result.phase, provider)
+      const { rule, category, isDeferred, action, waitMs, alert } = decideReply(result.reply, result.phase, provider)
       const reply = result.reply.text
-      return isDeferral(result.reply, category)
+      return isDeferred
         ? { kind: 'deferred', category, rule, alert, reason: reply, reply, ...(waitMs !== undefined && { waitMs }) }
         : {
             kind: 'bounced',
             bounceType: toBounceType(category),
             category,
             rule,
+            alert,
             reply,
             isAddressDead: action === 'suppress',
           }

@@ -4,11 +4,12 @@
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { type BounceCategory, isRetriedUntilExpiry } from './bounce-category.ts'
-import { findRule } from './classify.ts'
+import { findDecidingReply, findRule } from './classify.ts'
 import { isPermanentlyInvalid } from './permanently-invalid.ts'
 import type { AttemptResult } from './protocol.ts'
-import type { Phase, ReplyAction, ReplyRule } from './reply-rules.ts'
+import { nameRule, type Phase, type ReplyAction, type ReplyRule } from './reply-rules.ts'
 import { findNamedWait } from './reply-wait.ts'
+import { concernsOne, namesOurHost, normaliseReply } from './reply-words.ts'
 
 export type { Phase, ReplyAction } from './reply-rules.ts'
 
@@ -16,6 +17,8 @@ export interface ReplyDecision {
   /** Id of the rule that decided. */
   readonly rule: string
   readonly category: BounceCategory
+  /** Whether the recipient is attempted again: after a 4xx, before MAIL, and after a 5xx that passes with time. */
+  readonly isDeferred: boolean
   readonly action: ReplyAction
   /** How long the pair is suspended; only for `suspend_provider`. */
   readonly suspendMs?: number
@@ -25,23 +28,21 @@ export interface ReplyDecision {
   readonly alert: boolean
 }
 
-/** Whether the recipient of a rejection is attempted again: 4xx, or a 5xx about us, which may be corrected. */
-export const isDeferral = (reply: SmtpReply, category: BounceCategory): boolean =>
-  reply.code < 500 || isRetriedUntilExpiry(category)
-
 /**
  * What follows from a 4xx or 5xx reply.
  * @param provider name in providers.toml; undefined when the server belongs to none
  */
-export function decideReply(reply: SmtpReply, phase: Phase, provider: string | undefined): ReplyDecision {
+export function decideReply(given: SmtpReply, phase: Phase, provider: string | undefined): ReplyDecision {
+  const reply = findDecidingReply(given)
   const rule = findRule(reply, phase, provider)
-  const { id, category, alert } = rule
-  const isDeferred = isDeferral(reply, category)
-  const action = chooseAction(rule, reply, phase, provider, isDeferred)
+  const { category, alert } = rule
+  const isDeferred = reply.code < 500 || phase === 'session' || isRetriedUntilExpiry(category)
+  const action = chooseAction(rule, reply, phase, provider) ?? (isDeferred ? 'retry' : 'none')
   const waitMs = isDeferred ? findNamedWait(reply.text) : undefined
   return {
-    rule: id,
+    rule: nameRule(rule, provider),
     category,
+    isDeferred,
     action,
     ...(action === 'suspend_provider' && rule.suspendMs !== undefined && { suspendMs: rule.suspendMs }),
     ...(waitMs !== undefined && { waitMs }),
@@ -60,32 +61,50 @@ export function decideResult(result: AttemptResult, provider: string | undefined
     : undefined
 }
 
+/** The action of a rule, unless it goes too far for this reply. */
 function chooseAction(
   rule: ReplyRule,
   reply: SmtpReply,
   phase: Phase,
   provider: string | undefined,
-  isDeferred: boolean,
-): ReplyAction {
-  const general = isDeferred ? 'retry' : 'none'
+): ReplyAction | undefined {
   switch (rule.action) {
     case 'suppress':
-      return phase !== 'session' && isPermanentlyInvalid(reply, phase) ? 'suppress' : general
+      return phase !== 'session' && isPermanentlyInvalid(reply, phase) ? 'suppress' : undefined
     case 'suspend_provider':
-      return maySuspend(rule, reply, phase, provider) ? rule.action : 'slow'
     case 'slow':
-      return 'slow'
+      return choosePairAction(rule, reply, phase, provider)
     default:
-      return general
+      return undefined
   }
 }
 
 /**
- * Whether a reply may stop all mail to a provider. From RCPT on, a permanent rejection may be in the words of one of
- * its customers, who must not stop the mail to all others; only the provider's own codes and temporary rejections
- * count. The server of an unknown provider may always: only its own mail waits.
+ * What a reply does to all mail to its provider, at most what the rule says; undefined: nothing. The provider's own codes
+ * always count. Its words in a permanent rejection may be those of a customer, so they only slow.
  */
-function maySuspend(rule: ReplyRule, reply: SmtpReply, phase: Phase, provider: string | undefined): boolean {
-  if (provider === undefined || phase === 'session' || phase === 'mail') return true
-  return rule.provider === provider && (rule.hasCodes || reply.code < 500)
+function choosePairAction(
+  rule: ReplyRule,
+  reply: SmtpReply,
+  phase: Phase,
+  provider: string | undefined,
+): 'slow' | 'suspend_provider' | undefined {
+  const isOwn = provider !== undefined && rule.provider === provider
+  if (!isOwn && maySpeakForCustomer(phase, provider)) return undefined
+  if (rule.action === 'slow') return 'slow'
+  if (phase === 'session' || (isOwn && rule.hasCodes)) return 'suspend_provider'
+  const words = normaliseReply(reply.text)
+  if (concernsOne(words) || !(isOwn || namesOurHost(words))) return undefined
+  return isOwn && phase !== 'mail' && reply.code >= 500 ? 'slow' : 'suspend_provider'
 }
+
+/**
+ * Whether a reply may be in the words of one customer of a provider, who must not stop the mail to all others. That of an
+ * unknown provider never is: only its own mail waits.
+ */
+const maySpeakForCustomer = (phase: Phase, provider: string | undefined): boolean =>
+  provider !== undefined && phase !== 'session' && phase !== 'mail'
+
+/** Whether a reply that ends sessions, whatever its rule, is about more than one recipient, one sender or one customer. */
+export const concernsAllMail = ({ text }: SmtpReply, phase: Phase, provider: string | undefined): boolean =>
+  phase === 'session' || !(maySpeakForCustomer(phase, provider) || concernsOne(normaliseReply(text)))

@@ -85,9 +85,12 @@ export class ReplyAlerts {
 
   /** Records a verdict that the operator should know of; ignores all others. */
   record(verdict: Verdict, alerting: Alerting): void {
-    if (verdict.kind !== 'deferred' || !verdict.alert || verdict.rule === undefined) return
-    const { rule, category, reason } = verdict
-    const reply = reason.slice(0, MAX_REPLY_LENGTH).toWellFormed()
+    if ((verdict.kind !== 'deferred' && verdict.kind !== 'bounced') || !verdict.alert || verdict.rule === undefined)
+      return
+    const { rule, category } = verdict
+    const reply = (verdict.kind === 'deferred' ? verdict.reason : verdict.reply)
+      .slice(0, MAX_REPLY_LENGTH)
+      .toWellFormed()
     this.#add({ rule, category, reply }, alerting)
     this.#logLine({ rule, category, reply }, alerting)
   }

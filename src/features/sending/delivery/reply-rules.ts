@@ -86,7 +86,17 @@ export type RuleTable = Readonly<Record<Group, readonly RuleEntry[]>> & {
   readonly codes: Readonly<Record<string, CodeEntry>>
 }
 
-export const RULE_TABLE = table as RuleTable
+const FILE = table as RuleTable & { readonly providers: readonly string[] }
+
+function withProvider(entry: RuleEntry): RuleEntry {
+  const provider = entry.provider ?? FILE.providers.find((name) => entry.id.startsWith(`${name}-`))
+  return provider === undefined ? entry : { ...entry, provider }
+}
+
+export const RULE_TABLE: RuleTable = {
+  ...FILE,
+  ...Object.fromEntries(GROUPS.map((group) => [group, FILE[group].map(withProvider)])),
+}
 
 export const MAILBOX_NOUNS =
   '(?:user|recipient|addressee|mail ?box|account|address|alias|local[- ]?part|person|employee)'
@@ -210,15 +220,25 @@ function getRule(rules: readonly ReplyRule[], id: string): ReplyRule {
 
 export const GREYLISTING = getRule(LIVING_RULES, 'greylisting')
 export const CISCO_DIRECTORY = getRule(EXACT_RULES, 'cisco-directory')
+export const UNKNOWN_DOMAIN = getRule(UNKNOWN_RULES, 'unknown-domain')
 export const SENDER_REJECTED = getRule(FALLBACK_RULES, 'sender-rejected')
 export const MAILBOX_BUSY = getRule(FALLBACK_RULES, 'mailbox-busy')
 export const UNRECOGNISED = getRule(FALLBACK_RULES, 'unrecognised')
 /** Without words, by code. */
 export const CODE_FALLBACKS = FALLBACK_RULES.filter((rule) => ![SENDER_REJECTED, MAILBOX_BUSY].includes(rule))
 
-const RULES_BY_ID: ReadonlyMap<string, ReplyRule> = new Map(
-  [...EXACT_RULES, ...WORD_RULES, ...FALLBACK_RULES, ...RULES_BY_CODE.values()].map((rule) => [rule.id, rule]),
-)
+/** The id of a rule in a reply of a provider: words of one provider in a reply of another are not named for the former. */
+export const nameRule = ({ id, provider: owner }: ReplyRule, provider: string | undefined): string =>
+  provider === undefined || owner === undefined || owner === provider
+    ? id
+    : id.slice((id.startsWith(`${owner}-`) ? owner.length : id.indexOf('-')) + 1)
+
+const ALL_RULES = [...EXACT_RULES, ...WORD_RULES, ...FALLBACK_RULES, ...RULES_BY_CODE.values()]
+/** By its id, and by the one that `nameRule` returns for other providers. */
+const RULES_BY_ID: ReadonlyMap<string, ReplyRule> = new Map([
+  ...ALL_RULES.map((rule) => [nameRule(rule, ''), rule] as const),
+  ...ALL_RULES.map((rule) => [rule.id, rule] as const),
+])
 
 /** The category of a rule, by its id; that of a failed connection for rules without a reply. */
 export const categoryOfRule = (id: string): BounceCategory => RULES_BY_ID.get(id)?.category ?? 'connection_failure'

@@ -13,6 +13,7 @@ import {
   MAILBOX_NOUNS,
   type ReplyRule,
   UNAVAILABLE_RULES,
+  UNKNOWN_DOMAIN,
   UNKNOWN_RULES,
 } from './reply-rules.ts'
 
@@ -23,6 +24,8 @@ export const MAX_REPLY_LENGTH = 2000
 const RELAY_NOTE = /\(in reply to [^()]{0,80}\)/gi
 /** In a URL, the host and fragment explain a reply (a block list, a code); the path belongs to a help page. */
 const URL_PATTERN = /https?:\/\/([^\s/:<>"'?#]{1,253})[^\s<>"'#]*(#[^\s<>"']*)?/gi
+/** The link in a rejection by a group of Google, in any language. */
+const GOOGLE_GROUP_LINK = /support\.google\.com\/a\/[^\s/]{1,253}\/bin\/topic\.py/gi
 /** An address in a reply. Words within an address do not name the cause (`<spam@example.com>: User unknown`). */
 const ADDRESS =
   /<[^<>]{0,320}>|(?<![^\s<>()[\]"':;,=])[^\s<>()[\]"':;,=]{1,254}@(?:[^\s<>()[\]"':;,=.]|\.(?!\.)){1,254}/g
@@ -34,6 +37,7 @@ export const normaliseReply = (text: string): string =>
     .replace(/[\u2018\u2019]/g, "'")
     .replace(/[\u201c\u201d\u2013\u2014]/g, ' ')
     .replace(RELAY_NOTE, ' ')
+    .replace(GOOGLE_GROUP_LINK, 'google-group-help')
     .replace(URL_PATTERN, '$1 $2')
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
@@ -57,13 +61,29 @@ const INCONCLUSIVE_WORDS = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
   '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',
   'look-?ups?(?: \\S+)? (?:error|failed|failure)|verif\\S+ (?:in progress|pending)',
+  // A user's own program, behind a server that knows the mailbox.
+  'x-unix|procmail|maildrop|command (?:died|output)',
   `${MAILBOX_NOUNS}(?:'s)? domain|domain (?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain`,
   '(?:vor\\S{1,2}bergehend|voruebergehend|zeitweise|tijdelijk|tymczasow|do\\S{1,2}asn\\S{1,2}|временно|provisoire)',
   '*(?:一時|暂时|暫時)',
 ])
 
-/** The code of another cause, quoted from a server further downstream. */
-const OTHER_CODE = /(?<![\d.])(?:4\.\d{1,3}|5\.7)\.\d{1,3}(?![\d.]*\d)/
+/** The code of a temporary cause, quoted from a server further downstream. */
+const TEMPORARY_CODE = /(?<![\d.])4\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/
+
+/** Words about one recipient, or about the address or the domain of one sender. */
+const ONE_RECIPIENT_OR_SENDER = buildMatcher([
+  'recipient|addressee|mail ?box|(?:user|account|customer)\\b(?! complaint)|directory|local[- ]part|person\\b|group\\b',
+  "domain|senders?\\b(?!(?:'s)? (?:ip|host|server|mta))|(?:from|e-?mail|reply-to|return) (?:address|path)|mail ?from|envelope",
+  '(?:destinataire|empf\\S{1,2}nger|postfach|destinatari|buz\\S{1,2}n|expediteur|emetteur|absender|remitente|mittente|remetente|dom\\S{1,2}ni)',
+])
+
+/** Words about our host: its address, its name, its connections, and lists of these. */
+const OUR_HOST = buildMatcher([
+  'ips?\\b|ipv[46]\\b|client|hosts?\\b|hostname|network|netblock|mta\\b|connect|rdns\\b|ptr\\b|reverse|rbls?\\b|dnsbl|dynamic',
+  '\\[?\\d{1,3}(?:\\.\\d{1,3}){3}\\b|\\[?(?:ipv6:)?[\\da-f]{1,4}:[\\da-f:]{2,}|(?:your|sending|remote|mail) (?:\\S+ )?(?:server|system)|your access',
+  'spamhaus|spamcop|uceprotect|barracuda|sorbs\\b|senderscore|abuseat|trend micro|cloudmark|ipcheck',
+])
 
 /** Words about something other than the mailbox, or about a temporary state of it. */
 const OTHER_CAUSE_WORDS = buildMatcher([
@@ -72,13 +92,13 @@ const OTHER_CAUSE_WORDS = buildMatcher([
   'rates?\\b|ratio\\b|count\\b|limit|too (?:many|much|quick|fast)|throttl|quota|full\\b|exceed|storage|size\\b',
   'try (?:again|another|the primary|our)|later\\b|for now|until\\b|holiday|vacation|hours?\\b|locked|pending|awaiting',
   'spam|unsolicited|junk|virus|malware|phish|content|attachment|newsletter|bulk|external|mime\\b',
-  'block(?:ed|list| list)|black ?list|white ?list|allow ?list|denylist|dnsbl|rbl\\b|reputation|(?<!not )listed\\b|trusted',
+  'block(?:ed(?! (?:\\S+ ){1,3}inactiv)|list| list)|black ?list|white ?list|allow ?list|denylist|dnsbl|rbl\\b|reputation|(?<!not )listed\\b|trusted',
   'polic(?:y|ies)|restrict|prohibit|denied|refused by|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b',
-  'relay(?!=| recipient)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):|groups?\\b',
+  'relay(?!=| recipient)|you (?:may|are|have|need|must|can)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):|groups?\\b',
   'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|subscription|password|credential|certificate',
   // These name an attribute of a mailbox, not the mailbox itself.
   "(?:user|recipient|mailbox|account|address)(?:'s)? (?:agent|session|token|input|store|database|server|error|name (?:or|in)\\b)",
-  '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|address (?:list|book)',
+  '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|(?<!name & )address (?:list|book)',
   'delivery (?:is )?(?:disabled|suspended)|suspended delivery|recipient (?:refuse|block|reject)s|by recipients',
 ])
 
@@ -143,7 +163,25 @@ export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
  * Whether the server may find the mailbox later, or does not mean a mailbox at all.
  * @param words the result of `normaliseReply`
  */
-export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || OTHER_CODE.test(words)
+export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || TEMPORARY_CODE.test(words)
+
+/**
+ * Whether a reply is about one recipient or one sender, so that it says nothing about our host.
+ * @param words the result of `normaliseReply`
+ */
+export const concernsOne = (words: string): boolean => ONE_RECIPIENT_OR_SENDER.test(words.replace(HOST_NAME, ' '))
+
+/**
+ * Whether a reply is about our host.
+ * @param words the result of `normaliseReply`
+ */
+export const namesOurHost = (words: string): boolean => OUR_HOST.test(words)
+
+/**
+ * Whether the domain of the recipient does not exist.
+ * @param words the result of `normaliseReply`
+ */
+export const isUnknownDomain = (words: string): boolean => UNKNOWN_DOMAIN.pattern.test(words)
 
 /**
  * Whether a reply may mean something other than the mailbox.

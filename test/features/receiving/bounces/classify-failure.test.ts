@@ -5,9 +5,9 @@ const CASES: readonly [status: string | null, diagnostic: string | null, judgeme
   ['5.1.1', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],
   ['5.1.1', null, 'hard invalid_recipient dead'],
   ['5.1.6', null, 'hard inactive_mailbox dead'],
-  ['5.2.2', '552 5.2.2 Over quota', 'hard mailbox_full'],
+  ['5.2.2', '552 5.2.2 Over quota', 'soft mailbox_full'],
   // The report's own code wins over the quoted one, unless it is generic.
-  ['5.2.2', '550 5.1.1 User unknown', 'hard mailbox_full'],
+  ['5.2.2', '550 5.1.1 User unknown', 'soft mailbox_full'],
   ['5.0.0', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],
   ['5.0.0', '550 User unknown', 'hard invalid_recipient dead'],
   ['5.0.0', null, 'soft unknown'],

@@ -93,7 +93,7 @@ const INVALID: Record<string, (string | [string, Phase])[]> = {
     '550 5.2.1 <x@icloud.test>: inactive email address',
     '550 The recipient may contain a non-existent account, please check the recipient address',
     '550 RP:TRC User not found: x@163.test',
-    '550 5.1.1 RCP-P2 http://postmaster.facebook.com/response_codes?ip=192.0.2.1#rcp Recipient does not exist',
+    '550 5.1.1 RCP-P1 http://postmaster.facebook.com/response_codes?ip=192.0.2.1#rcp Recipient does not exist',
   ],
   'other languages': [
     '550 Empfänger unbekannt',
@@ -225,7 +225,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
   ],
   'after a reply about a policy': [
     '550 5.7.1 Message rejected by policy',
-    '550 5.7.1 User unknown',
+    '550 5.7.1 User unknown, or not permitted',
     '571 5.7.1 Mailbox unavailable',
     '550 5.7.26 Unauthenticated email is not accepted',
     '550 #5.7.1 Your access to submit messages to this e-mail system has been rejected. No such user',

@@ -6,6 +6,7 @@ import { GROUPS, RULE_TABLE } from '#features/sending/delivery/reply-rules.ts'
 import { findNamedWait, MAX_REPLY_WAIT_MS } from '#features/sending/delivery/reply-wait.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
+import { parseReply, REPLIES } from '#test/corpus/replies/replies.ts'
 
 /** The registered codes, www.iana.org/assignments/smtp-enhanced-status-codes: subject, and its details from 0 on. */
 const REGISTERED: Readonly<Record<string, number>> = { 0: 0, 1: 10, 2: 4, 3: 6, 4: 7, 5: 6, 6: 10, 7: 30 }
@@ -18,7 +19,8 @@ const CATEGORIES =
   'invalid_recipient mailbox_full inactive_mailbox spam_content policy authentication reputation rate_limited message_too_large dns_failure tls_failure protocol_error relay_denied expired unknown'.split(
     ' ',
   )
-const rules = [...GROUPS, 'fallback' as const].flatMap((group) => RULE_TABLE[group])
+const CORPUS = REPLIES.map(({ text }) => text)
+const rulesOfTable = [...GROUPS, 'fallback' as const].flatMap((group) => RULE_TABLE[group])
 
 describe('replies.toml', () => {
   test('has an entry with category and action for each registered code', () => {
@@ -37,10 +39,10 @@ describe('replies.toml', () => {
   })
 
   test('has rules with an id of their own, known fields and values, and a source', () => {
-    const ids = rules.map(({ id }) => id)
+    const ids = rulesOfTable.map(({ id }) => id)
     expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([])
     const fields = 'id category provider action suspend alert source patterns codes replies phases'.split(' ')
-    for (const rule of rules) {
+    for (const rule of rulesOfTable) {
       expect([rule.id, Object.keys(rule).filter((field) => !fields.includes(field))]).toEqual([rule.id, []])
       expect(rule.id).toMatch(/^[a-z0-9.-]{1,50}$/)
       expect([rule.id, CATEGORIES.includes(rule.category)]).toEqual([rule.id, true])
@@ -51,7 +53,7 @@ describe('replies.toml', () => {
   })
 
   test('gives each suspension a time, and suspends only for what is deferred', () => {
-    for (const { id, category, ...own } of rules) {
+    for (const { id, category, ...own } of rulesOfTable) {
       const { action, suspend } = { ...RULE_TABLE.defaults[category], ...own }
       if (action !== 'suspend_provider') continue
       expect([id, category === 'reputation' || category === 'rate_limited']).toEqual([id, true])
@@ -60,19 +62,19 @@ describe('replies.toml', () => {
   })
 
   test('names only providers that providers.toml has', () => {
-    const named = [...new Set(rules.flatMap(({ provider }) => provider ?? []))]
+    const named = [...new Set(rulesOfTable.flatMap(({ provider }) => provider ?? []))]
     expect(named.length).toBeGreaterThan(10)
     expect(named.filter((name) => !(name in providers))).toEqual([])
   })
 
   test('uses each of its sources', () => {
-    const used = new Set(rules.map(({ source }) => source))
+    const used = new Set(rulesOfTable.map(({ source }) => source))
     expect(Object.keys(RULE_TABLE.sources).filter((source) => !used.has(source))).toEqual([])
   })
 })
 
 describe('a decision', () => {
-  test('suspends a named provider for strange words only before RCPT, and a server of none always', () => {
+  test('touches a named provider for strange words only before RCPT, and a server of none always', () => {
     const listed = makeReply(554, ['5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org'])
     const actions = (['session', 'mail', 'rcpt', 'data', 'body'] as const).map((phase) => [
       decideReply(listed, phase, 'microsoft').action,
@@ -81,10 +83,24 @@ describe('a decision', () => {
     expect(actions).toEqual([
       ['suspend_provider', 'suspend_provider'],
       ['suspend_provider', 'suspend_provider'],
-      ['slow', 'suspend_provider'],
-      ['slow', 'suspend_provider'],
-      ['slow', 'suspend_provider'],
+      ['retry', 'suspend_provider'],
+      ['retry', 'suspend_provider'],
+      ['retry', 'suspend_provider'],
     ])
+  })
+
+  test('has an id that names no other provider than the one that answered', () => {
+    const busy = makeReply(451, ['4.3.2 Internal resources are temporarily unavailable'])
+    const rules = ['mimecast', 'yahoo', undefined].map((provider) => decideReply(busy, 'rcpt', provider).rule)
+    expect(rules).toEqual(['mimecast-busy', 'busy', 'mimecast-busy'])
+    const owners = [...new Set(rulesOfTable.flatMap(({ provider }) => provider ?? []))]
+    const foreign = CORPUS.flatMap((text) =>
+      ['yahoo', 'gmail', 'microsoft'].flatMap((provider) => {
+        const { rule } = decideReply(parseReply(text), 'body', provider)
+        return owners.some((owner) => owner !== provider && rule.startsWith(`${owner}-`)) ? [`${provider} ${rule}`] : []
+      }),
+    )
+    expect(foreign).toEqual([])
   })
 
   test('takes codes that only one provider uses so from this provider alone', () => {
@@ -105,7 +121,7 @@ describe('a decision', () => {
   test('never suppresses for a reply before RCPT, nor for a 4xx', () => {
     const unknown = (code: number) => makeReply(code, [`${code === 550 ? 5 : 4}.1.1 User unknown`])
     expect(decideReply(unknown(550), 'rcpt', undefined).action).toBe('suppress')
-    expect(decideReply(unknown(550), 'mail', undefined).action).toBe('retry')
+    expect(decideReply(unknown(550), 'mail', undefined).action).toBe('none')
     expect(decideReply(unknown(550), 'session', undefined).action).toBe('retry')
     expect(decideReply(unknown(450), 'rcpt', undefined).action).toBe('retry')
   })

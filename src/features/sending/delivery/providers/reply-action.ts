@@ -4,7 +4,7 @@
  */
 import { seconds } from '#platform/units.ts'
 import type { AttemptResult } from '../protocol.ts'
-import { decideReply } from '../replies.ts'
+import { concernsAllMail, decideReply } from '../replies.ts'
 import { findSiteRejection } from '../site-rejection.ts'
 
 export interface PairAction {
@@ -42,11 +42,15 @@ export function findPairAction(
       if (!result.reply) return undefined
       const { text: reason } = result.reply
       const phase = result.kind === 'refused' ? result.phase : 'session'
-      const { rule, action, suspendMs = MIN_SUSPENSION_MS } = decideReply(result.reply, phase, provider)
+      const { rule, category, action, suspendMs = MIN_SUSPENSION_MS } = decideReply(result.reply, phase, provider)
       if (action === 'slow' || action === 'suspend_provider')
         return { kind: action, rule, reason, durationMs: suspendMs }
-      // If no host of a site accepts a session, the site backs off instead.
-      const endsSessions = result.kind === 'refused' && findSiteRejection(result) !== undefined
+      // If no host of a site accepts a session, the site backs off instead. A bad reputation is not that of our address.
+      const endsSessions =
+        result.kind === 'refused' &&
+        category !== 'reputation' &&
+        findSiteRejection(result) !== undefined &&
+        concernsAllMail(result.reply, phase, provider)
       return endsSessions ? { kind: 'suspend_provider', rule, reason, durationMs: MIN_SUSPENSION_MS } : undefined
     }
     default:
