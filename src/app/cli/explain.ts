@@ -161,7 +161,7 @@ function toRecipientView(
     kind: recipient.kind,
     status: recipient.status,
     attempt_count: recipient.attempts,
-    next_at: recipient.status === 'processing' || isStopped(wait) ? null : isoTimeOrNull(recipient.nextAt),
+    next_at: recipient.status === 'processing' || isStopped(wait) ? null : isoTimeOrNull(recipient.retryAt),
     held: wait.waitsFor === 'hold',
     waits_for: wait.waitsFor,
     expires_at: isoTimeOrNull(recipient.expiresAt),

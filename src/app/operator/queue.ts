@@ -14,6 +14,7 @@ import {
   hasProviderRules,
   type QueueRule,
 } from '#features/sending/queue/queue-rules.ts'
+import { findRetryTime } from '#features/sending/queue/retry-times.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -147,7 +148,7 @@ function describeWait(
   const hold = findEmailHold(db, first.emailId)
   if (hold) return describeHold(hold)
   if (statusName(first.status) === 'scheduled') return 'scheduled'
-  const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
+  const next = `next attempt ${formatRelativeTime(findRetryTime(db, lane, first.nextAt), now)}`
   return first.lastError === null
     ? next
     : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH).replace(/\.$/, '')}, ${next}`
@@ -187,7 +188,7 @@ export function listLaneRecipients(
         recipient: row.recipient,
         status: statusName(row.status),
         attempts: row.attempts,
-        next_at: isoTime(row.nextAt),
+        next_at: isoTime(findRetryTime(db, row.lane, row.nextAt)),
         waits_for: restored !== undefined ? 'fence' : isHeld ? 'hold' : null,
         last_error: restored ?? row.lastError,
       }

@@ -23,6 +23,10 @@ export interface AttemptFinding {
   /** Type of its event. */
   readonly outcome: EventType
   readonly category: string | null
+  /** Id of the rule that decided. */
+  readonly rule?: string | null | undefined
+  /** The reply, or what was found in its place. */
+  readonly reason?: string | null | undefined
   /** Whether the reply is that of the operator's smarthost. */
   readonly isRelayed: boolean
   /** The status of its recipient now; undefined: not known to have ended. */
@@ -56,7 +60,7 @@ const BY_CATEGORY: Readonly<Record<BounceCategory, Advice & { readonly whileRetr
   rate_limited: {
     who: 'operator',
     whileRetried: 'nobody',
-    text: 'The receiver limits the rate of mail, or delays mail from unknown senders (greylisting).',
+    text: 'The receiver limits the rate of mail.',
   },
   message_too_large: { who: 'sender', text: 'The message is too large. Send a link in place of the attachment.' },
   dns_failure: {
@@ -96,6 +100,23 @@ const OF_RELAY: ReadonlySet<string> = new Set<BounceCategory>([
   'relay_denied',
   'dns_failure',
 ])
+
+/** What the rule says more precisely than its category. */
+const GREYLISTED: Advice = { who: 'nobody', text: 'The server delays mail from unknown senders (greylisting).' }
+const GREYLISTING_RULES = /greylisting|^try-later$/
+const UNKNOWN_DOMAIN: Advice = {
+  who: 'sender',
+  text: 'The domain of the address does not exist: probably a typing error. Correct the address.',
+}
+const UNKNOWN_DOMAIN_RULES = /^(?:unknown-domain|X\.1\.2)$/
+/** As `route.ts` words it. */
+const NO_SUCH_DOMAIN = /^550 5\.1\.2 The domain \S{1,255} does not exist/
+
+function findCause({ category, rule, reason }: AttemptFinding): Advice & { readonly whileRetried?: Responsible } {
+  if (category === 'rate_limited' && GREYLISTING_RULES.test(rule ?? '')) return GREYLISTED
+  if (UNKNOWN_DOMAIN_RULES.test(rule ?? '') || NO_SUCH_DOMAIN.test(reason ?? '')) return UNKNOWN_DOMAIN
+  return BY_CATEGORY[category !== null && isCategory(category) ? category : 'unknown']
+}
 
 const isCategory = (text: string): text is BounceCategory => Object.hasOwn(BY_CATEGORY, text)
 
@@ -149,7 +170,7 @@ export function adviseOnRecipient(recipient: RecipientFinding): Advice {
       // The reason names what it waited for, or the operator who ended it; the last attempt does not.
       if (category === 'expired' && lastError !== null)
         return { who: 'sender', text: `${endSentence(lastError)} Send it again if it is still wanted.` }
-      return adviseOn({ outcome: status, category, isRelayed: lastAttempt?.isRelayed ?? false })
+      return adviseOn({ isRelayed: false, ...lastAttempt, outcome: status, category, reason: lastError })
   }
 }
 
@@ -174,7 +195,8 @@ function adviseOnWait(waitReason: string, lastAttempt: AttemptFinding | undefine
 const endSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
 /** Who must act after an attempt, and what to do. */
-export function adviseOn({ outcome, category, isRelayed, statusNow = 'queued' }: AttemptFinding): Advice {
+export function adviseOn(attempt: AttemptFinding): Advice {
+  const { outcome, category, isRelayed, statusNow = 'queued' } = attempt
   switch (outcome) {
     case 'delivered':
     case 'sent':
@@ -187,7 +209,7 @@ export function adviseOn({ outcome, category, isRelayed, statusNow = 'queued' }:
     case 'failed':
       return { who: 'operator', text: 'This service could not compose the message. The reason and the log say why.' }
     default: {
-      const found = BY_CATEGORY[category !== null && isCategory(category) ? category : 'unknown']
+      const found = findCause(attempt)
       if (isRelayed && category !== null && OF_RELAY.has(category))
         return { who: 'operator', text: 'The smarthost of this service cannot be reached or refuses the mail.' }
       if (outcome === 'deferred' && statusNow === 'sent')

@@ -67,6 +67,8 @@ const parseDialogue = (dialogue: string): DialogueLine[] =>
 export const toFinding = ({ type, data }: StoredAttempt): AttemptFinding => ({
   outcome: type,
   category: data.bounce_category ?? null,
+  rule: data.rule,
+  reason: data.reason ?? data.smtp_response,
   isRelayed: 'relay' in data,
 })
 

@@ -6,17 +6,19 @@ import type { App } from '#features/core/app/app.ts'
 import { findEmailLogFields } from '#features/sending/queue/names.ts'
 import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { FailedAddresses } from './failed-addresses.ts'
 import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
 import { toVerdict, type Verdict } from './outcome.ts'
 import type { AttemptResult, AttemptSession, FromWorker } from './protocol.ts'
+import type { Pair } from './providers/pair.ts'
 import type { Pairs } from './providers/pairs.ts'
 import { labelProvider } from './providers/registry.ts'
 import { findPairAction } from './providers/reply-action.ts'
 import type { TrafficOutcome } from './providers/traffic.ts'
 import type { RecentDialogues } from './recent-dialogues.ts'
 import type { ReplyAlerts } from './reply-alerts.ts'
-import type { Sites } from './sites.ts'
+import type { Site, Sites } from './sites.ts'
 
 export interface AttemptResultsOptions {
   readonly app: App
@@ -28,6 +30,8 @@ export interface AttemptResultsOptions {
   /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
   readonly alerts: ReplyAlerts
+  /** When a site is tried again over a pair; 0 when it is tried now. */
+  readonly findResumption: (destination: { readonly pair: Pair; readonly site: Site }) => Millis
 }
 
 /** What is counted for a verdict; the others say nothing about the provider. */
@@ -46,7 +50,7 @@ export class AttemptResults {
 
   /** Applies the outcome that a Worker reports, and ends the attempt. */
   apply(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
-    const { pairs, security, failedAddresses, recentDialogues, alerts } = this.#options
+    const { pairs, sites, security, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
     attempt.trace = trace
     if (trace && result.kind === 'accepted')
       recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
@@ -54,15 +58,19 @@ export class AttemptResults {
     if (session) failedAddresses.recordSession(session.address)
     const failures = this.#applyToDestination(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
+    const { pair, siteName } = attempt.destination
     const verdict =
-      failures > 0 && attemptVerdict.kind === 'deferred'
-        ? { ...attemptVerdict, siteFailures: failures }
+      attemptVerdict.kind === 'deferred'
+        ? {
+            ...attemptVerdict,
+            ...(failures > 0 && { siteFailures: failures }),
+            resumesAt: findResumption({ pair, site: sites.getSite(siteName) }),
+          }
         : attemptVerdict
     const outcome = TRAFFIC_OUTCOMES[verdict.kind]
-    if (outcome) pairs.count(attempt.destination.pair, outcome)
+    if (outcome) pairs.count(pair, outcome)
     if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
     else this.#logAttempt(attempt, verdict, session)
-    const { siteName, pair } = attempt.destination
     if (!pair.provider.isLocal) alerts.record(verdict, { site: siteName, pair, session })
     this.#settle(attempt, verdict, session)
   }

@@ -135,6 +135,7 @@ export class LaneClaimer {
     const chosen = router.choosePair(lane, route)
     const { pair } = chosen
     lane.pair = pair
+    lane.site = site
     const overflow = await router.findOverflow(lane, route, pair)
     if (overflow) return this.#handOut(lane, overflow)
     if (sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route, site, pair)

@@ -5,6 +5,7 @@
 import type { Clock, Millis, Timer } from '#platform/clock.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import type { Pair } from './providers/pair.ts'
+import type { Site } from './sites.ts'
 
 export interface Lane {
   readonly name: string
@@ -22,6 +23,8 @@ export interface Lane {
   provider: string | undefined
   /** Over which it last wanted to send. */
   pair: Pair | undefined
+  /** To which it last wanted to send. */
+  site: Site | undefined
   /** When an operator last asked for an attempt, which ends an earlier backoff of the site. */
   retryAskedAt: Millis | undefined
   /** When recipients of the lane were last claimed or settled, in monotonic time. */
@@ -45,6 +48,7 @@ export interface LanesOptions {
 interface DueOptions {
   readonly isRetryAsked?: boolean | undefined
   readonly pair?: Pair
+  readonly site?: Site
 }
 
 export class Lanes {
@@ -67,8 +71,9 @@ export class Lanes {
    * Records that a lane has mail due at a time.
    * @param options.isRetryAsked whether an operator asks for an attempt now
    * @param options.pair over which the mail was attempted
+   * @param options.site to which the mail was attempted
    */
-  setDue(name: string, at: Millis, { isRetryAsked = false, pair }: DueOptions = {}): void {
+  setDue(name: string, at: Millis, { isRetryAsked = false, pair, site }: DueOptions = {}): void {
     if (this.#options.stopping.aborted) return
     let lane = this.#lanes.get(name)
     if (!lane) {
@@ -81,6 +86,7 @@ export class Lanes {
         timer: undefined,
         provider: undefined,
         pair: undefined,
+        site: undefined,
         retryAskedAt: undefined,
         progressAtMs: this.#options.clock.monotonicMs(),
         isWaitingForLookup: false,
@@ -89,6 +95,7 @@ export class Lanes {
       this.#lanes.set(name, lane)
     }
     if (pair) lane.pair = pair
+    if (site) lane.site = site
     if (isRetryAsked) lane.retryAskedAt = this.#options.clock.now()
     if (lane.firstDue === undefined || at < lane.firstDue) lane.firstDue = at
     this.#wake(lane)

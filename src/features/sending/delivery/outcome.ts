@@ -71,6 +71,8 @@ export type Verdict =
       readonly alert?: boolean
       /** Consecutive failures of the site. They count as attempts for all recipients that wait for the site. */
       readonly siteFailures?: number
+      /** When its host or provider is tried again, if it is not tried now. */
+      readonly resumesAt?: Millis
     }
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string }
@@ -220,7 +222,7 @@ export function writeOutcome(
       else
         deferRecipient(
           tx,
-          { ...at, nextAt, reason: verdict.reason },
+          { ...at, nextAt, retryAt: Math.max(nextAt, verdict.resumesAt ?? 0), reason: verdict.reason },
           { ...facts(verdict.reply, { bounce_category: verdict.category, ...rule }), lastError: verdict.reason },
         )
       return nextAt

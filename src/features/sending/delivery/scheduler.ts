@@ -12,6 +12,7 @@ import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { describeHold, findHold } from '#features/sending/queue/queue-rules.ts'
+import { setRetryTimes } from '#features/sending/queue/retry-times.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
@@ -38,7 +39,7 @@ import { RecentDialogues } from './recent-dialogues.ts'
 import { recoverInterrupted } from './recover.ts'
 import { ReplyAlerts } from './reply-alerts.ts'
 import type { LocalServers } from './route.ts'
-import { Sites } from './sites.ts'
+import { type Site, Sites } from './sites.ts'
 import { SlowAttempts } from './slow-attempts.ts'
 import { StallWatch } from './stall-watch.ts'
 import {
@@ -130,7 +131,8 @@ export class DeliveryScheduler {
       stopping,
       onBegun: ({ worker, recipientId }, ok) => this.#pool?.post(worker, { type: 'go', recipientId, ok }),
       onAttemptEnded: (attempt) => this.#releaseResources(attempt),
-      onDue: ({ lane, destination: { pair } }, at) => this.#lanes.setDue(lane, at, { pair }),
+      onDue: ({ lane, destination: { pair, siteName } }, at) =>
+        this.#lanes.setDue(lane, at, { pair, site: this.#sites.getSite(siteName) }),
     })
     const parts = {
       app,
@@ -142,7 +144,12 @@ export class DeliveryScheduler {
       failedAddresses: this.#failedAddresses,
       security: this.#security,
     }
-    this.#results = new AttemptResults({ ...parts, recentDialogues: this.recentDialogues, alerts: this.alerts })
+    this.#results = new AttemptResults({
+      ...parts,
+      recentDialogues: this.recentDialogues,
+      alerts: this.alerts,
+      findResumption: (destination) => this.#findResumption(destination),
+    })
     this.#starter = new AttemptStarter({
       ...parts,
       results: this.#results,
@@ -160,6 +167,7 @@ export class DeliveryScheduler {
     this.#stallWatch = new StallWatch(parts)
     const sources = new OutboundSources(readSources(config))
     const router = new LaneRouter({ ...parts, localServers, sources })
+    setRetryTimes(app.db, (lane, due) => Math.max(due, this.#findResumption(this.#lanes.find(lane) ?? {})))
     this.#claimer = new LaneClaimer({ ...parts, router, starter: this.#starter, slowAttempts: this.#slowAttempts })
   }
 
@@ -304,6 +312,14 @@ export class DeliveryScheduler {
     if (name !== undefined && site)
       return describeSite(name, site, { isBackingOff: this.#sites.backoffLeftMs(site) > 0, isBulk })
     return this.#sites.isWaitingForSlot(lane) ? describeSlotWait(isBulk) : ABOUT_TO_BE_DELIVERED_REASON
+  }
+
+  /** Until when nothing is sent to a site and over a pair, nor over any other of its provider; 0 when that is no time. */
+  #findResumption({ pair, site }: { readonly pair?: Pair | undefined; readonly site?: Site | undefined }): Millis {
+    const { now } = this.#pairs.instant()
+    const suspendedMs = pair && this.#describeSuspension(pair, now) !== undefined ? pair.suspendedMs(now) : 0
+    const waitMs = Math.max(suspendedMs, site ? this.#sites.backoffLeftMs(site) : 0)
+    return waitMs === 0 ? 0 : now + waitMs
   }
 
   /** Why mail will wait when it is due; undefined unless all its pairs are suspended beyond that time. */

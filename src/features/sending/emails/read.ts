@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { type EventType, hourOf, toEventType } from '#features/core/events/record.ts'
+import { findRetryTime } from '#features/sending/queue/retry-times.ts'
 import {
   RECIPIENT_KINDS,
   type RecipientKind,
@@ -60,6 +61,8 @@ export interface StoredRecipient {
   readonly status: Status
   readonly attempts: number
   readonly nextAt: Millis | null
+  /** When it is attempted next: `nextAt`, or later while its host or provider is not tried. */
+  readonly retryAt: Millis | null
   readonly deliveryStartedAt: Millis | null
   readonly deliveredAt: Millis | null
   readonly smtpResponse: string | null
@@ -103,6 +106,7 @@ interface RecipientRow {
   address: string
   mailbox: string | null
   status: number
+  lane: string | null
   attempts: number
   next_at: number | null
   delivery_started_at: number | null
@@ -332,11 +336,13 @@ function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
     deliveredAt: row.delivered_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    recipients: sql(db).recipients.all(row.id).map(toStoredRecipient),
+    recipients: sql(db)
+      .recipients.all(row.id)
+      .map((recipient) => toStoredRecipient(db, recipient)),
   }
 }
 
-const toStoredRecipient = (row: RecipientRow): StoredRecipient => ({
+const toStoredRecipient = (db: Database, row: RecipientRow): StoredRecipient => ({
   id: row.id,
   emailId: row.email_id,
   address: row.address,
@@ -345,6 +351,7 @@ const toStoredRecipient = (row: RecipientRow): StoredRecipient => ({
   status: statusName(row.status),
   attempts: row.attempts,
   nextAt: row.next_at,
+  retryAt: row.lane === null || row.next_at === null ? row.next_at : findRetryTime(db, row.lane, row.next_at),
   deliveryStartedAt: row.delivery_started_at,
   deliveredAt: row.delivered_at,
   smtpResponse: row.smtp_response,

@@ -5,6 +5,7 @@ import { type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -69,11 +70,7 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
     idempotency_key: extra.idempotency_key ?? null,
     metadata: extra.metadata ?? {},
     next_retry_at:
-      email.status === 'scheduled'
-        ? null
-        : isoTimeOrNull(
-            findEarliest(email.recipients.filter((r) => r.attempts > 0 && r.status === 'queued').map((r) => r.nextAt)),
-          ),
+      email.status === 'scheduled' ? null : isoTimeOrNull(findEarliest(email.recipients.map(findNextRetry))),
     operation_id: formatOptionalUuid(email.operationUuid),
     reply_to: extra.reply_to ?? null,
     scheduled_at: isoTimeOrNull(email.scheduledAt),
@@ -133,12 +130,16 @@ export function emailDetailWire(
 export const attachmentRefs = ({ attachments }: Pick<StoredEmail, 'attachments'>): (number | undefined)[] =>
   (JSON.parse(attachments ?? '[]') as { readonly ref?: number }[]).map(({ ref }) => ref)
 
+/** When a recipient that was attempted, or whose host is not tried now, is attempted next. */
+const findNextRetry = ({ status, attempts, nextAt, retryAt }: StoredRecipient): Millis | null =>
+  status === 'queued' && (attempts > 0 || retryAt !== nextAt) ? retryAt : null
+
 export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
   address: recipient.address,
   kind: recipient.kind,
   status: recipient.status,
   attempts: recipient.attempts,
-  next_retry_at: recipient.attempts > 0 && recipient.status === 'queued' ? isoTimeOrNull(recipient.nextAt) : null,
+  next_retry_at: isoTimeOrNull(findNextRetry(recipient)),
   delivery_started_at: isoTimeOrNull(recipient.deliveryStartedAt),
   delivered_at: isoTimeOrNull(recipient.deliveredAt),
   smtp_response: recipient.smtpResponse,

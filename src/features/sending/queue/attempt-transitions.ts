@@ -57,12 +57,12 @@ export interface AttemptFacts {
 }
 
 /**
- * Returns a claimed recipient, whose message no server accepted, to the queue, due at `nextAt`. Records one `deferred`
- * event.
+ * Returns a claimed recipient, whose message no server accepted, to the queue, due at `nextAt`, and attempted at
+ * `retryAt`, when its host is tried again. Records one `deferred` event.
  */
 export function deferRecipient(
   tx: Tx,
-  at: { recipientId: number; emailId: number; nextAt: Millis; now: Millis; reason: string },
+  at: { recipientId: number; emailId: number; nextAt: Millis; retryAt?: Millis; now: Millis; reason: string },
   facts: AttemptFacts,
 ): void {
   const email = requireEmail(tx, at.emailId)
@@ -76,7 +76,7 @@ export function deferRecipient(
     statusCode('processing'),
   )
   if (changes !== 1) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
-  const data = { ...facts.data, reason: at.reason, next_retry_at: at.nextAt }
+  const data = { ...facts.data, reason: at.reason, next_retry_at: at.retryAt ?? at.nextAt }
   record(tx, {
     accountId: email.accountId,
     type: 'deferred',

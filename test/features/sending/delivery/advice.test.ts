@@ -53,6 +53,20 @@ describe('after an attempt, who must act depends on its category and on whether 
     ])
   })
 
+  test('greylisting, and a domain that does not exist, have causes of their own', () => {
+    const advise = (category: string, rule: string, reason?: string) =>
+      adviseOn({ outcome: 'bounced', category, rule, reason, isRelayed: false }).text
+    expect(advise('rate_limited', 'greylisting')).toBe('The server delays mail from unknown senders (greylisting).')
+    expect(advise('rate_limited', 'disguised-greylisting')).toContain('delays mail from unknown senders')
+    expect(advise('rate_limited', 'rate')).toBe('The receiver limits the rate of mail.')
+    for (const text of [
+      advise('dns_failure', 'no-route', '550 5.1.2 The domain gmial.test does not exist'),
+      advise('invalid_recipient', 'unknown-domain'),
+    ])
+      expect(text).toContain('probably a typing error')
+    expect(advise('dns_failure', 'no-route', '550 5.4.4 None of the mail hosts has an address')).not.toContain('typing')
+  })
+
   test.each([
     ['delivered', 'nobody'],
     ['uncertain', 'sender'],
@@ -70,7 +84,7 @@ const WAITING: RecipientFinding = {
   captured: undefined,
   waitReason: undefined,
 }
-const GREYLISTED = { outcome: 'deferred', category: 'rate_limited', isRelayed: false } as const
+const GREYLISTED = { rule: 'greylisting', outcome: 'deferred', category: 'rate_limited', isRelayed: false } as const
 
 test.each<[string, Partial<RecipientFinding>, string, RegExp]>([
   ['waits for its first attempt', {}, 'nobody', /first attempt/],

@@ -74,6 +74,10 @@ describe('resend', () => {
       { reason: 'Too old', bounce_type: 'soft', bounce_category: 'expired' },
       { type: 'Transient', subType: 'General', message: 'Too old' },
     ],
+    [
+      { smtp_response: '552 5.2.2 Full', bounce_type: 'soft', bounce_category: 'mailbox_full' },
+      { type: 'Transient', subType: 'MailboxFull', message: '552 5.2.2 Full' },
+    ],
   ])('a bounce says how it ended: %o', async (data, bounce) => {
     const { payload } = await payloadOf('resend', 'bounced', data)
     expect((payload as EmailBouncedEvent).data.bounce).toEqual(bounce)
@@ -164,6 +168,11 @@ describe('postmark', () => {
   test.each<[EventType, EventData, Pick<Models.BounceWebhook, 'Type' | 'TypeCode' | 'Inactive' | 'Details'>]>([
     ['bounced', HARD, { Type: 'HardBounce', TypeCode: 1, Inactive: true, Details: '550 5.1.1 No such user' }],
     ['bounced', { reason: 'Too old' }, { Type: 'SoftBounce', TypeCode: 4096, Inactive: false, Details: 'Too old' }],
+    [
+      'bounced',
+      { smtp_response: '552 5.2.2 Full', bounce_type: 'soft', bounce_category: 'mailbox_full' },
+      { Type: 'SoftBounce', TypeCode: 4096, Inactive: false, Details: '552 5.2.2 Full' },
+    ],
     [
       'bounced',
       { reason: 'Not from here', bounce_type: 'soft', bounce_category: 'policy' },
