@@ -182,7 +182,7 @@ const cases: readonly [name: string, Case][] = [
       remote_mta: 'mx.blocking.test [127.0.0.1]',
     }),
   ],
-  ['a permanent rejection by policy as a deferral', deferred('ruled', RULED, 'policy', RULED, session)],
+  ['a permanent rejection by policy as a soft bounce', bounced('ruled', RULED, 'policy', 'soft')],
   [
     'an address that needs SMTPUTF8 as a bounce with 5.6.7 when the receiver does not offer it',
     bounced(
