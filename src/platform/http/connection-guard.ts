@@ -2,7 +2,7 @@
  * @module Keeps descriptors free for Workers, the database, mail and requests: when few are left, closes idle
  * connections of the HTTP listeners, and lets new ones wait until there are enough again.
  */
-import type { Clock, Timer } from '../clock.ts'
+import { systemClock, type Timer } from '../clock.ts'
 import { countDescriptors } from '../descriptors.ts'
 import { closeIdleConnections, setAccepting } from './connections.ts'
 import type { TlsListener } from './tls-listener.ts'
@@ -13,7 +13,6 @@ export interface GuardedConnection {
 }
 
 export interface GuardOptions {
-  readonly clock: Pick<Clock, 'after' | 'monotonicMs'>
   readonly log: { warn(context: object, message: string): void }
 }
 
@@ -53,8 +52,8 @@ export class ConnectionGuard {
   }
 
   #check(): void {
-    const { clock, log } = this.#options
-    const startMs = clock.monotonicMs()
+    // Descriptors are the system's, whatever clock the service has, and a day of a test has a million pauses.
+    const startMs = systemClock.monotonicMs()
     const { free, limit } = countDescriptors()
     const reserve = Math.min(MAX_RESERVE, limit / 4)
     const busyPorts = new Set<number>()
@@ -74,7 +73,7 @@ export class ConnectionGuard {
       })
       closed += this.tls?.closeWaiting(count - closed) ?? 0
       if (startMs - this.#warnedAtMs > WARN_INTERVAL_MS)
-        log.warn({ free, limit, closed }, 'few file descriptors are left: closing idle connections')
+        this.#options.log.warn({ free, limit, closed }, 'few file descriptors are left: closing idle connections')
       this.#warnedAtMs = startMs
     }
     // Without idle connections, others need the descriptors.
@@ -82,7 +81,10 @@ export class ConnectionGuard {
     if (isAccepting !== this.#isAccepting) setAccepting(isAccepting, this.publicPorts)
     this.#isAccepting = isAccepting
     // Where there are many descriptors, looking takes milliseconds.
-    const pauseMs = Math.max(free < 2 * reserve ? SHORT_PAUSE_MS : LONG_PAUSE_MS, 10 * (clock.monotonicMs() - startMs))
-    this.#timer = clock.after(pauseMs, () => this.#check())
+    const pauseMs = Math.max(
+      free < 2 * reserve ? SHORT_PAUSE_MS : LONG_PAUSE_MS,
+      10 * (systemClock.monotonicMs() - startMs),
+    )
+    this.#timer = systemClock.after(pauseMs, () => this.#check())
   }
 }

@@ -15,7 +15,7 @@ import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { helloMessage, WatchedClock } from '../../../protocols/smtp/smtp-session.ts'
 
-const JOB = { mailFrom: 'b@sender.test', rcptTo: 'bob@receiver.test', smtpUtf8: false }
+const JOB = { compose: { attachments: [] }, mailFrom: 'b@sender.test', rcptTo: 'bob@receiver.test', smtpUtf8: false }
 
 /** Attempts at the addresses of a route, with time limits on a clock of their own. */
 function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1']) {
@@ -38,7 +38,7 @@ function createAttempts(port: number, addresses: readonly string[] = ['127.0.0.1
     tls: 'opportunistic',
   }
   const run = (trace = new AttemptTrace(clock)) =>
-    transmit({ ...JOB, route: memory.apply(route) } as DeliverJob, [helloMessage], connections, sessions, {
+    transmit({ ...JOB, route: memory.apply(route) } as unknown as DeliverJob, [helloMessage], connections, sessions, {
       beforeBody: () => Promise.resolve(),
       signal: new AbortController().signal,
       trace,
