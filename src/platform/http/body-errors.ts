@@ -2,9 +2,7 @@
 import { AppError } from '../errors.ts'
 
 export const bodyTooLarge = (maxBytes: number): AppError =>
-  new AppError(413, 'payload_too_large', `The request body is larger than the ${maxBytes} bytes allowed.`, {
-    headers: { connection: 'close' },
-  })
+  new AppError(413, 'payload_too_large', `The request body is larger than the ${maxBytes} bytes allowed.`)
 
 export const bodyTooSlow = (): AppError =>
   new AppError(408, 'request_timeout', 'The request body did not arrive in time; send it again.', {

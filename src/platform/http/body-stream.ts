@@ -8,6 +8,7 @@ import { AppError, unauthorized } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { isRevoked, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
+import { stopReading } from './unread-body.ts'
 
 /**
  * The chunks of a body; readable once. When the reader stops, the rest is discarded. Reading throws 400 when the client
@@ -61,7 +62,7 @@ async function* readChunks(
   } catch (error) {
     throw error instanceof AppError ? error : bodyInterrupted(error)
   } finally {
-    await reader.cancel().catch(() => undefined)
+    await stopReading(request, reader)
     restoreTimeLimit(request)
   }
 }

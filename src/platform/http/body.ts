@@ -1,14 +1,13 @@
 /**
  * @module Reads request bodies within limits of bytes, memory and time, which apply before any parsing. JSON
  * everywhere; forms on public pages only; CSV where a route asks for it, whole or as a stream that its handler reads;
- * raw bytes where their signature matters. A body that no one reads costs nothing: Bun 1.4.5 discards it and keeps the
- * connection in sync.
+ * raw bytes where their signature matters. A body that no one reads costs nothing, see `unread-body.ts`.
  */
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { addGarbage } from '../garbage.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
-import { KiB, MiB } from '../units.ts'
+import { KiB, MiB, seconds } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { createBodyStream, STREAM_BYTES } from './body-stream.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
@@ -21,6 +20,7 @@ import {
   parseInPieces,
   parseJson,
 } from './json.ts'
+import { readOn, stopReading } from './unread-body.ts'
 
 /**
  * Peak memory per byte of body: the bytes, the text, the strings parsed from it, and what the handler decodes.
@@ -42,6 +42,8 @@ const MAX_SIGNED_BYTES = 256 * KiB
 const MAX_SMALL_BYTES = MiB
 /** Maximum fields of a form; our forms have some twenty. Bun takes 18 ms to parse as many fields as fit into 64 KiB. */
 const MAX_FORM_FIELDS = 500
+/** For so long, a response waits for the rest of its body; less than Bun's time for handlers after a slow body. */
+const READ_ON_MS = seconds(10)
 /**
  * Bodies larger than this share `LARGE_BODY_FRACTION` of the memory, so that a few slow uploads cannot block all other
  * requests.
@@ -80,6 +82,8 @@ export interface BodyReader {
    * until the caller releases it. Throws 400, 408, 413, 415 and 503.
    */
   read(request: Request, sender: Sender, accepts: BodyFormat, options?: ReadOptions): Promise<ReadBody>
+  /** Resolves when the response may be sent without a reset for a client that still sends its body. */
+  readOn(request: Request): Promise<void>
 }
 
 export interface ReadOptions {
@@ -140,6 +144,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
   }
   const deadline = createDeadline(clock, timeoutMs)
   const collectAfter = (bytes: number): void => addGarbage(memory, bytes)
+  const unread = { memory, deadline: createDeadline(clock, READ_ON_MS), onConsumed: collectAfter }
 
   const isCrowded = (sizeBytes: number, addedBytes: number): boolean =>
     sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit
@@ -151,6 +156,8 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
   }
 
   return {
+    readOn: (request) => readOn(request, unread),
+
     refuseTooLarge(request, sender, isStreamed) {
       const length = request.headers.get('content-length')
       if (length === null || Number(length) <= maxBytesOf(sender)) return
@@ -242,7 +249,7 @@ async function readChunked(
   try {
     await deadline.within(readAll(), bodyTooSlow)
   } catch (error) {
-    await reader.cancel().catch(() => undefined)
+    await stopReading(request, reader)
     throw error
   }
   return Buffer.concat(chunks)

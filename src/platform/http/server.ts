@@ -146,6 +146,7 @@ export class BunHttpServer<Actor> implements HttpServer {
   readonly #idleSeconds: number
   readonly #isTrustedProxy: (address: string) => boolean
   readonly #app: AnyElysia
+  readonly #bodies: BodyReader
   #servers: Bun.Server<undefined>[] = []
   #tls: TlsListener | undefined
   readonly #guard: ConnectionGuard
@@ -153,7 +154,7 @@ export class BunHttpServer<Actor> implements HttpServer {
   constructor(options: HttpServerOptions<Actor>) {
     this.#options = options
     const { config } = options
-    const bodies = createBodyReader({
+    this.#bodies = createBodyReader({
       maxBodyBytes: config.maxBodyBytes,
       maxStreamBytes: config.maxStreamBytes ?? config.maxBodyBytes,
       timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
@@ -166,7 +167,7 @@ export class BunHttpServer<Actor> implements HttpServer {
     )
     this.#isTrustedProxy = createNetworkMatcher(config.trustedProxies)
     this.#guard = new ConnectionGuard(options)
-    this.#app = new RequestPipeline(options, bodies).compose()
+    this.#app = new RequestPipeline(options, this.#bodies).compose()
   }
 
   async #handle(request: Request, connection?: Connection, clientIp?: () => string): Promise<Response> {
@@ -227,9 +228,13 @@ export class BunHttpServer<Actor> implements HttpServer {
     const context = this.#contextOf(request, url, connection, clientIp)
     setRequestContext(routed, context)
     const screened = connection && this.#screen(request, url, connection, context)
-    if (screened) return screened
+    if (screened) {
+      await this.#bodies.readOn(routed)
+      return screened
+    }
     try {
       const response = await this.#app.fetch(routed)
+      await this.#bodies.readOn(routed)
       const ended = await endRepeatable(context, response, this.#options.log)
       const cut = context.strictFilter ? await cutResponse(ended, context.strictFilter) : ended
       return await negotiate(request, cut, context.hasRows === true)
