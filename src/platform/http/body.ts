@@ -17,7 +17,6 @@ import {
   MAX_JSON_NAMES,
   MAX_JSON_VALUES,
   measureJson,
-  parseInPieces,
   parseJson,
 } from './json.ts'
 import { readOn, stopReading } from './unread-body.ts'
@@ -285,11 +284,11 @@ async function parse(
   const text = runFairly ? await runFairly(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
   const maxNames = accepts === 'small-json' ? MAX_SMALL_NAMES : isFreeForm ? MAX_JSON_VALUES : MAX_JSON_NAMES
   const measure = () => measureJson(text, maxNames)
-  const measured = runFairly ? await runFairly(measure) : measure()
-  const valuesBytes = measured.values * HEAP_BYTES_PER_JSON_VALUE
-  chargeWork?.(measured.values / VALUES_PER_WORK_UNIT)
+  const values = runFairly ? await runFairly(measure) : measure()
+  const valuesBytes = values * HEAP_BYTES_PER_JSON_VALUE
+  chargeWork?.(values / VALUES_PER_WORK_UNIT)
   if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
-  const value = runFairly ? await parseInPieces(text, measured, runFairly) : parseJson(text)
+  const value = runFairly ? await runFairly(() => parseJson(text)) : parseJson(text)
   reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
   return value
 }

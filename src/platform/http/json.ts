@@ -1,10 +1,9 @@
 /**
  * @module Parses untrusted JSON. JSON.parse alone would turn the 3 bytes of `{},` into 90 bytes of heap, would accept
  * nesting that later overflows the stack of code that visits the value, and takes half a microsecond for each name of a
- * member. So the text is measured first, and a long list is parsed in pieces. Errors never contain parts of the text.
+ * member. So the text is measured first. Errors never contain parts of the text.
  */
 import { AppError } from '../errors.ts'
-import { formatUuid, newUuid } from '../ids.ts'
 
 /** Maximum nesting of arrays and objects. JSON.stringify of Bun 1.4.5 fails somewhere above 10,000. */
 export const MAX_JSON_DEPTH = 64
@@ -14,14 +13,11 @@ export const MAX_JSON_DEPTH = 64
  */
 export const MAX_JSON_VALUES = 200_000
 /**
- * Maximum number of names of members in what is parsed in one piece: a body, or an item of its list. So many different
- * names take 6 to 16 ms to parse, during which nothing else runs. Further names cost little if they repeat, as those of
- * the rows of a table do.
+ * Maximum number of names of members. So many different names take 6 to 16 ms to parse, during which nothing else runs.
+ * Further names cost little if they repeat, as those of the rows of a table do.
  */
 export const MAX_JSON_NAMES = 20_000
 const MAX_REPEATED_NAMES = 1000
-/** Names after which the items of a list are parsed in another piece. */
-const NAMES_PER_PIECE = 1000
 /** Heap per value, besides the value's text: the maximum measured in Bun 1.4.5, for empty objects. */
 export const HEAP_BYTES_PER_JSON_VALUE = 96
 
@@ -38,30 +34,15 @@ const CLOSE_BRACE = 125
  */
 const SHORT_STRING_LENGTH = 24
 
-/** What is known of a JSON text before it is parsed. */
-export interface JsonMeasure {
-  /** For a malformed text, an upper bound. */
-  readonly values: number
-  /**
-   * Where the body, or a member of it, is a list of many names: the positions between which its items are parsed
-   * together. The first is after the bracket, the last before the closing one, the others are those of commas.
-   */
-  readonly cuts: readonly number[]
-}
-
 /**
  * Measures a JSON text without parsing it. Throws a 400 when the text is nested too deeply and a 413 when it has too
- * many values, more than `maxNames` names, or in one piece too many different names.
+ * many values, more than `maxNames` names, or too many different names.
+ * @returns the number of values; for a malformed text, an upper bound
  */
-export function measureJson(text: string, maxNames = MAX_JSON_VALUES): JsonMeasure {
+export function measureJson(text: string, maxNames = MAX_JSON_VALUES): number {
   let depth = 0
   let values = 1
   let names = 0
-  /** Names before the piece that is being read. */
-  let namesBefore = 0
-  /** The list that is being read, and the names of its piece before it. */
-  let list: { readonly depth: number; readonly start: number; readonly outerNames: number } | undefined
-  const cuts: number[] = []
   /** Where the last string begins and ends. */
   let [start, end] = [0, 0]
   const repeated = new Set<string>()
@@ -73,32 +54,16 @@ export function measureJson(text: string, maxNames = MAX_JSON_VALUES): JsonMeasu
       i = end
     } else if (c === COLON) {
       if (++names > maxNames) throw tooMany(maxNames, 'field names', OR_LISTS)
-      if (names - namesBefore > MAX_JSON_NAMES && repeated.add(text.slice(start, end)).size > MAX_REPEATED_NAMES)
-        throw tooMany(MAX_JSON_NAMES, 'different field names in one item', OR_LISTS)
-    } else if (c === COMMA) {
-      values++
-      if (list?.depth === depth && names - namesBefore >= NAMES_PER_PIECE) {
-        cuts.push(...(cuts.length === 0 ? [list.start, i] : [i]))
-        namesBefore = names
-      }
-    } else if (c === OPEN_BRACKET || c === OPEN_BRACE) {
+      if (names > MAX_JSON_NAMES && repeated.add(text.slice(start, end)).size > MAX_REPEATED_NAMES)
+        throw tooMany(MAX_JSON_NAMES, 'different field names', OR_LISTS)
+    } else if (c === COMMA) values++
+    else if (c === OPEN_BRACKET || c === OPEN_BRACE) {
       values++
       if (++depth > MAX_JSON_DEPTH) throw invalidJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`)
-      if (c === OPEN_BRACKET && depth <= 2 && !list && cuts.length === 0) {
-        list = { depth, start: i + 1, outerNames: names - namesBefore }
-        namesBefore = names
-      }
-    } else if (c === CLOSE_BRACKET || c === CLOSE_BRACE) {
-      if (list?.depth === depth) {
-        if (cuts.length > 0) cuts.push(i)
-        namesBefore = (cuts.length > 0 ? names : namesBefore) - list.outerNames
-        list = undefined
-      }
-      depth--
-    }
+    } else if (c === CLOSE_BRACKET || c === CLOSE_BRACE) depth--
     if (values > MAX_JSON_VALUES) throw tooMany(MAX_JSON_VALUES, 'values')
   }
-  return { values, cuts: list ? [] : cuts }
+  return values
 }
 
 const OR_LISTS = ', or as lists instead of objects'
@@ -137,35 +102,6 @@ export function parseJson(text: string): unknown {
   } catch (error) {
     throw invalidJson(toKnownReason(error))
   }
-}
-
-/**
- * Parses a measured text, its long list piece by piece.
- * @param run runs a piece
- */
-export async function parseInPieces(
-  text: string,
-  { cuts }: JsonMeasure,
-  run: <T>(piece: () => T) => Promise<T>,
-): Promise<unknown> {
-  if (cuts.length === 0) return run(() => parseJson(text))
-  // Stands for the items; unknown to the client, so that no other list of the body can be taken for this one.
-  const mark = formatUuid(newUuid())
-  const frame = await run(() => parseJson(`${text.slice(0, cuts[0])}"${mark}"${text.slice(cuts.at(-1))}`))
-  const items: unknown[] = []
-  for (const [index, end] of cuts.slice(1).entries()) {
-    const start = (cuts[index] ?? 0) + (index > 0 ? 1 : 0)
-    const piece = (await run(() => parseJson(`[${text.slice(start, end)}]`))) as unknown[]
-    // Nothing after a comma.
-    if (piece.length === 0) throw invalidJson('syntax error')
-    for (const item of piece) items.push(item)
-  }
-  if (Array.isArray(frame)) return items
-  const members = frame as Record<string, unknown>
-  // No member has it if a later one of the same name replaced the list.
-  const name = Object.keys(members).find((each) => Array.isArray(members[each]) && members[each][0] === mark)
-  if (name !== undefined) members[name] = items
-  return frame
 }
 
 /** The parser's messages may quote the text, so only these beginnings of messages are passed on. */

@@ -194,7 +194,7 @@ describe('JSON', () => {
       const response = await post(server, text)
       expect(response.status).toBe(413)
       expect(((await response.json()) as { error: { message: string } }).error.message).toBe(
-        'The request body has more than 20000 different field names in one item; send it in several requests, or as lists instead of objects.',
+        'The request body has more than 20000 different field names; send it in several requests, or as lists instead of objects.',
       )
     }
   })

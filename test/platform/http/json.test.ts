@@ -1,13 +1,6 @@
 import { expect, test } from 'bun:test'
 import { AppError } from '#platform/errors.ts'
-import {
-  MAX_JSON_DEPTH,
-  MAX_JSON_NAMES,
-  MAX_JSON_VALUES,
-  measureJson,
-  parseInPieces,
-  parseJson,
-} from '#platform/http/json.ts'
+import { MAX_JSON_DEPTH, MAX_JSON_NAMES, MAX_JSON_VALUES, measureJson, parseJson } from '#platform/http/json.ts'
 
 const statusOf = (run: () => unknown): number | undefined => {
   try {
@@ -31,7 +24,7 @@ const strings = [0, 1, 22, 23, 24, 25, 26, 60, 200].flatMap((length) =>
 test('content of strings is not counted, however they end', () => {
   for (const text of strings) {
     // One array, one object, one comma, and the root value.
-    expect([text, measureJson(JSON.stringify([{ [text]: text }, text])).values]).toEqual([text, 4])
+    expect([text, measureJson(JSON.stringify([{ [text]: text }, text]))]).toEqual([text, 4])
   }
 })
 
@@ -55,7 +48,7 @@ test('the count is never below the number of values', () => {
     ],
     { a: { b: [1, 'x'] } },
   ]) {
-    expect(measureJson(JSON.stringify(value)).values).toBeGreaterThanOrEqual(numberOfValues(value))
+    expect(measureJson(JSON.stringify(value))).toBeGreaterThanOrEqual(numberOfValues(value))
   }
 })
 
@@ -86,7 +79,7 @@ test('the largest legitimate bodies have at most three quarters of the maximum n
   }
   const contact = { email: 'u@x.test', metadata: fields(10) }
   for (const body of [{ emails: Array(500).fill(email) }, { contacts: Array(10_000).fill(contact) }])
-    expect(measureJson(JSON.stringify(body)).values).toBeLessThanOrEqual(0.75 * MAX_JSON_VALUES)
+    expect(measureJson(JSON.stringify(body))).toBeLessThanOrEqual(0.75 * MAX_JSON_VALUES)
 })
 
 test('malformed text has a count of at least 1, and parsing it is a 400', () => {
@@ -101,7 +94,7 @@ test('malformed text has a count of at least 1, and parsing it is a 400', () => 
     `"${'a'.repeat(100)}\\`,
     `"${'\\'.repeat(101)}"`,
   ]) {
-    expect(measureJson(text).values).toBeGreaterThanOrEqual(1)
+    expect(measureJson(text)).toBeGreaterThanOrEqual(1)
     expect(statusOf(() => parseJson(text))).toBe(400)
   }
 })
@@ -113,15 +106,7 @@ const createNames = (count: number, prefix = 'n') =>
 test.each([
   ['an object', (count: number) => createNames(count)],
   ['an object within', (count: number) => ({ a: { b: [createNames(count - 2)] } })],
-  ['an item of a list', (count: number) => ({ items: [1, createNames(count), 2] })],
-  [
-    'what is around a list',
-    (count: number) => ({ ...createNames(count - 1), items: [createNames(1500), createNames(1500), 1] }),
-  ],
-  [
-    'what is around a list, behind it',
-    (count: number) => ({ a: createNames(5), items: [createNames(1500), 1, []], ...createNames(count - 7, 'm') }),
-  ],
+  ['the items of a list', (count: number) => [createNames(count - 1000), 1, createNames(1000, 'm')]],
 ])('%s may have the maximum number of different names, not a thousand more', (_, create) => {
   expect(statusOf(() => measureJson(JSON.stringify(create(MAX_JSON_NAMES - 1))))).toBeUndefined()
   expect(statusOf(() => measureJson(JSON.stringify(create(MAX_JSON_NAMES + 1002))))).toBe(413)
@@ -138,52 +123,4 @@ test('names in all may be limited further', () => {
   const text = JSON.stringify({ items: Array.from({ length: 10 }, () => createNames(100)) })
   expect(statusOf(() => measureJson(text, 1001))).toBeUndefined()
   expect(statusOf(() => measureJson(text, 1000))).toBe(413)
-})
-
-/** Parses a text in pieces, and returns the length of each. */
-async function parseAndCount(text: string): Promise<{ readonly value: unknown; readonly pieces: number }> {
-  let pieces = 0
-  const value = await parseInPieces(text, measureJson(text), async (piece) => {
-    pieces++
-    return piece()
-  })
-  return { value, pieces }
-}
-
-const items = Array.from({ length: 30 }, (_, i) => ({ text: ',]"[\\', ...createNames(399, `${i}_`), list: [[{}], []] }))
-
-test.each<[what: string, text: string, pieces: number]>([
-  ['a list', JSON.stringify(items), 11],
-  ['a member', JSON.stringify({ a: [1], items, b: [2] }), 11],
-  ['a member that a later one replaces', `{"items":${JSON.stringify(items)},"items":[3]}`, 11],
-  ['a member named __proto__', `{"__proto__":${JSON.stringify(items)}}`, 11],
-  ['a list with an item of many names', JSON.stringify([...items, createNames(15_000), 1, 2, null]), 13],
-  ['a list deeper within', JSON.stringify({ a: { items } }), 1],
-  ['a list of few names', JSON.stringify({ a: Array(50_000).fill('x') }), 1],
-  ['white space', JSON.stringify({ a: [], items, b: 1 }, null, 2), 11],
-])('parsing %s in pieces gives the same value', async (_, text, pieces) => {
-  const parsed = await parseAndCount(text)
-  expect(parsed).toEqual({ value: JSON.parse(text), pieces })
-  expect(Object.keys(parsed.value as object)).toEqual(Object.keys(JSON.parse(text)))
-})
-
-test('text that is not JSON is not JSON in pieces', async () => {
-  const list = JSON.stringify(items)
-  for (const text of [
-    list.slice(0, -1),
-    `${list}]`,
-    `${list.slice(0, -1)}}`,
-    `${list.slice(0, -1)},]`,
-    list.replace('},{', '},,{'),
-    list.replace('},{', '}{'),
-    list.replaceAll('},{', '}],[{'),
-    `{${list}}`,
-    `{"a":${list},}`,
-    `{"a":1]${list}`,
-    `]${list}`,
-  ]) {
-    expect(() => JSON.parse(text)).toThrow()
-    const outcome = await parseAndCount(text).catch((error: unknown) => error)
-    expect([text.slice(-20), outcome instanceof AppError && outcome.status]).toEqual([text.slice(-20), 400])
-  }
 })
