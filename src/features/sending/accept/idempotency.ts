@@ -66,26 +66,21 @@ export function* hashInSteps(value: unknown): Generator<void, Uint8Array> {
     if (typeof v === 'string')
       written += JSON.stringify(v.length > MAX_PLAIN_TEXT_LENGTH ? { sha256: sha256(v).toHex() } : v)
     else if (typeof v !== 'object' || v === null) written += JSON.stringify(v)
-    else if (Array.isArray(v)) {
-      for (const [index, item] of v.entries()) {
-        written += index === 0 ? '[' : ','
-        yield* write(item)
-      }
-      written += v.length === 0 ? '[]' : ']'
-    } else {
-      let separator = '{'
-      for (const [name, item] of listMembers(v)) {
-        written += `${separator}${JSON.stringify(name)}:`
+    else {
+      const isList = Array.isArray(v)
+      let separator = ''
+      written += isList ? '[' : '{'
+      for (const [name, item] of isList ? v.entries() : listMembers(v)) {
+        written += isList ? separator : `${separator}${JSON.stringify(name)}:`
         separator = ','
         yield* write(item)
       }
-      written += separator === '{' ? '{}' : '}'
+      written += isList ? ']' : '}'
     }
-    if (++values % VALUES_PER_STEP === 0) {
-      hash.update(written)
-      written = ''
-      yield
-    }
+    if (++values % VALUES_PER_STEP !== 0) return
+    hash.update(written)
+    written = ''
+    yield
   }
   yield* write(value)
   return new Uint8Array(hash.update(written).digest()).slice(0, 16)
@@ -93,15 +88,8 @@ export function* hashInSteps(value: unknown): Generator<void, Uint8Array> {
 
 const VALUES_PER_STEP = 1000
 
-/** In the order in which JSON.stringify writes an object whose members were added by name: whole numbers come first. */
+/** In the order of JSON.stringify: whole numbers first. */
 function listMembers(object: object): [string, unknown][] {
-  const members = Object.entries(object)
-    .filter(([, item]) => item !== null && item !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-  const isNumbered = ([name]: [string, unknown]): boolean => WHOLE_NUMBER.test(name)
-  if (!members.some(isNumbered)) return members
-  const numbered = members.filter(isNumbered).sort(([a], [b]) => Number(a) - Number(b))
-  return [...numbered, ...members.filter((member) => !isNumbered(member))]
+  const members = Object.entries(object).filter(([, item]) => item !== null && item !== undefined)
+  return Object.entries(Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1))))
 }
-
-const WHOLE_NUMBER = /^(?:0|[1-9]\d{0,8})$/
