@@ -1,19 +1,22 @@
 /**
- * @module Keeps descriptors free for Workers, the database, mail and requests: when few are left, closes idle
- * connections of the HTTP listeners, and lets new ones wait until there are enough again.
+ * @module Keeps descriptors free for Workers, the database, mail and requests: when few are left, closes the connections
+ * of the HTTP listeners that have been idle longest. Bun's HTTP server accepts as many as come, and closes those that
+ * have sent nothing only after ten seconds. Linux only.
  */
+import { dlopen, ptr } from 'bun:ffi'
+import { attempt } from '../attempt.ts'
 import { systemClock, type Timer } from '../clock.ts'
-import { countDescriptors } from '../descriptors.ts'
-import { closeIdleConnections, setAccepting } from './connections.ts'
-import type { TlsListener } from './tls-listener.ts'
-
-export interface GuardedConnection {
-  /** The port of the client while the request or its response lasts, then undefined. */
-  peerPort(): number | undefined
-}
+import { countDescriptors, listDescriptors } from '../descriptors.ts'
+import { perOwner } from '../per-owner.ts'
 
 export interface GuardOptions {
   readonly log: { warn(context: object, message: string): void }
+}
+
+/** A connection of a TLS listener, whose octets go to the HTTP server by another one. */
+export interface TlsClient {
+  readonly address: string
+  readonly port: number
 }
 
 /** Of the descriptors, a quarter is not for idle connections, at most so many. */
@@ -25,21 +28,18 @@ const LONG_PAUSE_MS = 100
 const WARN_INTERVAL_MS = 60_000
 
 export class ConnectionGuard {
-  /** Connections with a request, or a response that lasts. */
-  readonly busy = new Set<GuardedConnection>()
-  /** Ports of the HTTP listeners, and those that clients know. */
+  /** Of each request, the port of its client: undefined once the response has ended. */
+  readonly requests = new Set<() => number | undefined>()
+  /** Ports of the HTTP and TLS listeners. */
   readonly ports = new Set<number>()
-  readonly publicPorts = new Set<number>()
-  /** Addresses of the clients of the TLS listener, by the port of their connection from it. */
-  readonly tlsClients = new Map<number, string>()
-  tls: TlsListener | undefined
-  readonly #options: GuardOptions
+  /** By the port of their connection to the HTTP server. */
+  readonly tlsClients = new Map<number, TlsClient>()
+  readonly #log: GuardOptions['log']
   #timer: Timer | undefined
-  #isAccepting = true
   #warnedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(options: GuardOptions) {
-    this.#options = options
+  constructor({ log }: GuardOptions) {
+    this.#log = log
   }
 
   start(): void {
@@ -52,39 +52,82 @@ export class ConnectionGuard {
   }
 
   #check(): void {
-    // Descriptors are the system's, whatever clock the service has, and a day of a test has a million pauses.
     const startMs = systemClock.monotonicMs()
     const { free, limit } = countDescriptors()
     const reserve = Math.min(MAX_RESERVE, limit / 4)
-    const busyPorts = new Set<number>()
-    let closed = 0
-    for (const connection of this.busy) {
-      const port = connection.peerPort()
-      if (port === undefined) this.busy.delete(connection)
+    const busyPorts = new Set([...this.tlsClients.values()].map(({ port }) => port))
+    for (const readPort of this.requests) {
+      const port = readPort()
+      if (port === undefined) this.requests.delete(readPort)
       else busyPorts.add(port)
     }
     if (free < reserve) {
       // After a burst, as many again wait to be accepted, and those that are closed come back at once.
       const count = Math.ceil(free < reserve / 2 ? limit / 2 : 1.25 * reserve - free)
-      closed = closeIdleConnections(count, {
-        ports: this.ports,
-        isBusy: (port) => busyPorts.has(port),
-        clientOf: (port) => this.tlsClients.get(port),
-      })
-      closed += this.tls?.closeWaiting(count - closed) ?? 0
+      const closed = closeIdleConnections(count, this.ports, busyPorts)
       if (startMs - this.#warnedAtMs > WARN_INTERVAL_MS)
-        this.#options.log.warn({ free, limit, closed }, 'few file descriptors are left: closing idle connections')
+        this.#log.warn({ free, limit, closed }, 'few file descriptors are left: closing idle connections')
       this.#warnedAtMs = startMs
     }
-    // Without idle connections, others need the descriptors.
-    const isAccepting = free >= reserve || closed === 0 || (this.#isAccepting && free >= reserve / 2)
-    if (isAccepting !== this.#isAccepting) setAccepting(isAccepting, this.publicPorts)
-    this.#isAccepting = isAccepting
     // Where there are many descriptors, looking takes milliseconds.
-    const pauseMs = Math.max(
-      free < 2 * reserve ? SHORT_PAUSE_MS : LONG_PAUSE_MS,
-      10 * (systemClock.monotonicMs() - startMs),
-    )
+    const lookedMs = systemClock.monotonicMs() - startMs
+    const pauseMs = Math.max(free < 2 * reserve ? SHORT_PAUSE_MS : LONG_PAUSE_MS, 10 * lookedMs)
     this.#timer = systemClock.after(pauseMs, () => this.#check())
   }
+}
+
+const SYMBOLS = {
+  getsockname: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },
+  getpeername: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },
+  getsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'ptr'], returns: 'i32' },
+  shutdown: { args: ['i32', 'i32'], returns: 'i32' },
+} as const
+
+/** By soname: the library that the process has loaded already. Undefined where there is none. */
+const openLibrary = perOwner(({ platform }: typeof process) =>
+  platform === 'linux' ? attempt(() => dlopen('libc.so.6', SYMBOLS).symbols) : undefined,
+)
+
+const SHUT_RDWR = 2
+const IPPROTO_TCP = 6
+const TCP_INFO = 11
+/** Where struct tcp_info has tcpi_last_data_sent and tcpi_last_data_recv, in words. */
+const [SENT_AT, RECEIVED_AT] = [11, 13]
+const address = new Uint8Array(28)
+const info = new Uint32Array(26)
+const length = new Uint32Array(1)
+
+/**
+ * Closes those that have been idle longest.
+ * @param ports of the listeners of this process whose connections are meant
+ * @param busyPorts the connections with these ports of their clients must stay
+ * @returns how many it closed
+ */
+export function closeIdleConnections(
+  count: number,
+  ports: ReadonlySet<number>,
+  busyPorts: ReadonlySet<number>,
+): number {
+  const library = openLibrary(process)
+  if (!library) return 0
+  /** The port of one end of a connection; 0 for whatever is none. */
+  const readPort = (name: 'getsockname' | 'getpeername', descriptor: number): number => {
+    length[0] = address.length
+    return library[name](descriptor, ptr(address), ptr(length)) === 0 ? Buffer.from(address.buffer).readUInt16BE(2) : 0
+  }
+  const oldest = listDescriptors()
+    .filter((descriptor) => {
+      const peerPort = ports.has(readPort('getsockname', descriptor)) ? readPort('getpeername', descriptor) : 0
+      return peerPort !== 0 && !busyPorts.has(peerPort)
+    })
+    .map((descriptor) => {
+      length[0] = info.byteLength
+      library.getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, ptr(info), ptr(length))
+      return { descriptor, idleMs: Math.min(info[SENT_AT] ?? 0, info[RECEIVED_AT] ?? 0) }
+    })
+    .sort((a, b) => b.idleMs - a.idleMs)
+    .slice(0, count)
+  // The server then sees the end of the connection, and closes the descriptor itself.
+  for (const { descriptor } of oldest) library.shutdown(descriptor, SHUT_RDWR)
+  return oldest.length
 }

@@ -13,7 +13,7 @@ import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
-import { ConnectionGuard, type GuardedConnection } from './connection-guard.ts'
+import { ConnectionGuard } from './connection-guard.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
 import type { Dialect, DialectErrorResponse } from './dialect.ts'
 import {
@@ -171,15 +171,10 @@ export class BunHttpServer<Actor> implements HttpServer {
   }
 
   async #handle(request: Request, connection?: Connection, clientIp?: () => string): Promise<Response> {
-    if (connection) this.#guard.busy.add(connection)
-    try {
-      const response = await this.#respond(request, connection, clientIp)
-      this.#options.onResponse?.(response.status)
-      return this.#options.config.isHttps ? addStrictTransport(response) : response
-    } finally {
-      // A stream goes on; the guard notices its end.
-      if (connection && !connection.isLong) this.#guard.busy.delete(connection)
-    }
+    if (connection) this.#guard.requests.add(() => connection.server.requestIP(request)?.port)
+    const response = await this.#respond(request, connection, clientIp)
+    this.#options.onResponse?.(response.status)
+    return this.#options.config.isHttps ? addStrictTransport(response) : response
   }
 
   #contextOf(
@@ -202,11 +197,7 @@ export class BunHttpServer<Actor> implements HttpServer {
             headers.get('x-forwarded-for'),
             this.#isTrustedProxy,
           )),
-      setTimeout: (seconds) => {
-        if (!connection) return
-        connection.isLong = true
-        connection.server.timeout(request, seconds)
-      },
+      setTimeout: (seconds) => connection?.server.timeout(request, seconds),
       idleSeconds: this.#idleSeconds,
       // A request that the service makes for a client, such as a tool call of MCP, has no User-Agent and no strict reader.
       isStrict: clientIp === undefined && this.#isStrict(headers.get('user-agent')),
@@ -267,13 +258,9 @@ export class BunHttpServer<Actor> implements HttpServer {
       this.#handle(request, {
         server,
         isTls: false,
-        isLong: false,
-        peerPort: () => server.requestIP(request)?.port,
         peerAddress: (received) => server.requestIP(received)?.address ?? '',
       }),
     )
-    this.#guard.publicPorts.add(listener.port ?? 0)
-    this.#guard.start()
     return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
   }
 
@@ -284,11 +271,10 @@ export class BunHttpServer<Actor> implements HttpServer {
   ): Promise<{ readonly hostname: string; readonly port: number }> {
     const clients = this.#guard.tlsClients
     const inner = this.#serve('127.0.0.1', 0, (request, server) => {
-      const address = clients.get(server.requestIP(request)?.port ?? 0)
+      const client = clients.get(server.requestIP(request)?.port ?? 0)
       // Another process of this machine, which is not a client.
-      if (address === undefined) return new Response(null, { status: 421 })
-      const peerPort = () => server.requestIP(request)?.port
-      return this.#handle(request, { server, isTls: true, isLong: false, peerPort, peerAddress: () => address })
+      if (client === undefined) return new Response(null, { status: 421 })
+      return this.#handle(request, { server, isTls: true, peerAddress: () => client.address })
     })
     try {
       this.#tls = await startTlsListener({
@@ -296,7 +282,7 @@ export class BunHttpServer<Actor> implements HttpServer {
         port,
         certificates,
         targetPort: inner.port ?? 0,
-        onConnected: (port, address) => clients.set(port, address),
+        onConnected: (port, client) => clients.set(port, client),
         onClosed: (port) => clients.delete(port),
         clock: this.#options.clock,
       })
@@ -305,8 +291,7 @@ export class BunHttpServer<Actor> implements HttpServer {
       await inner.stop(true)
       throw error
     }
-    this.#guard.tls = this.#tls
-    this.#guard.publicPorts.add(this.#tls.port)
+    this.#guard.ports.add(this.#tls.port)
     return { hostname: this.#tls.hostname, port: this.#tls.port }
   }
 
@@ -329,6 +314,7 @@ export class BunHttpServer<Actor> implements HttpServer {
     })
     this.#servers.push(listener)
     this.#guard.ports.add(listener.port ?? 0)
+    this.#guard.start()
     return listener
   }
 
@@ -348,11 +334,9 @@ export class BunHttpServer<Actor> implements HttpServer {
 }
 
 /** The connection of a request. */
-interface Connection extends GuardedConnection {
+interface Connection {
   readonly server: Bun.Server<undefined>
   readonly isTls: boolean
-  /** Whether its request changed its time limit, as streams and long work do. */
-  isLong: boolean
   /** The address of the client, or of the last proxy. */
   peerAddress(request: Request): string
 }

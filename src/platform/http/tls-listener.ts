@@ -8,6 +8,7 @@ import { type SecureContext, TLSSocket } from 'node:tls'
 import type { Clock } from '../clock.ts'
 import { canOpenDescriptor } from '../descriptors.ts'
 import { seconds } from '../units.ts'
+import type { TlsClient } from './connection-guard.ts'
 
 export interface TlsCertificates {
   /** The certificate for a server name (SNI); '' when the client sent none. */
@@ -25,8 +26,8 @@ export interface TlsListenerOptions {
   readonly certificates: TlsCertificates
   /** The HTTP listener on 127.0.0.1. */
   readonly targetPort: number
-  /** Called before a connection to the HTTP listener carries anything, with its port there and the client's address. */
-  readonly onConnected: (port: number, clientAddress: string) => void
+  /** Called before a connection to the HTTP listener carries anything, with its port there. */
+  readonly onConnected: (port: number, client: TlsClient) => void
   readonly onClosed: (port: number) => void
   readonly clock: Pick<Clock, 'after'>
 }
@@ -37,8 +38,6 @@ export interface TlsListener {
   /** Accepts no further connection; open ones end with those of the HTTP listener, or by `closeAll`. */
   stop(): void
   closeAll(): void
-  /** Closes connections without a complete handshake, at most so many, the oldest first; returns how many it closed. */
-  closeWaiting(count: number): number
 }
 
 const HANDSHAKE_TIMEOUT_MS = seconds(10)
@@ -52,19 +51,14 @@ const MAX_RECORD_BYTES = 16_384 + RECORD_HEADER_BYTES
 /** Resolves when it listens; rejects with the system's error, such as EADDRINUSE. */
 export async function startTlsListener(options: TlsListenerOptions): Promise<TlsListener> {
   const sockets = new Set<Socket>()
-  const waiting = new Set<Socket>()
   const server = createServer((socket) => {
     if (sockets.size >= MAX_CONNECTIONS || !canOpenDescriptor()) {
       socket.destroy()
       return
     }
     sockets.add(socket)
-    waiting.add(socket)
-    socket.on('close', () => {
-      sockets.delete(socket)
-      waiting.delete(socket)
-    })
-    acceptConnection(socket, options, () => waiting.delete(socket))
+    socket.on('close', () => sockets.delete(socket))
+    acceptConnection(socket, options)
   })
   await listen(server, options)
   const address = server.address()
@@ -76,11 +70,6 @@ export async function startTlsListener(options: TlsListenerOptions): Promise<Tls
     stop: () => void server.close(),
     closeAll() {
       for (const socket of sockets) socket.destroy()
-    },
-    closeWaiting(count) {
-      const oldest = [...waiting].slice(0, count)
-      for (const socket of oldest) socket.destroy()
-      return oldest.length
     },
   }
 }
@@ -94,17 +83,14 @@ const listen = (server: Server, { hostname, port }: TlsListenerOptions): Promise
     })
   })
 
-function acceptConnection(socket: Socket, options: TlsListenerOptions, onShaken: () => void): void {
+function acceptConnection(socket: Socket, options: TlsListenerOptions): void {
   const { certificates, clock } = options
   // A client that sends nothing, or half a handshake, costs a socket for this time only.
   const timer = clock.after(HANDSHAKE_TIMEOUT_MS, () => socket.destroy())
   socket.on('error', () => socket.destroy())
   socket.on('close', () => timer.cancel())
   const probe = certificates.probe?.()
-  const onSecure = () => {
-    timer.cancel()
-    onShaken()
-  }
+  const onSecure = () => timer.cancel()
   if (!probe) {
     upgrade(socket, options, onSecure)
     return
@@ -160,7 +146,7 @@ function answerProbe(
 
 function upgrade(socket: Socket, options: TlsListenerOptions, onSecure: () => void): void {
   const { certificates } = options
-  const clientAddress = socket.remoteAddress ?? ''
+  const client = { address: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 }
   const secure = new TLSSocket(socket, {
     isServer: true,
     secureContext: certificates.contextFor(''),
@@ -177,17 +163,17 @@ function upgrade(socket: Socket, options: TlsListenerOptions, onSecure: () => vo
   secure.on('close', close)
   secure.once('secure', () => {
     onSecure()
-    joinConnections(secure, clientAddress, options)
+    joinConnections(secure, client, options)
   })
 }
 
 /** Passes octets on in both directions; each side waits for the other. */
-function joinConnections(secure: TLSSocket, clientAddress: string, options: TlsListenerOptions): void {
+function joinConnections(secure: TLSSocket, client: TlsClient, options: TlsListenerOptions): void {
   const inner = connect({ host: '127.0.0.1', port: options.targetPort })
   let port: number | undefined
   inner.on('connect', () => {
     port = inner.localPort ?? 0
-    options.onConnected(port, clientAddress)
+    options.onConnected(port, client)
     secure.pipe(inner)
     inner.pipe(secure)
   })

@@ -3,6 +3,7 @@ import { connect as connectTcp, createServer, type Socket } from 'node:net'
 import { connect, createSecureContext, type TLSSocket } from 'node:tls'
 import { Elysia } from 'elysia'
 import { systemClock } from '#platform/clock.ts'
+import { closeIdleConnections } from '#platform/http/connection-guard.ts'
 import { seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
@@ -158,6 +159,21 @@ test.each([
   await new Promise<void>((resolve) => socket.on('close', () => resolve()).on('error', () => undefined))
   using client = await connectTls(tls.port, 'a.test')
   expect(await client.get('/healthz')).toBe('{"status":"ok"}')
+})
+
+test('connections without a complete handshake can be closed as idle, others by their inner connection', async () => {
+  await using tls = await startTls()
+  using client = await connectTls(tls.port, 'a.test')
+  const silent = ['', '\x16\x03\x01\x02\x00\x01'].map((start) =>
+    connectTcp({ port: tls.port, host: '127.0.0.1' }, function (this: Socket) {
+      if (start !== '') this.write(start, 'latin1')
+    }).resume(),
+  )
+  const closed = Promise.all(silent.map((socket) => new Promise((resolve) => socket.on('close', resolve))))
+  await eventually(() => tls.handshakes >= 3)
+  expect(closeIdleConnections(10, new Set([tls.port]), new Set([client.socket.localPort ?? 0]))).toBe(2)
+  await closed
+  expect(client.socket.destroyed).toBe(false)
 })
 
 test('stopping lets a request in progress finish, and accepts no other', async () => {
