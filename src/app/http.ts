@@ -88,7 +88,6 @@ import { wordingRoutes } from '#features/setup/wording/routes.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
-import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { describeWebhookRequests } from '#features/webhooks/webhooks/payload-schemas.ts'
 import { webhookPayloadRoutes, webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
@@ -341,7 +340,6 @@ export function createRoutes(
       parse: parseNewAccount,
       add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
     }),
-    webhookPages(app, people),
     mcpRoutes({ version: VERSION, fetch }),
     confirmPages(app, { findFormSlug: findActiveSlug }),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),

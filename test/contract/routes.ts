@@ -783,8 +783,6 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /join',
   'GET /setup',
   'POST /setup',
-  'GET /webhooks',
-  'POST /webhooks',
   'GET /readyz',
   'GET /openapi.json',
   'GET /openapi-operator.json',

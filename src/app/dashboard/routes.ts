@@ -73,7 +73,7 @@ const renderShell = ({ script, style }: DashboardAssets, nonce: string) => html`
 </head>
 <body>
 <div id="root"></div>
-<noscript><p class="no-script">The dashboard needs JavaScript. Without it there are <a href="/login">the page of your session</a>, <a href="/webhooks">the signing secrets of webhooks</a> and <a href="/docs">the API description</a>.</p></noscript>
+<noscript><p class="no-script">The dashboard needs JavaScript. Without it there are <a href="/login">the page of your session</a> and <a href="/docs">the API description</a>.</p></noscript>
 </body>
 </html>
 `

@@ -17,11 +17,6 @@ export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
 /** Where the link of the first start leads. */
 export const SETUP_PATH = '/setup'
-/** The page where users view and replace the signing secrets of webhooks: features/webhooks/webhooks/pages.ts. */
-export const WEBHOOKS_PATH = '/webhooks'
-
-/** The pages that signing in may lead to, apart from LOGIN_PATH itself. */
-const PATHS_AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
 
 /** The sign-in page that leads on to `path`. */
 export const toLoginPath = (path: string): string =>
@@ -33,9 +28,9 @@ export const toLoginPath = (path: string): string =>
  */
 const DASHBOARD_SCREEN = /^\/app(?:\/[\w-]+)*\/?(?:\?[\w\-./%=&+:@~!*]*)?$/
 
-/** The page to show after signing in: `next` if it is one of ours, else LOGIN_PATH. */
+/** The page to show after signing in: `next` if it is a screen of the dashboard, else LOGIN_PATH. */
 export const toPathAfterLogin = ({ dashboard }: Config, next: string): string =>
-  PATHS_AFTER_LOGIN.find((path) => path === next) ?? (dashboard && DASHBOARD_SCREEN.test(next) ? next : LOGIN_PATH)
+  dashboard && DASHBOARD_SCREEN.test(next) ? next : LOGIN_PATH
 
 /** The page for a user who has just signed in and asked for no other. */
 export const toStartPath = ({ dashboard }: Config): string => (dashboard ? DASHBOARD_PATH : LOGIN_PATH)

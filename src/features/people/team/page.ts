@@ -4,16 +4,7 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import {
-  DASHBOARD_PATH,
-  JOIN_PATH,
-  LOGIN_PATH,
-  LOGOUT_PATH,
-  RESET_PATH,
-  SETUP_PATH,
-  toLoginPath,
-  WEBHOOKS_PATH,
-} from './links.ts'
+import { DASHBOARD_PATH, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, SETUP_PATH, toLoginPath } from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -71,8 +62,7 @@ const fieldHtml = ({ name, label, attributes, hint }: Field): Html => html`<div 
 ${hint !== undefined && html`<p class="hint" id="${name}-hint">${hint}</p>`}
 </div>`
 
-export const hiddenField = (name: string, value: string): Html =>
-  html`<input type="hidden" name="${name}" value="${value}">`
+const hiddenField = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`
 
 const emailField = (email: string): Html =>
   fieldHtml({
@@ -160,27 +150,6 @@ ${REQUIRED_CODE_FIELD}
   )
 
 /** The signed-in user. */
-export interface ConfirmPasswordView extends FormProblem {
-  /** Path to which the form is sent. */
-  readonly path: string
-  /** What the form sends beside the password. */
-  readonly fields: Readonly<Record<string, string>>
-}
-
-/** Asks a signed-in user for the password, before something that needs a recent one. */
-export const confirmPasswordPage = ({ path, fields, ...problem }: ConfirmPasswordView): Html =>
-  userPage(
-    'Enter your password',
-    html`<p>You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.</p>
-${problemHtml(problem)}
-<form method="post" action="${path}">
-${Object.entries(fields).map(([name, value]) => hiddenField(name, value))}
-${PASSWORD_FIELD}
-<button>Continue</button>
-</form>
-<p class="beside"><a href="${path}">Back</a></p>`,
-  )
-
 export interface SignedInView {
   readonly email: string
   readonly accountName: string
@@ -193,11 +162,7 @@ export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-${
-  hasDashboard &&
-  html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
-`
-}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+${hasDashboard && html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>`}
 <p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}
@@ -336,9 +301,9 @@ export const invalidSetupLinkPage = (): Html =>
  * A page that says what failed and why.
  * @param back link to the page where the user can continue; default: signing in
  */
-export const errorPage = (message: string, back = html`<a href="${LOGIN_PATH}">Sign in</a>`): Html =>
+export const errorPage = (message: string): Html =>
   userPage(
     'Something went wrong',
     html`<p role="alert">${message}</p>
-<p>${back}</p>`,
+<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )

@@ -20,7 +20,7 @@ export const PASSWORD_REQUIRED = [
 ] as const
 
 /** Whether the user typed the password in the actor's session within the last minutes. */
-export function hasRecentPassword({ clock, db }: Pick<App, 'clock' | 'db'>, actor: Actor): boolean {
+function hasRecentPassword({ clock, db }: Pick<App, 'clock' | 'db'>, actor: Actor): boolean {
   const typedAt = findPasswordTime(db, requireSessionId(actor))
   // Also for a clock that was set back.
   return typedAt !== null && Math.abs(clock.now() - typedAt) < minutes(VALID_MINUTES)

@@ -17,7 +17,7 @@ import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from './event-names
 import { type PayloadFormat, payloadFormatCode, RESEND_EVENTS, requireEventsInFormat } from './payload-format.ts'
 import { endPending, endPendingBatch } from './pending.ts'
 import { createSealedSecret } from './secret.ts'
-import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
+import { countWebhooks, getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
 
 /** Webhooks per account. */
 const MAX_WEBHOOKS = 100
@@ -234,15 +234,6 @@ export async function tryEndPending(app: App, webhookId: number, error: string):
       'pending deliveries of a webhook not ended; the hourly purge retries',
     )
   }
-}
-
-/** Throws 409 when the webhook is not the one that the user saw. */
-export function requireUnchanged({ updatedAt }: Webhook, expectedUpdatedAt: Millis | undefined): void {
-  if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
-    throw conflict(
-      'webhook_changed',
-      'The webhook was changed since you opened it, so nothing was stored; read it again, then repeat your change.',
-    )
 }
 
 const toDescription = (text: string | null | undefined): string | null => text?.trim() || null

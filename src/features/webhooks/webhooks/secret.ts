@@ -8,10 +8,9 @@ import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { conflict } from '#platform/errors.ts'
 import { formatUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { PREVIOUS_SECRET_MS } from './signature.ts'
-import { getWebhook, openSecret, toSealContext } from './webhooks.ts'
+import { getWebhook, openSecret, requireUnchanged, toSealContext } from './webhooks.ts'
 
 const SECRET_PREFIX = 'whsec_'
 const RANDOM_LENGTH = 32
@@ -57,12 +56,9 @@ export function revealSecret(app: App, actor: Actor, id: string): Promise<string
  */
 export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdatedAt?: Millis): Promise<string> {
   return app.commit.write((tx) => {
-    const { id: webhookId, uuid, updatedAt } = getWebhook(tx.db, actor.accountId, id)
-    if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
-      throw conflict(
-        'webhook_changed',
-        'The webhook was changed since the page was opened, so its secret was not replaced; open the page again.',
-      )
+    const webhook = getWebhook(tx.db, actor.accountId, id)
+    requireUnchanged(webhook, expectedUpdatedAt)
+    const { id: webhookId, uuid } = webhook
     const { clear, sealed } = createSealedSecret(app.keys, uuid)
     sql(tx.db).setSecret.run(sealed, app.clock.now(), app.eventTime(), webhookId)
     audit(app, tx, actor, {

@@ -7,6 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { type PayloadFormat, payloadFormatName } from './payload-format.ts'
@@ -151,6 +152,15 @@ export const listWebhooks = (
 
 /** Number of webhooks that an account created, including inactive ones. */
 export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+
+/** Throws 409 when the webhook is not the one that the user saw. */
+export function requireUnchanged({ updatedAt }: Webhook, expectedUpdatedAt: Millis | undefined): void {
+  if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
+    throw conflict(
+      'webhook_changed',
+      'The webhook was changed since you opened it, so nothing was stored; read it again, then repeat your change.',
+    )
+}
 
 /** Seal context of a webhook's secret, so that it opens in no other row. */
 export const toSealContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`

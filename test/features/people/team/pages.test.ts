@@ -100,6 +100,24 @@ describe('the pages of users', () => {
     expect([forged.status, forged.headers.get('set-cookie'), sessions(service)]).toEqual([303, null, 1])
   })
 
+  test('lead after signing in to a screen of the dashboard only', async () => {
+    await using service = await createService()
+    const next = async (path: string) => {
+      const page = await fetch(`${service.url}/login?next=${encodeURIComponent(path)}`)
+      return /name="next" value="([^"]+)"/.exec(await page.text())?.[1]
+    }
+    expect(await next('/app/webhooks')).toBe('/app/webhooks')
+    const ways = ['https://evil.test/', '//evil.test', '\\evil.test', '/webhooks', '/application', '/app//evil.test']
+    for (const path of [...ways, '/app/../t/c/x', '/app/./x', '/app/..//evil.test'])
+      expect([path, await next(path)]).toEqual([path, undefined])
+    const fields = { email: ADA, password: PASSWORD }
+    const answer = await send(service, '/login', { ...fields, next: '//evil.test' })
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/app'])
+    // After a wrong password, the form still has the target page.
+    const wrong = await send(service, '/login', { ...fields, password: 'wrong', next: '/app/webhooks' })
+    expect(await wrong.text()).toContain('name="next" value="/app/webhooks"')
+  })
+
   // Proves: user-15
   test('do not exist under the tracking host of an account', async () => {
     await using service = await createEmailApi()
@@ -108,7 +126,7 @@ describe('the pages of users', () => {
     )
     const at = (host: string, path: string, method = 'GET') =>
       fetch(`${service.url}${path}`, { method, redirect: 'manual', headers: { host } }).then(({ status }) => status)
-    for (const path of ['/login', '/reset-password', '/join', '/webhooks']) {
+    for (const path of ['/login', '/reset-password', '/join']) {
       expect(await at('links.sender.test', path)).toBe(404)
       expect(await at('links.sender.test', path, 'POST')).toBe(404)
     }
@@ -161,7 +179,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       await look('signed-in')
       expect(await page.textContent('main')).toContain('As ada@people.test, owner of Test.')
       const links = await page.getByRole('link').all()
-      expect(await Promise.all(links.map((link) => link.getAttribute('href')))).toEqual(['/webhooks', '/docs'])
+      expect(await Promise.all(links.map((link) => link.getAttribute('href')))).toEqual(['/docs'])
       await page.getByRole('button', { name: 'Sign out' }).click()
       await arrive('Sign in')
 

@@ -80,7 +80,7 @@ describe('a delivery', () => {
 })
 
 describe('the secret for signed-in users', () => {
-  // Proves: notify-51
+  // Proves: notify-13, notify-51
   test('is shown and replaced by developers, not by viewers or keys, once per version', async () => {
     await using service = await createWebhookApi()
     const { api, app, actor, addWebhook, audited, webhook } = service
