@@ -8,12 +8,12 @@ interface DialogFrameProps {
   /** Label of the button that does it. */
   readonly confirm: string
   readonly isDangerous?: boolean
-  readonly isBusy: boolean
+  /** What the button starts. */
+  readonly work?: { readonly isPending: boolean; readonly error: unknown }
   /** Whether something is still to be filled in. */
   readonly isIncomplete?: boolean
   /** Must be typed before it can be done: a name, or a number. */
   readonly typed?: string
-  readonly error: unknown
   readonly children: ReactNode
   /** Another button. */
   readonly extra?: ReactNode
@@ -67,7 +67,7 @@ export function DialogFrame(props: DialogFrameProps) {
               data-autofocus
             />
           )}
-          <FormError error={props.error} />
+          <FormError error={props.work?.error} />
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={props.onClose}>
               Back
@@ -75,7 +75,7 @@ export function DialogFrame(props: DialogFrameProps) {
             {props.extra}
             <Button
               type="submit"
-              loading={props.isBusy}
+              loading={props.work?.isPending ?? false}
               disabled={props.isIncomplete ?? false}
               {...(props.isDangerous && { color: 'red.8' })}
             >

@@ -24,8 +24,6 @@ export function LeaveGuard({ text, isDirty, isQueryGuarded = false }: LeaveGuard
       title="Leave without saving?"
       confirm="Leave"
       isDangerous
-      isBusy={false}
-      error={undefined}
       onConfirm={blocker.proceed}
       onClose={blocker.reset}
     >

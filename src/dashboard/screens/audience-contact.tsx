@@ -181,8 +181,7 @@ function RemoveDialog({ contact, path, onRemoved, onClose }: RemoveDialogProps) 
       title="Remove this contact?"
       confirm="Remove"
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() => remove.mutate(undefined, { onSuccess: onRemoved })}
       onClose={onClose}
     >

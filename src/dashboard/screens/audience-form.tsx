@@ -391,8 +391,7 @@ function DeleteDialog({ form, onClose }: { readonly form: FormRecord; onClose():
       title="Delete this form?"
       confirm="Delete the form"
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/audience/forms' }) })}
       onClose={onClose}
     >

@@ -89,9 +89,11 @@ function CreateDialog({ onClose }: { onClose(): void }) {
     <DialogFrame
       title="New sign-up form"
       confirm="Create the form"
-      isBusy={create.isPending}
+      work={{
+        isPending: create.isPending,
+        error: listError === undefined && titleError === undefined ? (error ?? lists.error) : undefined,
+      }}
       isIncomplete={listId === '' || title.trim() === ''}
-      error={listError === undefined && titleError === undefined ? (error ?? lists.error) : undefined}
       onConfirm={() =>
         create.mutate(
           { list_id: listId, title: title.trim() },

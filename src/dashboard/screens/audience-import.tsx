@@ -348,8 +348,7 @@ function CancelDialog({ listId, operationId, onClose }: CancelDialogProps) {
       title="Cancel this import?"
       confirm="Cancel the import"
       isDangerous
-      isBusy={cancel.isPending}
-      error={cancel.error}
+      work={cancel}
       onConfirm={() => cancel.mutate(undefined, { onSuccess: onClose })}
       onClose={onClose}
     >

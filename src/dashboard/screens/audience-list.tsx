@@ -288,8 +288,7 @@ function DeleteListDialog({ list, onClose }: { readonly list: ContactListRecord;
       confirm="Delete the list"
       isDangerous
       typed={list.name}
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/audience' }) })}
       onClose={onClose}
     >

@@ -167,8 +167,7 @@ function DeleteDialog({ draft, onClose }: { readonly draft: NewsletterRecord; on
       title="Delete this draft?"
       confirm="Delete the draft"
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/broadcasts' }) })}
       onClose={onClose}
     >

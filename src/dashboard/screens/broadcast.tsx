@@ -157,8 +157,7 @@ function Actions({ broadcast }: { readonly broadcast: BroadcastRecord }) {
           title="Cancel this broadcast?"
           confirm="Cancel the broadcast"
           isDangerous
-          isBusy={control.isPending}
-          error={control.error}
+          work={control}
           onConfirm={() => control.mutate('cancel', { onSuccess: () => setIsCancelling(false) })}
           onClose={() => setIsCancelling(false)}
         >

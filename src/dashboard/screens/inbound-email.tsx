@@ -172,8 +172,7 @@ function DeleteEmail({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
           title="Delete this message?"
           confirm="Delete the message"
           isDangerous
-          isBusy={remove.isPending}
-          error={remove.error}
+          work={remove}
           onConfirm={() => remove.mutate()}
           onClose={() => setIsOpen(false)}
         >

@@ -195,8 +195,7 @@ function DeleteRoute({ route }: RouteProps) {
           title="Delete this route?"
           confirm="Delete the route"
           isDangerous
-          isBusy={remove.isPending}
-          error={remove.error}
+          work={remove}
           onConfirm={() => remove.mutate()}
           onClose={() => setIsOpen(false)}
         >

@@ -163,8 +163,7 @@ function RevokeDialog({ apiKey: key, onClose }: RevokeProps) {
       title="Revoke this key?"
       confirm="Revoke the key"
       isDangerous
-      isBusy={revoke.isPending}
-      error={revoke.error}
+      work={revoke}
       onConfirm={() => revoke.mutate(key.id, { onSuccess: () => navigate({ to: '/keys' }) })}
       onClose={onClose}
     >

@@ -122,8 +122,7 @@ function DeleteMailbox({ mailbox }: MailboxProps) {
           confirm="Delete the mailbox"
           isDangerous
           typed={mailbox.address}
-          isBusy={remove.isPending}
-          error={remove.error}
+          work={remove}
           onConfirm={() => remove.mutate()}
           onClose={() => setIsOpen(false)}
         >

@@ -158,9 +158,11 @@ function NewMailbox({ domains, onClose }: NewMailboxProps) {
     <DialogFrame
       title="Create a mailbox"
       confirm="Create"
-      isBusy={create.isPending}
+      work={{
+        isPending: create.isPending,
+        error: errors.some((message) => message !== undefined) ? undefined : create.error,
+      }}
       isIncomplete={domain === ''}
-      error={errors.some((message) => message !== undefined) ? undefined : create.error}
       onConfirm={() => create.mutate()}
       onClose={onClose}
     >

@@ -180,8 +180,7 @@ function Restore({ template, version, onClose }: RestoreProps) {
     <DialogFrame
       title={`Restore version ${version}?`}
       confirm="Restore"
-      isBusy={restore.isPending}
-      error={restore.error}
+      work={restore}
       onConfirm={() => restore.mutate({ version, ifVersion: template.version }, { onSuccess: onClose })}
       onClose={onClose}
     >

@@ -139,8 +139,7 @@ function Replay({ delivery, webhook }: SummaryProps) {
         <DialogFrame
           title="Replay this delivery?"
           confirm="Replay"
-          isBusy={replay.isPending}
-          error={replay.error}
+          work={replay}
           onConfirm={() => replay.mutate(undefined, { onSuccess: () => setIsAsking(false) })}
           onClose={() => setIsAsking(false)}
         >

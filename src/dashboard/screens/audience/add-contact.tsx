@@ -44,9 +44,11 @@ export function AddContactDialog({ list, onClose }: { readonly list: ContactList
     <DialogFrame
       title="Add a contact"
       confirm="Add"
-      isBusy={add.isPending}
+      work={{
+        isPending: add.isPending,
+        error: emailError === undefined && metadataError === undefined ? error : undefined,
+      }}
       isIncomplete={email.trim() === ''}
-      error={emailError === undefined && metadataError === undefined ? error : undefined}
       onConfirm={submit}
       onClose={onClose}
     >

@@ -28,9 +28,11 @@ export function ListDialog({ list, onSaved, onClose }: ListDialogProps) {
     <DialogFrame
       title={list ? 'Edit this list' : 'New list'}
       confirm={list ? 'Save' : 'Create the list'}
-      isBusy={save.isPending}
+      work={{
+        isPending: save.isPending,
+        error: nameError === undefined && descriptionError === undefined ? error : undefined,
+      }}
       isIncomplete={name.trim() === ''}
-      error={nameError === undefined && descriptionError === undefined ? error : undefined}
       onConfirm={() =>
         save.mutate(
           { name: name.trim(), description: description.trim() || null, double_opt_in: isDoubleOptIn },

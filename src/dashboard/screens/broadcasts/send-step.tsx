@@ -150,8 +150,7 @@ function ConfirmDialog({ draft, recipients, listName, at, onRecount, onClose }: 
       title={at === undefined ? 'Send this broadcast?' : 'Schedule this broadcast?'}
       confirm={at === undefined ? 'Send it' : 'Schedule it'}
       typed={String(recipients)}
-      isBusy={send.isPending}
-      error={send.error}
+      work={send}
       onConfirm={confirm}
       onClose={onClose}
     >

@@ -36,9 +36,8 @@ function DeleteDialog({ domain, onClose }: { readonly domain: DomainWire; onClos
       title={`Delete ${domain.domain}?`}
       confirm="Delete"
       isDangerous
-      isBusy={remove.isPending}
+      work={remove}
       typed={domain.domain}
-      error={remove.error}
       onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/domains' }) })}
       onClose={onClose}
     >

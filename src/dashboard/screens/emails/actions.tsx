@@ -82,8 +82,7 @@ function CancelDialog({ email, onClose }: DialogProps) {
       title="Cancel this email?"
       confirm="Cancel the email"
       isDangerous
-      isBusy={cancel.isPending}
-      error={cancel.error}
+      work={cancel}
       onConfirm={() => cancel.mutate(undefined, { onSuccess: () => onClose('The email was cancelled.') })}
       onClose={() => onClose()}
     >
@@ -102,9 +101,8 @@ function RescheduleDialog({ email, onClose }: DialogProps) {
     <DialogFrame
       title="Reschedule this email"
       confirm="Reschedule"
-      isBusy={change.isPending}
+      work={change}
       isIncomplete={isIncomplete}
-      error={change.error}
       extra={
         <Button
           variant="default"
@@ -159,9 +157,8 @@ function ResendDialog({ email, onClose }: DialogProps) {
     <DialogFrame
       title="Send this email again?"
       confirm="Send again"
-      isBusy={resend.isPending}
+      work={resend}
       isIncomplete={chosen.length === 0}
-      error={resend.error}
       onConfirm={send}
       onClose={() => onClose()}
     >
@@ -206,9 +203,8 @@ function SuppressDialog({ email, onClose }: DialogProps) {
       title="Suppress a recipient?"
       confirm="Suppress"
       isDangerous
-      isBusy={suppress.isPending}
+      work={suppress}
       isIncomplete={address === ''}
-      error={suppress.error}
       onConfirm={() =>
         suppress.mutate(undefined, { onSuccess: () => onClose(`${address} is on the suppression list.`) })
       }

@@ -76,9 +76,8 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
         <DialogFrame
           title="Send mail to the URL again"
           confirm="Send again"
-          isBusy={replay.isPending}
+          work={{ isPending: replay.isPending, error: replay.error ?? counted.error }}
           isIncomplete={range === undefined || counted.data?.deliveries === 0}
-          error={replay.error ?? counted.error}
           onConfirm={() => replay.mutate()}
           onClose={() => setIsOpen(false)}
         >

@@ -77,8 +77,7 @@ export function RouteSecret() {
           title="Replace the secret of all routes?"
           confirm="Replace the secret"
           isDangerous
-          isBusy={rotate.isPending}
-          error={rotate.error}
+          work={rotate}
           onConfirm={() =>
             rotate.mutate(undefined, {
               onSuccess: (text) => {

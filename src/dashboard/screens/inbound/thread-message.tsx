@@ -271,8 +271,7 @@ function LabelsDialog({ message, onClose }: DialogProps) {
     <DialogFrame
       title="Labels of this message"
       confirm="Save"
-      isBusy={save.isPending}
-      error={fieldError === undefined ? save.error : undefined}
+      work={{ isPending: save.isPending, error: fieldError === undefined ? save.error : undefined }}
       onConfirm={() => save.mutate()}
       onClose={onClose}
     >
@@ -304,8 +303,7 @@ function DeleteDialog({ message, onClose }: DialogProps) {
       title="Delete this message?"
       confirm="Delete the message"
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >

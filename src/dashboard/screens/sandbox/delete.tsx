@@ -32,8 +32,7 @@ export function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps
       title={isAll ? 'Delete all captured mail?' : 'Delete this captured email?'}
       confirm={isAll ? 'Delete all' : 'Delete'}
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() =>
         remove.mutate(
           { id },

@@ -158,9 +158,11 @@ function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
       title="Pause this account?"
       confirm="Pause"
       isDangerous
-      isBusy={pause.isPending}
+      work={{
+        isPending: pause.isPending,
+        error: findFieldError(pause.error, 'reason') === undefined ? pause.error : undefined,
+      }}
       isIncomplete={reason.trim() === ''}
-      error={findFieldError(pause.error, 'reason') === undefined ? pause.error : undefined}
       onConfirm={() => pause.mutate(reason, { onSuccess: () => onClose('The account is paused.') })}
       onClose={() => onClose()}
     >
@@ -190,8 +192,7 @@ function ResumeDialog({ account: { id, name, held }, onClose }: DialogProps) {
     <DialogFrame
       title="Resume this account?"
       confirm="Resume"
-      isBusy={resume.isPending}
-      error={resume.error}
+      work={resume}
       onConfirm={() =>
         resume.mutate(undefined as never, {
           onSuccess: ({ released, released_is_at_least: isAtLeast, still_stopped: block }) =>

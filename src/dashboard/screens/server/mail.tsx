@@ -181,8 +181,7 @@ function RetryDialog({ id, onClose }: DialogProps) {
     <DialogFrame
       title="Process this message again?"
       confirm="Process it again"
-      isBusy={retry.isPending}
-      error={retry.error}
+      work={retry}
       onConfirm={() => retry.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
       onClose={onClose}
     >
@@ -202,8 +201,7 @@ function DeleteDialog({ id, onClose }: DialogProps) {
       title="Delete this message?"
       confirm="Delete"
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
       onClose={onClose}
     >

@@ -139,8 +139,7 @@ function ResumeDialog({ provider, onClose }: { readonly provider: string; onClos
     <DialogFrame
       title="Resume this provider?"
       confirm="Resume"
-      isBusy={resume.isPending}
-      error={resume.error}
+      work={resume}
       onConfirm={() =>
         resume.mutate(undefined as never, { onSuccess: () => onClose(`${provider} is back to its limits.`) })
       }

@@ -58,10 +58,9 @@ export function QueueDialog({ action, selector, onClose }: QueueDialogProps) {
       title={title}
       confirm={button}
       isDangerous={isDangerous}
-      isBusy={run.isPending}
+      work={{ isPending: run.isPending, error: (reasonError === undefined && run.error) || selection.error }}
       isIncomplete={selection.data === undefined || isReasonMissing}
       {...(isDangerous && { typed: selector.domain ?? action })}
-      error={(reasonError === undefined && run.error) || selection.error}
       onConfirm={() => run.mutate(reason, { onSuccess: (result) => onClose(describeResult(action, result)) })}
       onClose={() => onClose()}
     >

@@ -156,8 +156,7 @@ function RetryDialog({ message, onClose }: { readonly message: UnparsedMessage; 
     <DialogFrame
       title="Parse this message again?"
       confirm="Parse it again"
-      isBusy={retry.isPending}
-      error={retry.error}
+      work={retry}
       onConfirm={() =>
         retry.mutate(message.id, {
           onSuccess: ({ parse_error: problem }) =>

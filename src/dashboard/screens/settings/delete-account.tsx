@@ -25,9 +25,8 @@ export function DeleteAccount() {
           title="Delete this account?"
           confirm="Delete everything"
           isDangerous
-          isBusy={remove.isPending}
+          work={remove}
           typed={account.name.trim()}
-          error={remove.error}
           // The session has ended with the account: this page would only ask to sign in again.
           onConfirm={() => remove.mutate(undefined, { onSuccess: () => location.assign('/login') })}
           onClose={() => setIsOpen(false)}

@@ -37,9 +37,8 @@ export function InviteDialog({ onClose }: { onClose(): void }) {
     <DialogFrame
       title="Invite somebody"
       confirm="Invite"
-      isBusy={invite.isPending}
+      work={{ isPending: invite.isPending, error: omitFieldErrors(invite.error, 'email', 'role') }}
       isIncomplete={email.trim() === ''}
-      error={omitFieldErrors(invite.error, 'email', 'role')}
       onConfirm={() => invite.mutate({ email: email.trim(), role })}
       onClose={onClose}
     >
@@ -154,8 +153,7 @@ function RevokeDialog({ invitation, onClose }: { readonly invitation: Invitation
       title="Revoke this invitation?"
       confirm="Revoke"
       isDangerous
-      isBusy={revoke.isPending}
-      error={revoke.error}
+      work={revoke}
       onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
       onClose={onClose}
     >

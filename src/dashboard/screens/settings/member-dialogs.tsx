@@ -32,9 +32,8 @@ function RoleDialog({ member, onClose }: DialogProps) {
     <DialogFrame
       title={`Role of ${member.email}`}
       confirm="Change the role"
-      isBusy={change.isPending}
+      work={change}
       isIncomplete={role === member.role}
-      error={change.error}
       onConfirm={() => change.mutate(undefined, { onSuccess: onClose })}
       onClose={onClose}
     >
@@ -63,8 +62,7 @@ function RemoveDialog({ member, onClose }: DialogProps) {
       title={isSelf ? 'Leave this team?' : 'Remove this member?'}
       confirm={isSelf ? 'Leave the team' : 'Remove'}
       isDangerous
-      isBusy={remove.isPending}
-      error={remove.error}
+      work={remove}
       onConfirm={leave}
       onClose={onClose}
     >

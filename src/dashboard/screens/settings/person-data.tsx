@@ -86,9 +86,8 @@ export function PersonData() {
           title="Erase this person?"
           confirm="Erase"
           isDangerous
-          isBusy={erase.isPending}
+          work={erase}
           typed={email}
-          error={erase.error}
           onConfirm={() =>
             erase.mutate(email, {
               onSuccess: (result) => {

@@ -79,9 +79,8 @@ function RenewDialog({ onClose }: { onClose(): void }) {
     <DialogFrame
       title="Renew the recovery codes?"
       confirm="Renew"
-      isBusy={renew.isPending}
+      work={{ isPending: renew.isPending, error: omitFieldErrors(renew.error, 'password', 'code') }}
       isIncomplete={factors.password === '' || factors.code === ''}
-      error={omitFieldErrors(renew.error, 'password', 'code')}
       onConfirm={() => renew.mutate(factors, { onSuccess: finish })}
       onClose={onClose}
     >
@@ -99,9 +98,8 @@ function TurnOffDialog({ onClose }: { onClose(): void }) {
       title="Turn the authenticator app off?"
       confirm="Turn it off"
       isDangerous
-      isBusy={turnOff.isPending}
+      work={{ isPending: turnOff.isPending, error: omitFieldErrors(turnOff.error, 'password', 'code') }}
       isIncomplete={factors.password === '' || factors.code === ''}
-      error={omitFieldErrors(turnOff.error, 'password', 'code')}
       onConfirm={() => turnOff.mutate(factors, { onSuccess: onClose })}
       onClose={onClose}
     >

@@ -83,8 +83,7 @@ function EndDialog({ ending, onClose }: { readonly ending: Ending; onClose(): vo
       title={isAll ? 'Sign out all other browsers?' : 'Sign out this browser?'}
       confirm="Sign out"
       isDangerous
-      isBusy={end.isPending}
-      error={end.error}
+      work={end}
       onConfirm={() => end.mutate(undefined, { onSuccess: onClose })}
       onClose={onClose}
     >

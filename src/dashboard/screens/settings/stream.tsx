@@ -196,9 +196,8 @@ function DeleteStream({ stream }: StreamProps) {
           title="Delete this stream?"
           confirm="Delete"
           isDangerous
-          isBusy={remove.isPending}
+          work={remove}
           typed={stream.slug}
-          error={remove.error}
           onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/streams' }) })}
           onClose={() => setIsOpen(false)}
         >

@@ -84,9 +84,8 @@ function CreateDialog({ onClose }: { onClose(): void }) {
     <DialogFrame
       title="Create a stream"
       confirm="Create"
-      isBusy={create.isPending}
+      work={{ isPending: create.isPending, error: omitFieldErrors(create.error, 'name', 'slug') }}
       isIncomplete={name.trim() === '' || slug === ''}
-      error={omitFieldErrors(create.error, 'name', 'slug')}
       onConfirm={() =>
         create.mutate(undefined, {
           onSuccess: ({ id }) => navigate({ to: '/settings/streams/$id', params: { id } as never }),

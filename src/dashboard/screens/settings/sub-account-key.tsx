@@ -51,9 +51,8 @@ export function KeyDialog({ account, onClose }: KeyDialogProps) {
     <DialogFrame
       title="Create an API key for it"
       confirm="Create"
-      isBusy={create.isPending}
+      work={{ isPending: create.isPending, error: omitFieldErrors(create.error, 'name') }}
       isIncomplete={name.trim() === ''}
-      error={omitFieldErrors(create.error, 'name')}
       onConfirm={() => create.mutate({ name: name.trim(), ...(scopes && { scopes }) })}
       onClose={onClose}
     >

@@ -187,8 +187,7 @@ function SwitchDialog({ account, isActive, onClose }: DialogProps & { readonly i
       title={isActive ? 'Enable this sub-account?' : 'Disable this sub-account?'}
       confirm={isActive ? 'Enable' : 'Disable'}
       isDangerous={!isActive}
-      isBusy={change.isPending}
-      error={change.error}
+      work={change}
       onConfirm={() => change.mutate(undefined, { onSuccess: onClose })}
       onClose={onClose}
     >
@@ -209,9 +208,8 @@ function DeleteDialog({ account, onClose }: DialogProps) {
       title="Delete this sub-account?"
       confirm="Delete it with all its data"
       isDangerous
-      isBusy={remove.isPending}
+      work={remove}
       typed={account.name}
-      error={remove.error}
       onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/accounts' }) })}
       onClose={onClose}
     >

@@ -123,9 +123,8 @@ function CreateDialog({ onClose }: { onClose(): void }) {
     <DialogFrame
       title="Create a sub-account"
       confirm="Create"
-      isBusy={create.isPending}
+      work={{ isPending: create.isPending, error: omitFieldErrors(create.error, ...FIELDS) }}
       isIncomplete={Object.values(values).some((value) => value.trim() === '')}
-      error={omitFieldErrors(create.error, ...FIELDS)}
       onConfirm={submit}
       onClose={onClose}
     >

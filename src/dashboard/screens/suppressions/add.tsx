@@ -24,9 +24,8 @@ export function AddDialog({ onClose }: AddDialogProps) {
     <DialogFrame
       title="Suppress an address"
       confirm="Suppress"
-      isBusy={add.isPending}
+      work={{ isPending: add.isPending, error: addressError || reasonError ? undefined : add.error }}
       isIncomplete={address.trim() === '' || (choice === OTHER && ownReason.trim() === '')}
-      error={addressError || reasonError ? undefined : add.error}
       onConfirm={() =>
         add.mutate(
           { email_address: address.trim(), reason: choice === OTHER ? ownReason.trim() : choice },

@@ -22,9 +22,8 @@ export function RemoveDialog({ address, onClose }: RemoveDialogProps) {
       title="Send mail to this address again?"
       confirm="Remove from the list"
       isDangerous={warnings.length > 0}
-      isBusy={remove.isPending}
+      work={{ isPending: remove.isPending, error: remove.error ?? suppressions.error }}
       isIncomplete={suppressions.data === undefined}
-      error={remove.error ?? suppressions.error}
       onConfirm={() => remove.mutate(address, { onSuccess: () => onClose(`Mail to ${name} is sent again.`) })}
       onClose={() => onClose()}
     >

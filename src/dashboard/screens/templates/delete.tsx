@@ -24,9 +24,8 @@ export function DeleteTemplate({ template, onDeleted, onClose }: DeleteTemplateP
       title="Delete this template?"
       confirm="Delete"
       isDangerous
-      isBusy={remove.isPending}
+      work={remove}
       typed={template.alias}
-      error={remove.error}
       onConfirm={() => remove.mutate(undefined, { onSuccess })}
       onClose={onClose}
     >

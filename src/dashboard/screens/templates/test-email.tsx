@@ -37,9 +37,8 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
     <DialogFrame
       title="Test email"
       confirm={send.isSuccess ? 'Send another' : 'Send'}
-      isBusy={send.isPending}
+      work={send}
       isIncomplete={domain === undefined}
-      error={send.error}
       onConfirm={confirm}
       onClose={onClose}
     >

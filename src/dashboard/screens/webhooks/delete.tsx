@@ -29,9 +29,8 @@ export function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) 
           title="Delete this webhook?"
           confirm="Delete"
           isDangerous
-          isBusy={remove.isPending}
+          work={remove}
           typed={new URL(webhook.url).hostname}
-          error={remove.error}
           onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/webhooks' }) })}
           onClose={() => setIsAsking(false)}
         >

@@ -139,8 +139,7 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
     <DialogFrame
       title="Activate this webhook?"
       confirm="Activate"
-      isBusy={activate.isPending}
-      error={activate.error}
+      work={activate}
       onConfirm={() => activate.mutate()}
       onClose={() => onClose()}
     >

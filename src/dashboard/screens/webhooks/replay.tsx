@@ -45,9 +45,8 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
     <DialogFrame
       title="Replay a range of time"
       confirm={found && found.deliveries > 0 ? `Replay ${formatCount(found.deliveries, 'event')}` : 'Replay'}
-      isBusy={replay.isPending}
+      work={replay}
       isIncomplete={!found || found.deliveries === 0}
-      error={replay.error}
       onConfirm={confirm}
       onClose={() => onClose()}
     >

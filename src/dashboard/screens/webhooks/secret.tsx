@@ -114,8 +114,7 @@ function RotateDialog({ webhook, onClose }: RotateDialogProps) {
       title="Replace the secret?"
       confirm="Replace the secret"
       isDangerous
-      isBusy={rotate.isPending}
-      error={rotate.error}
+      work={rotate}
       onConfirm={() => rotate.mutate(webhook.updated_at, { onSuccess: onClose })}
       onClose={() => onClose()}
     >
