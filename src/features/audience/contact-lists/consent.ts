@@ -38,26 +38,33 @@ const NAMES = toMap<ConsentKind | 'metadata'>({
     excludedcampaigns quarantined deleted archived banned removed donot donotsend donotallow donotbulk donotemail donotbulkemail
     donotcontact dnc noemail noemails nomail nonewsletter nomarketing emailoptout isunsubscribed optedoutofemail
     hasoptedoutofemail emaildisabled consentwithdrawn consentrevoked withdrawn revoked abgemeldet widerrufen gesperrt
-    desinscrit desabonne disiscritto baja desuscrito descadastrado afgemeld uitgeschreven wypisany`,
+    desinscrit desabonne disiscritto baja desuscrito descadastrado afgemeld uitgeschreven wypisany deactivated
+    widerruf widersprochen abbestellt`,
   bounced:
-    'bounced bounce bounces hardbounced hardbounce hardbounces cleaned cleantime invalid undeliverable unreachable',
+    'bounced bounce bounces bouncedhard hardbounced hardbounce hardbounces cleaned cleantime invalid undeliverable unreachable',
   complained:
     'complained complaint complaints spam spamcomplaint spamcomplaints spamreport spamreports markedasspam abuse',
-  metadata: 'activesubscription doubleoptin softbounce softbounces softbounced spamscore',
+  metadata: 'activesubscription doubleoptin softbounce softbounces softbounced bouncedsoft spamscore',
 })
 
 /** A name with one of these may be about consent. */
 const LOOKS_LIKE_CONSENT =
-  /unsub|subscribed|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|abmeld|angemeldet|abonn|desinscri|iscri[tz]|uitgeschreven|afgemeld|descadastr|toestemming|zgoda/
+  /unsub|subscribed|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|abmeld|angemeldet|abonn|iscri[tz]|uitgeschreven|afgemeld|descadastr|toestemming|zgoda|inscri|suscri|widerruf|widersp|abbestell|sperr|revo[ck]|withdr|avregistr|avmeld/
 
 const toSet = (words: string): ReadonlySet<string> => new Set(words.split(/\s+/))
 const FILLERS = toSet(
   `is has have email emails e mail mails mailing marketing newsletter newsletters to from for by all any of the a our
-  contact contacts subscriber subscribers user member customer global address account profile list campaign`,
+  contact contacts subscriber subscribers user member customer global address account profile list campaign
+  this la eu`,
 )
 const TIMES = toSet('at on date time timestamp datetime when since utc')
 /** A column about another channel, or about how somebody agreed, says nothing about mail to him. */
-const CHANNELS = toSet('sms mms phone phones mobile whatsapp push call calls fax telegram postal print')
+const CHANNELS = toSet('sms mms phone phones mobile whatsapp push call calls fax telegram postal print track tracking')
+/** A no in a column with one of these may be one to mail: `I agree to get news`. */
+const MAY_BE_REFUSED =
+  /mail|news|market|promo|offer|contact|notif|update|agree|accept|accett|acept|aceit|akzept|receiv|recev|receb|recib|ricev|erhalt/
+/** Unless one of these says that it is about what happened, or a place. */
+const FACTS = toSet('received sent opened clicked delivered opens clicks count number total last owner city state')
 const CIRCUMSTANCES = toSet('ip source url page form method id country version text language referrer')
 
 const WORDS = toMap<ContactStatus>({
@@ -69,8 +76,8 @@ const WORDS = toMap<ContactStatus>({
   unsubscribed: `unsubscribed unsubscribe unsub notsubscribed nonsubscribed neversubscribed optout optedout notoptedin
     disabled blocklisted blocklist blacklisted blacklist blocked suppressed usersuppressed cancelled canceled removed
     deleted archived inactive left denied declined rejected refused withdrawn revoked noconsent notconsented nopermission
-    nopermissions nopermissionsset nonmarketingcontact transactional trash excluded banned donotmail donotemail
-    donotcontact manualsuppression abgemeldet inaktiv gesperrt desinscrit desabonne inactif inactivo baja disiscritto
+    nopermissions nopermissionsset nonmarketingcontact transactional transactionalonly trash excluded banned
+    donotmail donotemail donotcontact manualsuppression abgemeldet inaktiv gesperrt desinscrit desabonne inactif inactivo baja disiscritto
     inattivo afgemeld uitgeschreven`,
   bounced: `bounced bounce hardbounced hardbounce cleaned invalid invalidemail undeliverable unreachable nonexistent dead`,
   complained: `complained complaint complaints spam junk abuse spamcomplaint spamreport spamreported markedasspam
@@ -84,18 +91,18 @@ const NOTHING = toSet('null none nil na nan undefined')
 export const isStricter = (status: ContactStatus, than: ContactStatus | undefined): boolean =>
   than === undefined || CONTACT_STATUSES.indexOf(status) > CONTACT_STATUSES.indexOf(than)
 
-const normalise = (text: string): string => text.normalize('NFD').replace(/\p{M}/gu, '')
+export const withoutMarks = (text: string): string => text.normalize('NFD').replace(/\p{M}/gu, '')
 const toWord = (text: string): string =>
-  normalise(text)
+  withoutMarks(text)
     .toLowerCase()
     .replace(/[^\p{L}\d✓✔]/gu, '')
 
 /**
- * What a column of this name says; `unclear`: it may be about consent; `metadata`: it is about consent to something
- * else, or about how it was given; undefined: it is not about consent.
+ * What a column of this name says; `unclear`: it may be about consent; `unclear no`: a no in it may be; `metadata`: it
+ * is about consent to something else, or about how it was given; undefined: it is not about consent.
  */
-export function findConsentKind(name: string): ConsentKind | 'unclear' | 'metadata' | undefined {
-  const parts = (normalise(name).match(/\p{Lu}?[\p{Ll}\p{Lo}\d]+|[\p{Lu}\d]+/gu) ?? []).map((part) =>
+export function findConsentKind(name: string): ConsentKind | 'unclear' | 'unclear no' | 'metadata' | undefined {
+  const parts = (withoutMarks(name).match(/\p{Lu}?[\p{Ll}\p{Lo}\d]+|[\p{Lu}\d]+/gu) ?? []).map((part) =>
     part.toLowerCase(),
   )
   if (parts.some((part) => CHANNELS.has(part))) return 'metadata'
@@ -107,7 +114,9 @@ export function findConsentKind(name: string): ConsentKind | 'unclear' | 'metada
   // The time of a consent, like its circumstances, proves nothing about the present.
   const isDetail = withoutTimes.length < parts.length || (known === undefined && about.length < core.length)
   if (isDetail && (kind === 'status' || kind === 'subscribed' || kind === 'confirmed')) return 'metadata'
-  return known ?? (LOOKS_LIKE_CONSENT.test(parts.join('')) ? 'unclear' : undefined)
+  if (known !== undefined || LOOKS_LIKE_CONSENT.test(parts.join(''))) return known ?? 'unclear'
+  const isFact = parts.some((part) => FACTS.has(part) || CIRCUMSTANCES.has(part))
+  return MAY_BE_REFUSED.test(parts.join('')) && !isFact ? 'unclear no' : undefined
 }
 
 /** A cell is undefined when it says nothing. */
@@ -130,6 +139,8 @@ export function readConsent(kind: ConsentKind, cell: string, isAnswered: boolean
 
 /** A year, an epoch, or a date with a short year. */
 const isTime = (cell: string): boolean => /\d{4}/.test(cell) || /\d\D\d{1,2}\D\d\d/.test(cell)
+
+export const isNo = (cell: string): boolean => NO.has(toWord(cell))
 
 /** Excludes most cells at little cost. */
 const MAY_BE_OPT_OUT = /subscri|opt|listed|complained|bounced|cancel/i

@@ -18,16 +18,18 @@ import {
   CONSENT_KINDS,
   type ConsentKind,
   findConsentKind,
+  isNo,
   isOptOutWord,
   isStricter,
   readConsent,
+  withoutMarks,
 } from './consent.ts'
 
 /** The meaning of a column. A column with an unknown name becomes metadata of that name. */
 export type Column = { readonly name: string; readonly answer?: Answers[string] | undefined } & (
   | { readonly kind: 'email' | 'metadata' | ConsentKind }
-  /** `isUnclear`: a cell with text raises a question. */
-  | { readonly kind: 'field' | 'passed over'; readonly isUnclear?: boolean }
+  /** Which cells raise a question: those with text, or with a no. */
+  | { readonly kind: 'field' | 'passed over'; readonly unclear?: 'text' | 'no' | undefined }
 )
 
 /** The head of a file: its columns, and where its records begin. */
@@ -62,7 +64,10 @@ const MAX_NAME_LENGTH = 64
 /** In lower case, letters only. */
 const EMAIL_NAMES: readonly string[] = ['email', 'emailaddress', 'emailadresse', 'adresseemail']
 /** Names of an address column in a file without one of the above; beside one, an address is a postal address. */
-const FALLBACK_EMAIL_NAMES: readonly string[] = ['mail', 'recipient', 'subscriber', 'address']
+const FALLBACK_EMAIL_NAMES: readonly string[] =
+  'primaryemail workemail emailwork email1 email1value emailaddressother emailadres adresemail indirizzoemail courriel correoelectronico correo epost eposta mail recipient subscriber address'.split(
+    ' ',
+  )
 /** Columns of an export that an import ignores: the times of an imported contact are those of the import. */
 const TIME_NAMES: readonly string[] = ['subscribed_at', 'created_at']
 /**
@@ -135,7 +140,11 @@ function parseColumns(header: readonly string[], answers: Answers): Column[] {
       throw invalidCsv(`The name of column ${index + 1} is longer than ${MAX_NAME_LENGTH} characters. ${EXPECTED}`)
   const unknown = Object.keys(answers).find((name) => !names.includes(name))
   if (unknown !== undefined) throw invalid('columns', `There is no column ${quote(unknown)} among ${listNames(names)}.`)
-  const letters = names.map((name) => name.toLowerCase().replaceAll(/[\s_-]/g, ''))
+  const letters = names.map((name) =>
+    withoutMarks(name)
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\d]/gu, ''),
+  )
   const emailNames = [EMAIL_NAMES, ...FALLBACK_EMAIL_NAMES.map((name) => [name])].find((some) =>
     letters.some((name) => some.includes(name)),
   )
@@ -165,12 +174,17 @@ function listNames(names: readonly string[]): string {
 function toColumn(name: string, answers: Answers, optOut: ConsentKind | 'unclear' | undefined): Column {
   const known = name.toLowerCase()
   const found = optOut ?? (TIME_NAMES.includes(known) ? 'ignore' : findConsentKind(name))
-  const answer = Object.hasOwn(answers, name) ? answers[name] : found === 'unclear' ? undefined : found
+  const unclear = found === 'unclear' ? 'text' : found === 'unclear no' ? 'no' : undefined
+  const answer = Object.hasOwn(answers, name)
+    ? answers[name]
+    : unclear
+      ? undefined
+      : (found as Exclude<typeof found, 'unclear' | 'unclear no'>)
   if (answer === 'ignore') return { kind: 'passed over', name }
   if (answer === 'metadata') return { kind: 'field', name, answer }
-  if (name === '') return { kind: 'passed over', name, isUnclear: true }
+  if (name === '') return { kind: 'passed over', name, unclear: 'text' }
   if (known === 'metadata') return { kind: known, name }
-  if (answer === undefined) return { kind: 'field', name, isUnclear: found === 'unclear' }
+  if (answer === undefined) return { kind: 'field', name, unclear }
   const kind = typeof answer === 'string' ? answer : (CONSENT_KINDS.find((one) => one === found) ?? 'status')
   return { kind, name, ...(Object.hasOwn(answers, name) && { answer }) }
 }
@@ -227,7 +241,9 @@ function readMeaning(column: Column, value: string): CellMeaning {
   if (typeof answer === 'object' && Object.hasOwn(answer, value)) return answer[value]
   if (kind === 'email' || kind === 'metadata') return undefined
   if (kind === 'field' || kind === 'passed over')
-    return (column.isUnclear && value !== '') || (kind === 'field' && answer === undefined && isOptOutWord(value))
+    return (column.unclear === 'text' && value !== '') ||
+      (column.unclear === 'no' && isNo(value)) ||
+      (kind === 'field' && answer === undefined && isOptOutWord(value))
       ? 'unclear'
       : undefined
   return readConsent(kind, value, typeof answer === 'string')

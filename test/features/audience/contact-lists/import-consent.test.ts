@@ -142,6 +142,9 @@ const exports: { from: string; files: string[] }[] = [
       'E-Mail;Name;Einwilligung\nyes@x.test;Bob;ja\nleft@x.test;Eve;nein\n',
       'email,abgemeldet\nyes2@x.test,\nleft2@x.test,x\n',
       'email,Consentement\nyes3@x.test,oui\nleft3@x.test,non\n',
+      'Courriel;Nom;Inscrit à la newsletter\nyes6@x.test;Bob;VRAI\nleft8@x.test;Eve;FAUX\n',
+      'E-Mail *;Einwilligung;Widerruf\nyes7@x.test;ja;\nleft9@x.test;ja;01.02.2024\n',
+      'email;activated;deactivated;eu_consent\nyes8@x.test;2024-01-02;0;granted\nleft7@x.test;2024-01-02;2024-02-02;granted\n',
       'email,Marketing Consent,opted_out,unsubscribed_at,bounced,complained\nyes4@x.test,Y,0,0000-00-00 00:00:00,no,no\nleft4@x.test,N,,,,\nleft5@x.test,Y,1,,,\nleft6@x.test,Y,,12/03/24,,\nbounced@x.test,Y,,,yes,\nspam@x.test,Y,,NULL,,TRUE\n',
     ],
   },
@@ -210,6 +213,18 @@ describe('a file that may say who gets no mail', () => {
     ["Mailgun's complaints", 'address,created_at\na@x.test,2024-01-02\n', 'created_at', ['2024-01-02']],
     ["SendGrid's spam reports", 'email,ip,created\na@x.test,192.0.2.1,1700000000\n', 'ip', ['192.0.2.1']],
     ['a word of another language', 'email,Abmeldedatum\na@x.test,2024-01-02\n', 'Abmeldedatum', ['2024-01-02']],
+    [
+      'a no to what may be mail',
+      'email,I agree to receive news\na@x.test,yes\nb@x.test,No\n',
+      'I agree to receive news',
+      ['No'],
+    ],
+    [
+      'a no of another language',
+      'E-post;Aceita receber e-mails\na@x.test;Sim\nb@x.test;Não\n',
+      'Aceita receber e-mails',
+      ['Não'],
+    ],
     ["SendGrid's suppressions", 'email,created\na@x.test,1700000000\n', 'created', ['1700000000']],
   ]
   // Proves: contact-23, contact-20
@@ -300,6 +315,11 @@ describe('a file about something else', () => {
       'states and plans',
       'email,State,order status,subscription_tier\na@x.test,CA,open,pro\n',
       { State: 'CA', 'order status': 'open', subscription_tier: 'pro' },
+    ],
+    [
+      'a yes to what may be mail, and facts about mail',
+      'email,Keep me updated,Emails received,Mailing Country,Consent to Track\na@x.test,yes,0,NO,No\n',
+      { 'Keep me updated': 'yes', 'Emails received': '0', 'Mailing Country': 'NO', 'Consent to Track': 'No' },
     ],
     ['a consent that nobody was asked for', 'email,Newsletter,b\na@x.test,,1\n', { b: '1' }],
     ['empty cells after the last column', 'email,b\na@x.test,1,\nb@,,,\n', { b: '1' }],
