@@ -169,7 +169,7 @@ interface FailureDescription {
 
 /** Matches a rejecting reply, at the start of a line or quoted. */
 const REPLY =
-  /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|problem|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
+  /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|problem|code|response|replied|returned|answered|status|with|server) ?[:#(=]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
 
 /** Matches `bob@example.net: 550 5.1.1 User unknown`, on one line. */
 const ADDRESS_AND_REASON = /^\s{0,20}<?([^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})>?: (\S.{0,2000})$/

@@ -58,6 +58,7 @@ export const SHAPES: readonly Shape[] = [
   ['italian', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
   ['japanese', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
   ['mdaemon-full', 'heuristic', 'failed', '5.2.2', 'soft mailbox_full', 'final', 'id+path'],
+  ['mdaemon-unknown-user', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'none'],
   ['mimecast', 'standard', 'failed', '5.7.1', 'soft policy', 'final', 'id+path'],
   ['mixed-with-status', 'standard', 'failed', '5.1.6', 'hard inactive_mailbox dead', 'final', 'id+path'],
   ['nothing-returned', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'original', 'none'],

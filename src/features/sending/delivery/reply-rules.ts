@@ -99,7 +99,7 @@ export const RULE_TABLE: RuleTable = {
 }
 
 export const MAILBOX_NOUNS =
-  '(?:user|recipient|addressee|mail ?box|account|address|alias|local[- ]?part|person|employee)'
+  '(?:user|recipient|addressee|mail ?box|account|(?<!ip |client |remote |host )address|alias|local[- ]?part|person|employee)'
 
 /**
  * One expression of many alternatives, each at the start of a word. A leading star allows a match anywhere, for scripts

@@ -63,7 +63,7 @@ const INCONCLUSIVE_WORDS = buildMatcher([
   'look-?ups?(?: \\S+)? (?:error|failed|failure)|verif\\S+ (?:in progress|pending)',
   // A user's own program, behind a server that knows the mailbox.
   'x-unix|procmail|maildrop|command (?:died|output)',
-  `${MAILBOX_NOUNS}(?:'s)? domain|domain (?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain`,
+  `${MAILBOX_NOUNS}(?:'s)? domain|domain (?:\\S+ )?(?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain|not a local domain`,
   '(?:vor\\S{1,2}bergehend|voruebergehend|zeitweise|tijdelijk|tymczasow|do\\S{1,2}asn\\S{1,2}|временно|provisoire)',
   '*(?:一時|暂时|暫時)',
 ])
@@ -74,7 +74,9 @@ const TEMPORARY_CODE = /(?<![\d.])4\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/
 /** Words about one recipient, or about the address or the domain of one sender. */
 const ONE_RECIPIENT_OR_SENDER = buildMatcher([
   'recipient|addressee|mail ?box|(?:user|account|customer)\\b(?! complaint)|directory|local[- ]part|person\\b|group\\b',
-  "domain|senders?\\b(?!(?:'s)? (?:ip|host|server|mta))|(?:from|e-?mail|reply-to|return) (?:address|path)|mail ?from|envelope",
+  "domain|senders?\\b(?!(?:'s)? (?:ip|host|server|mta))|(?:from|e-?mail|reply-to|return) (?:address|path)|mail ?from(?! (?:ip|dynamic|your|host))|envelope",
+  // One message.
+  'attachment|contains?\\b|subject\\b|links?\\b|script\\b|file\\b|macro',
   '(?:destinataire|empf\\S{1,2}nger|postfach|destinatari|buz\\S{1,2}n|expediteur|emetteur|absender|remitente|mittente|remetente|dom\\S{1,2}ni)',
 ])
 
@@ -89,13 +91,13 @@ const OUR_HOST = buildMatcher([
 const OTHER_CAUSE_WORDS = buildMatcher([
   'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|organi[sz]ation|country|address)\\b|from you\\b',
   'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record|(?:ip|client|remote) address|address:? \\d',
-  'rates?\\b|ratio\\b|count\\b|limit|too (?:many|much|quick|fast)|throttl|quota|full\\b|exceed|storage|size\\b',
-  'try (?:again|another|the primary|our)|later\\b|for now|until\\b|holiday|vacation|hours?\\b|locked|pending|awaiting',
-  'spam|unsolicited|junk|virus|malware|phish|content|attachment|newsletter|bulk|external|mime\\b',
+  'rates?\\b|ratio\\b|count\\b|limit|too (?:many|much|quick|fast)|throttl|quota|full\\b|exceed|maxim|storage|size\\b',
+  'try (?:again|another|the primary|our)|later\\b|for now|until\\b|holiday|vacation|hours?\\b|locked|pending|awaiting|migrat|being moved|re-?send\\b',
+  'spam|unsolicited|junk|virus|malware|phish|content|attachment|newsletter|bulk|external|mime\\b|message (?:was )?rejected|contains\\b|more room',
   'block(?:ed(?! (?:\\S+ ){1,3}inactiv)|list| list)|black ?list|white ?list|allow ?list|denylist|dnsbl|rbl\\b|reputation|(?<!not )listed\\b|trusted',
   'polic(?:y|ies)|restrict|prohibit|denied|refused by|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b',
   'relay(?!=| recipient)|you (?:may|are|have|need|must|can)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):|groups?\\b',
-  'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|subscription|password|credential|certificate',
+  'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|confirm\\b|challenge|protected|subscription|password|credential|certificate',
   // These name an attribute of a mailbox, not the mailbox itself.
   "(?:user|recipient|mailbox|account|address)(?:'s)? (?:agent|session|token|input|store|database|server|error|name (?:or|in)\\b)",
   '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|(?<!name & )address (?:list|book)',
