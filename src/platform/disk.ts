@@ -16,7 +16,10 @@ export interface WalWriter {
 }
 
 export interface DiskGuard {
-  /** True when less than the minimum is free, or when the system cannot tell. The result may be a second old. */
+  /**
+   * True when less than the minimum is free, or when the system cannot tell, and then until more is free again: emptying
+   * a log alone must not change the result. It may be a second old.
+   */
   isLow(): Promise<boolean>
   /** Queries the system again. Does nothing, and returns undefined, when the last result is less than a second old. */
   refresh(): Promise<unknown> | undefined
@@ -51,6 +54,11 @@ const STAT_TTL_MS = seconds(1)
 const CHANGE_INTERVAL_MS = minutes(1)
 /** Truncating a smaller log is not worth it. */
 const MIN_CHECKPOINTED_WAL_BYTES = MiB
+const MAX_HYSTERESIS_BYTES = 64 * MiB
+
+/** What must be free on a disk that was low before it counts as having space again. */
+export const enoughAfterLow = (minFreeBytes: number): number =>
+  minFreeBytes + Math.min(minFreeBytes / 4, MAX_HYSTERESIS_BYTES)
 
 /** Creates a guard. Concurrent callers share one query of the system. */
 export function createDiskGuard({
@@ -66,6 +74,7 @@ export function createDiskGuard({
   let queriedAtMs = Number.NEGATIVE_INFINITY
   // One query at a time: a hanging disk must not block the whole thread pool.
   let pendingQuery: Promise<void> | undefined
+  let isLow = false
   let reportedLow = false
   let reportedAtMs = Number.NEGATIVE_INFINITY
   const writers = new Set<WalWriter>()
@@ -78,14 +87,18 @@ export function createDiskGuard({
     return left >= minFreeBytes
   }
 
+  const updateLow = (): boolean => {
+    isLow = !hasSpaceFor(isLow ? enoughAfterLow(minFreeBytes) - minFreeBytes : 0)
+    return isLow
+  }
+
   const query = async (): Promise<void> => {
     // The result may or may not account for bytes written during the query, so these bytes stay counted.
     const countedBytes = writtenBytes
     freeBytes = await freeBytesOf(folder).catch(() => undefined)
     writtenBytes -= countedBytes
     queriedAtMs = clock.monotonicMs()
-    const isLow = !hasSpaceFor(0)
-    if (isLow)
+    if (updateLow())
       // An error is ignored here: the next write of this database reports it.
       for (const writer of writers)
         if (writer.walBytes >= MIN_CHECKPOINTED_WAL_BYTES) writer.checkpoint().catch(() => undefined)
@@ -107,7 +120,7 @@ export function createDiskGuard({
   return {
     async isLow() {
       await refresh()
-      return !hasSpaceFor(0)
+      return updateLow()
     },
     refresh,
     hasSpaceFor,

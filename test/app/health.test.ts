@@ -25,6 +25,6 @@ test('health says why a service is not ready', async () => {
   expect(await runTassis(['health'], { TASSIS_HTTP_ADDR: new URL(service.url).host })).toEqual({
     exitCode: 1,
     stdout: '',
-    stderr: 'tassis: The service is not ready: the disk has less free space than TASSIS_MIN_FREE_DISK.\n',
+    stderr: 'tassis: The service is not ready: the disk has too little free space (TASSIS_MIN_FREE_DISK).\n',
   })
 })

@@ -294,7 +294,7 @@ describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mou
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(507)
     const ready = await fetch(`${disk.url}/readyz`)
     expect(ready.status).toBe(503)
-    expect(await ready.text()).toContain('less free space')
+    expect(await ready.text()).toContain('too little free space')
     disk.makeRoom()
     await eventually(async () => (await api('POST', '/v1/emails', MAIL)).status === 202)
   })

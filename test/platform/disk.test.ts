@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import { systemClock } from '#platform/clock.ts'
-import { createDiskGuard } from '#platform/disk.ts'
+import { createDiskGuard, enoughAfterLow } from '#platform/disk.ts'
 import { MiB } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -44,7 +44,7 @@ test('a result is valid for a second, and concurrent callers share one query', a
   clock.advance(1)
   const mended = guard.isLow()
   expect(pendingQueries).toHaveLength(2)
-  pendingQueries[1]?.(100)
+  pendingQueries[1]?.(125)
   expect(await mended).toBe(false)
 })
 
@@ -58,10 +58,10 @@ test('bytes written after a query are subtracted until the next one', async () =
   expect([guard.hasSpaceFor(400), guard.hasSpaceFor(401)]).toEqual([true, false])
   guard.countWritten(401)
   expect(await guard.isLow()).toBe(true)
-  free = 99 + 500
+  free = 125 + 500
   clock.advance(1000)
   expect(await guard.isLow()).toBe(false)
-  expect([guard.hasSpaceFor(499), guard.hasSpaceFor(500)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(525), guard.hasSpaceFor(526)]).toEqual([true, false])
 })
 
 test('bytes written during a query are subtracted from its result', async () => {
@@ -116,15 +116,39 @@ test('a change is reported once, with the free space, and at most once a minute'
   await askWith(100)
   await askWith(99)
   await askWith(98)
-  for (let second = 0; second < 57; second++) await askWith(second % 2 === 0 ? 100 : 97)
+  for (let second = 0; second < 57; second++) await askWith(second % 2 === 0 ? 125 : 97)
   expect(changes).toEqual([[true, 99]])
   // A change within the minute is reported at its end.
-  await askWith(101)
-  await askWith(101)
+  await askWith(126)
+  await askWith(126)
   expect(changes).toEqual([
     [true, 99],
-    [false, 101],
+    [false, 126],
   ])
   await askWith(undefined, 60_000)
   expect(changes.slice(2)).toEqual([[true, undefined]])
+})
+
+test('a low disk is low until a quarter of the minimum is free on top, as emptying its log alone does not change', async () => {
+  const clock = new ManualClock()
+  let freeBytes = 67 * MiB
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 64 * MiB, clock, readFreeBytes: async () => freeBytes })
+  const log = { walBytes: 4 * MiB, checkpoint: async () => undefined }
+  guard.register(log)
+  const results: boolean[] = []
+  for (const [free, walBytes] of [
+    [67, 4],
+    [71, 0],
+    [67, 4],
+    [79, 0],
+    [80, 0],
+    [70, 4],
+  ] as const) {
+    clock.advance(1000)
+    freeBytes = free * MiB
+    log.walBytes = walBytes * MiB
+    results.push(await guard.isLow())
+  }
+  expect(results).toEqual([true, true, true, true, false, false])
+  expect([enoughAfterLow(0), enoughAfterLow(1024 * MiB)]).toEqual([0, 1088 * MiB])
 })

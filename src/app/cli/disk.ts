@@ -6,6 +6,7 @@ import type { Command } from 'commander'
 import { GROUPS, type Group } from '#features/lifecycle/retention/measure.ts'
 import type { RetainedKind } from '#features/lifecycle/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
+import { enoughAfterLow } from '#platform/disk.ts'
 import { type AccountUsage, type DiskUsage, type KindUsage, type MonthBytes, measureDisk } from '../operator/disk.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
@@ -72,7 +73,10 @@ function formatDisk(use: DiskUsage, now: Millis): string {
   return [
     formatTable(['USE', 'SIZE'], rows),
     ...(disk.free_bytes < disk.wanted_free_bytes
-      ? ['', `New mail is refused until ${formatSize(disk.wanted_free_bytes)} are free (TASSIS_MIN_FREE_DISK).`]
+      ? [
+          '',
+          `New mail is refused until ${formatSize(enoughAfterLow(disk.wanted_free_bytes))} are free (TASSIS_MIN_FREE_DISK).`,
+        ]
       : []),
     '',
     formatTable(

@@ -58,7 +58,7 @@ export function createReadiness(
     const reasons: ErrorDetail[] = []
     if (isStopping()) reasons.push({ field: 'service', message: 'is stopping' })
     if (!isDatabaseUp) reasons.push({ field: 'database', message: 'does not read and write in time' })
-    if (isDiskLow) reasons.push({ field: 'disk', message: 'has less free space than TASSIS_MIN_FREE_DISK' })
+    if (isDiskLow) reasons.push({ field: 'disk', message: 'has too little free space (TASSIS_MIN_FREE_DISK)' })
     return reasons
   }
 }
