@@ -1,10 +1,13 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describeOwner } from '#app/data-owner.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
+import { findContentProblem } from '#features/sending/delivery/without-content.ts'
 import { ConfigError } from '#platform/config.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+import { eventually } from '#test/support/app.ts'
 import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount, startServing } from './process.ts'
 
 // Processes start slowly on a busy machine.
@@ -156,6 +159,15 @@ test('content whose write-ahead log was lost is a 410 and named by check, not an
       recursive: true,
       filter: (path) => !/content\/[^/]*-(?:wal|shm)$/.test(path) && !/(?:admin\.sock|lock)$/.test(path),
     })
+    // While the service runs, only the connection that writes still has the log.
+    for (const name of readdirSync(join(data.path, 'content')).filter((each) => each.endsWith('-wal')))
+      rmSync(join(data.path, 'content', name))
+    await ask(service.url, 'POST', '', { ...email, send_at: undefined })
+    using main = openReadOnly(join(data.path, 'tassis.db'), 0)
+    await eventually(() => findContentProblem(main) !== undefined)
+    expect(await ask(service.url, 'GET', `/${id}`)).toMatchObject({ status: 200, content: 'missing' })
+    expect((await ask(service.url, 'POST', `/${id}/cancel`)).status).toBe(200)
+    expect(await ask(service.url, 'POST', `/${id}/resend`, {})).toMatchObject({ status: 410, code: 'content_missing' })
   }
   {
     await using service = await startServing({ ...copy.settings, TASSIS_LOG_LEVEL: 'silent' })

@@ -2,7 +2,8 @@
 
 /**
  * Whether an error means that the file itself is corrupt, not that the disk or the system failed. A lost write-ahead log
- * leaves a database without the tables that were still in the log.
+ * leaves a database without the tables that were still in the log; while its writer runs, another reader finds it too
+ * short.
  */
 export const isDatabaseCorrupt = (error: unknown): boolean =>
   CORRUPTION.test(codeOf(error)) || (error instanceof Error && error.message.startsWith('no such table: '))
@@ -10,6 +11,6 @@ export const isDatabaseCorrupt = (error: unknown): boolean =>
 /** Whether an error means that the file is not a database at all. */
 export const isNotADatabase = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_NOTADB')
 
-const CORRUPTION = /^SQLITE_(?:CORRUPT|NOTADB)/
+const CORRUPTION = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
 
 const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
