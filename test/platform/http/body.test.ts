@@ -383,7 +383,7 @@ describe('a client that writes its whole body before it reads', () => {
     return parseStatuses(await raw.until((text) => text.includes('"code"')))
   }
 
-  // Proves: http-24
+  // Proves: http-25
   test.each([
     ['too large a body', 413, '/v1/boxes', `${KEY}\r\n${JSON_TYPE}`],
     ['too large a body at an odd URL', 413, '//v1/boxes', `${KEY}\r\n${JSON_TYPE}`],
