@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import { findAccount, listAccounts } from '#features/core/accounts/accounts.ts'
-import { parseAuditMetadata } from '#features/core/audit-logs/model.ts'
+import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
 import { type AuditFilter, listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -119,18 +119,10 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
     const entries = listNewestAuditEntries(db, accountId, filter, limit + 1).map((entry) => {
       const owner = entry.accountId === null ? undefined : findAccount(config, db, entry.accountId)
       return {
-        id: formatUuid(new Uint8Array(entry.uuid)),
+        ...toAuditLogWire(entry, ''),
         position: entry.id,
         account_id: owner ? formatUuid(owner.uuid) : null,
         account: owner?.name ?? null,
-        actor_type: entry.actorType,
-        actor_id: entry.actorId,
-        action: entry.action,
-        resource_type: entry.resourceType,
-        resource_id: entry.resourceId,
-        ip_address: entry.ipAddress,
-        metadata: parseAuditMetadata(entry.metadata),
-        created_at: isoTime(entry.createdAt),
       }
     })
     return toLimitedList(entries, limit)
