@@ -4,26 +4,15 @@
  */
 import { yieldToEventLoop } from '../clock.ts'
 import { type Html, html, htmlPage } from './html.ts'
+import type { ExampleSchema } from './openapi-examples.ts'
 
-interface Schema {
+interface Schema extends ExampleSchema {
   readonly $ref?: string
-  readonly type?: string | readonly string[]
-  readonly format?: string
-  readonly description?: string
-  readonly enum?: readonly unknown[]
-  readonly const?: unknown
-  readonly default?: unknown
-  readonly minimum?: number
   readonly maximum?: number
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly minItems?: number
   readonly maxItems?: number
   readonly anyOf?: readonly Schema[]
   readonly items?: Schema
-  readonly required?: readonly string[]
   readonly properties?: Readonly<Record<string, Schema>>
-  readonly examples?: readonly unknown[]
 }
 
 type Content = Readonly<Record<string, { readonly schema?: Schema; readonly example?: unknown }>>

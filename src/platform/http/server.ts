@@ -134,9 +134,9 @@ export interface HttpServer {
 const HANDLER_GRACE_SECONDS = 15
 /** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
-/** Makes browsers use only https for a year. This does not include subdomains, which may be other services. */
 /** Stands for a missing User-Agent among `strictClients`. */
 const NO_USER_AGENT = '-'
+/** Makes browsers use only https for a year. This does not include subdomains, which may be other services. */
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 

@@ -135,12 +135,7 @@ function answerProbe(
   { protocol, context }: NonNullable<ReturnType<Required<TlsCertificates>['probe']>>,
 ) {
   const secure = new TLSSocket(socket, { isServer: true, secureContext: context, ALPNProtocols: [protocol] })
-  const close = () => {
-    secure.destroy()
-    socket.destroy()
-  }
-  secure.on('error', close)
-  secure.on('close', close)
+  closeTogether(secure, socket)
   secure.once('secure', () => secure.end())
 }
 
@@ -154,17 +149,21 @@ function upgrade(socket: Socket, options: TlsListenerOptions, onSecure: () => vo
       done(null, certificates.contextFor(serverName)),
     ALPNProtocols: ['http/1.1'],
   })
-  const close = () => {
-    secure.destroy()
-    // On Bun a failed handshake destroys neither socket.
-    socket.destroy()
-  }
-  secure.on('error', close)
-  secure.on('close', close)
+  closeTogether(secure, socket)
   secure.once('secure', () => {
     onSecure()
     joinConnections(secure, client, options)
   })
+}
+
+/** On Bun a failed handshake destroys neither socket. */
+function closeTogether(secure: TLSSocket, socket: Socket): void {
+  const close = () => {
+    secure.destroy()
+    socket.destroy()
+  }
+  secure.on('error', close)
+  secure.on('close', close)
 }
 
 /** Passes octets on in both directions; each side waits for the other. */
