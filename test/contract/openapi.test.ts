@@ -258,6 +258,7 @@ test('operations are named by verb and noun, and schemas by noun', () => {
     sendEmail: 'POST /v1/emails',
     listEmails: 'GET /v1/emails',
     getEmail: 'GET /v1/emails/{id}',
+    getEmailAsCaptured: 'GET /v1/emails/{id}/captured',
     cancelEmail: 'POST /v1/emails/{id}/cancel',
     createDomain: 'POST /v1/domains',
     verifyDomain: 'POST /v1/domains/{id}/verify',

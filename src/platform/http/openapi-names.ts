@@ -102,7 +102,7 @@ export function toOperationId(method: string, path: string, isList: boolean): st
     return lowerFirst(verb + pluralOfPath(path.slice(0, -last.length - 1)) + toPascalCase(object.join('-')))
   const name = nameOfPath(path)
   const plural = pluralOfPath(path)
-  if (method === 'get') return (plural !== name && isList ? 'list' : 'get') + plural
+  if (method === 'get') return plural !== name && isList ? `list${plural}` : `get${name}`
   if (method === 'post') return `create${name}`
   if (method === 'delete') return `delete${plural}`
   return method === 'put' && !last.startsWith('{') ? `set${plural}` : `update${name}`
