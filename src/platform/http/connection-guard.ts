@@ -115,7 +115,9 @@ export function closeIdleConnections(
     length[0] = address.length
     return library[name](descriptor, ptr(address), ptr(length)) === 0 ? Buffer.from(address.buffer).readUInt16BE(2) : 0
   }
+  // Of those that were idle equally long, the last ones that came: the first may have a request that was not read yet.
   const oldest = listDescriptors()
+    .reverse()
     .filter((descriptor) => {
       const peerPort = ports.has(readPort('getsockname', descriptor)) ? readPort('getpeername', descriptor) : 0
       return peerPort !== 0 && !busyPorts.has(peerPort)
