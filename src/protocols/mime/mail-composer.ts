@@ -81,15 +81,22 @@ interface Encoders {
   readonly childNodes: readonly Encoders[]
 }
 
+const PRINTABLE_ASCII = /^[\t\x20-\x7e]*$/
+
 /**
  * Makes the nodes of a tree encode two more kinds of text; see `looksEncodedOrUnfoldable`. This applies to subjects,
- * header values, and names of people and files.
+ * header values, and names of people and files. Text with quotes is not encoded: programs read JSON and parameters in
+ * further fields.
  */
 function extendEncoders(node: object): void {
   const encoders = node as Encoders
   const { _encodeWords: encodeWords, _encodeAddressName: encodeName } = encoders
   encoders._encodeWords = (text) =>
-    looksEncodedOrUnfoldable(text) ? encodeAsWords(text) : encodeWords.call(encoders, text)
+    looksEncodedOrUnfoldable(text)
+      ? encodeAsWords(text)
+      : PRINTABLE_ASCII.test(text)
+        ? text
+        : encodeWords.call(encoders, text)
   encoders._encodeAddressName = (name) =>
     looksEncodedOrUnfoldable(name) ? encodeAsWords(name) : encodeName.call(encoders, name)
   for (const child of encoders.childNodes) extendEncoders(child)

@@ -2,6 +2,7 @@
  * @module Reads the parts of a message as the splitter of `parse.ts` finds them: joins texts and makes everything else
  * an attachment, within limits on number, depth and memory. Retains only the results of a finished part.
  */
+import { escapeUTF8 } from 'entities'
 import { isMeaningfulCharset } from './charset.ts'
 import { toSafeFilename } from './filename.ts'
 import { type ParsedAttachment, type ParsedMessage, UnparseableError } from './parsed.ts'
@@ -39,7 +40,7 @@ export class PartReader {
   readonly #forSending: boolean
   readonly #parts = new WeakMap<PartNode, Part>()
   readonly #texts = new TextCollector('\n')
-  readonly #htmls = new TextCollector('<br/>\n')
+  readonly #htmls = new TextCollector('<br/>\n', true)
   /**
    * Attachments with their nodes. Their names are decoded at the end: a later text may declare the charset that the
    * names use.
@@ -105,6 +106,13 @@ export class PartReader {
     }
   }
 
+  /** Whether a text is shown after the HTML, such as the footer of a mailing list, instead of in its place. */
+  #isBelowHtml(part: Part, type: string): boolean {
+    if (!this.#forSending || type !== 'text/plain' || this.#htmls.isEmpty) return false
+    for (let above = part.parent; above; above = above.parent) if (above.node.multipart === 'alternative') return false
+    return true
+  }
+
   /** Called when the content begins, because all properties that decide how to read the content are known then. */
   #getReading(open: OpenPart): Reading {
     if (open.reading) return open.reading
@@ -137,6 +145,7 @@ export class PartReader {
     const { type, texts, body } = this.#getReading(open)
     const content = body.end()
     if (texts && node.charset !== false && isMeaningfulCharset(node.charset)) this.#charset ??= node.charset
+    if (texts && this.#isBelowHtml(part, type) && this.#htmls.add(part, type, content) && this.#texts.isEmpty) return
     if (texts?.add(part, type, content)) return
     if (this.#attachments.length === MAX_ATTACHMENTS)
       throw new UnparseableError(`The message has more than ${MAX_ATTACHMENTS} attachments.`)
@@ -179,10 +188,12 @@ const isLineBreak = (value: Uint8Array): boolean =>
 class TextCollector {
   remainingBytes = MAX_TEXT_BYTES
   readonly #between: string
+  readonly #isHtml: boolean
   readonly #texts: string[] = []
 
-  constructor(between: string) {
+  constructor(between: string, isHtml = false) {
     this.#between = between
+    this.#isHtml = isHtml
   }
 
   get isEmpty(): boolean {
@@ -194,7 +205,7 @@ class TextCollector {
     const isWhole = sizeBytes <= this.remainingBytes
     const text = decodePart(part, type, isWhole ? start : truncateText(start, this.remainingBytes))
     this.remainingBytes = isWhole ? this.remainingBytes - sizeBytes : 0
-    if (text !== '') this.#texts.push(text)
+    if (text !== '') this.#texts.push(this.#isHtml && type === 'text/plain' ? toHtml(text) : text)
     return isWhole
   }
 
@@ -202,6 +213,8 @@ class TextCollector {
     return this.#texts.length === 0 ? null : this.#texts.join(this.#between)
   }
 }
+
+const toHtml = (text: string): string => escapeUTF8(text).replaceAll('\n', '<br/>\n')
 
 /** Of UTF-8. */
 const MAX_CHARACTER_BYTES = 4

@@ -82,7 +82,7 @@ const foldField = (field: string): string => (field.length < FOLD_LENGTH ? field
 
 /** Characters that an unstructured value must not have, and therefore sends encoded; HT is among white space. */
 const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
-const NEEDS_ENCODING = /["\u0080-\uffff]/
+const NEEDS_ENCODING = /[\u0080-\uffff]/
 
 function encodeUnstructured(text: string): string {
   if (CONTROL.test(text)) return encodeWord(text, chooseWordEncoding(text), MAX_WORD_LENGTH)

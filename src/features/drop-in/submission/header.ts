@@ -45,10 +45,15 @@ export function dropRepeated(fields: Fields, dropped: Set<string>): void {
 }
 
 /** The mailbox of From, and Reply-To. Of several authors the first sends the message, and replies go to all. */
-export function readSender(message: ParsedMessage, dropped: Set<string>): Pick<SendRequest, 'from' | 'reply_to'> {
-  const { headers, from, replyTo } = message
-  if (!from) throw invalid('from', 'The header From is missing; it must be one address.')
-  const [author, ...others] = readMailboxes('From', from, dropped)
+export function readSender(
+  message: ParsedMessage,
+  mailFrom: string,
+  dropped: Set<string>,
+): Pick<SendRequest, 'from' | 'reply_to'> {
+  const { headers, replyTo } = message
+  const from = message.from ?? ''
+  const [author = findAuthor(headers, mailFrom), ...others] = readMailboxes('From', from, dropped)
+  if (from === '' && !author) throw invalid('from', 'The header From is missing; it must be one address.')
   if (others.length > 0) dropped.add('From')
   const texts = [replyTo ?? '', ...valuesOf(headers, 'reply-to').slice(1)].filter((text) => text !== '')
   if (new Set(texts).size > 1) dropped.add('Reply-To')
@@ -56,6 +61,15 @@ export function readSender(message: ParsedMessage, dropped: Set<string>): Pick<S
   const reply_to = replies ?? (others.length > 0 ? mendMailboxes('From', from, dropped) : undefined)
   // Acceptance says what is wrong with an address that is not valid.
   return { from: author ? formatMailbox(author) : from, ...(reply_to !== undefined && { reply_to }) }
+}
+
+/** The author where From is missing or broken: the address in it; if it has none, that of the reverse-path. */
+function findAuthor(fields: Fields, mailFrom: string): Mailbox | undefined {
+  const [from = ''] = valuesOf(fields, 'from')
+  const words = from.slice(0, MAX_FIELD_LENGTH).split(/[\s<>()[\],;:"'\\]+/)
+  const [word = mailFrom] = words.filter((each) => each.includes('@'))
+  const parsed = parseMailbox(word.replace(/\.$/, ''))
+  return parsed.kind === 'ok' ? parsed : undefined
 }
 
 export function readSubject({ subject }: ParsedMessage, dropped: Set<string>): string {

@@ -3,6 +3,7 @@
  * that it has one form, our signature and our tracking. Pure; throws AppError 422 with the header field.
  */
 import { detectExtension } from 'nodemailer/lib/mime-funcs'
+import type { SubmittedMessage } from '#features/receiving/inbound/listener-protocol.ts'
 import { type Draft, isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import type { Config } from '#platform/config.ts'
@@ -35,24 +36,24 @@ const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
 /** Of a part that the HTML can refer to. */
 const CONTENT_ID = /^[!-;=?-~]{1,255}$/
 
-/** @param envelope recipients of the session, each once, at least one */
+/** @param envelope its recipients, each once, at least one */
 export function translateMessage(
   message: ParsedMessage,
-  envelope: readonly string[],
+  envelope: Pick<SubmittedMessage, 'mailFrom' | 'recipients'>,
   { maxHeaders, maxHeaderOctets }: Pick<Config, 'maxHeaders' | 'maxHeaderOctets'>,
 ): Translation {
   const dropped = new Set<string>()
   const hops = countHops(message.headers)
   const { idempotencyKey, ...controls } = readControls(message.headers)
   const hasTemplate = controls.template_alias !== undefined
-  const recipients = assignRecipients(message, envelope, dropped)
+  const recipients = assignRecipients(message, envelope.recipients, dropped)
   const rules = { isTransactional: controls.transactional ?? true, maxOctets: maxHeaders * maxHeaderOctets }
   const headers = readFields(message.headers, rules, dropped)
   const reportType = readReportType(message.headers)
   const request: SendRequest = {
     ...controls,
     ...readBodies(message, hasTemplate),
-    ...readSender(message, dropped),
+    ...readSender(message, envelope.mailFrom, dropped),
     to: recipients.to,
     cc: recipients.cc,
     bcc: recipients.bcc,

@@ -226,7 +226,7 @@ print(mail.send())
       bcc: ['dora@receiver.test'],
       text_body: 'Hello',
       html_body: '<b>Hello</b>',
-      attachments: [{ filename: 'a.txt', content_type: 'text/plain', size: 4 }],
+      attachments: [{ filename: 'a.txt', content_type: 'text/plain; charset=utf-8', size: 4 }],
     })
   })
 })

@@ -326,7 +326,6 @@ describe('a rejection', () => {
       createMessage().replace(VERIFIED, 'other.test'),
       '550 5.7.1 The domain other.test is not registered on this account; add it with POST /v1/domains.',
     ],
-    ['no From', lines('Subject: Hello', '', 'Hello'), '550 5.7.1 The header From is missing; it must be one address.'],
     ['a loop', createMessage(received(101)), '554 5.4.6 Too many hops: the message has passed 101 servers.'],
     [
       'a loop through services like this one',
@@ -363,6 +362,12 @@ describe('a rejection', () => {
     expect(await send(message)).toEqual(reply)
     expect(service.stored()).toEqual(before)
     await client.say('NOOP')
+  })
+
+  test('is that of a message without From and without a sender', async () => {
+    expect(await sendMessage(client, lines('Subject: Hello', '', 'Hello'), { from: '' })).toBe(
+      '550 5.7.1 The header From is missing; it must be one address.',
+    )
   })
 
   test('does not end the session of a client that then sends a good message', async () => {

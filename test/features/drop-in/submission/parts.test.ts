@@ -147,6 +147,19 @@ describe.skipIf(Bun.which('python3') === null)('a delivered message', () => {
     expect(wrapped.tree.parts[1]).toMatchObject({ filename: 'invite.ics' })
   })
 
+  test('has the footer of a mailing list in its text and in its HTML', async () => {
+    const FOOTER = part('text/plain; charset=us-ascii', '____\r\nList <a@b.test> & more', 'Content-Disposition: inline')
+    const both = ['--y', 'Content-Type: multipart/alternative; boundary=x', '', TEXT, HTML, '--x--']
+    const footer = FOOTER.replace('--x', '--y')
+    for (const content of [both, [HTML.replace('\r\n--x', '--y')]]) {
+      const { tree } = await submit('multipart/mixed; boundary=y', ...content, footer, '--y--')
+      expect(outline(tree)).toEqual(ALTERNATIVES.slice(0, 3))
+      const [text = '', html = ''] = tree.parts.map(textOf)
+      expect(text).toMatch(/^Meeting\s+____\r?\nList <a@b\.test> & more/)
+      expect(html).toMatch(/^<p>Meeting<\/p>\s*<br\/>\r?\n____<br\/>\r?\nList &lt;a@b\.test&gt; &amp; more/)
+    }
+  })
+
   test('keeps an invitation that is the whole message', async () => {
     const { tree } = await submit('text/calendar; method=REPLY; charset=utf-8', EVENT)
     expect(outline(tree)).toEqual([
