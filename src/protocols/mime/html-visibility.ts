@@ -1,6 +1,6 @@
 /**
  * @module Follows which elements of HTML are shown, by what mail programs agree on: attributes, inline styles, and rules
- * for classes. Needs no tree: an element that changes what is shown ends with its end tag, or with a tag that cannot be
+ * for classes and ids. Needs no tree: an element that changes what is shown ends with its end tag, or with a tag that cannot be
  * in it. Takes time linear in the number of tags.
  */
 import { decodeHTMLAttribute } from 'entities'
@@ -33,11 +33,12 @@ const IMPLIED_ENDS: Readonly<Record<string, RegExp>> = {
   option: /^opt(?:ion|group)$/,
 }
 const BLOCK_STYLE = /display\s*:\s*(?:block|flex|grid|table|list-item)/i
-const CLASS_SELECTOR = /^[a-z]*\.([\w-]+)$/i
+const SELECTOR = /^[a-z]*([.#][\w-]+)$/i
 
 export class HtmlVisibility {
   readonly #regions: Region[] = []
-  readonly #hiddenClasses = new Map<string, boolean>()
+  /** By selector: `.class` or `#id`. */
+  readonly #hidden = new Map<string, boolean>()
 
   get isShown(): boolean {
     return this.#visibility === 'shown'
@@ -47,7 +48,7 @@ export class HtmlVisibility {
     return this.#regions.at(-1)?.visibility ?? 'shown'
   }
 
-  /** Reads the rules that apply to a class alone, outside of media queries. */
+  /** Reads the rules that apply to a class or an id alone, outside of media queries. */
   addStyles(css: string): void {
     let depth = 0
     let selectors = ''
@@ -59,8 +60,8 @@ export class HtmlVisibility {
         const style = parseStyle(piece)
         if (!isHiding(style) && !style.has('display')) continue
         for (const selector of selectors.split(',')) {
-          const [, name] = CLASS_SELECTOR.exec(selector.trim()) ?? []
-          if (name !== undefined) this.#hiddenClasses.set(name, isHiding(style))
+          const [, name] = SELECTOR.exec(selector.trim()) ?? []
+          if (name !== undefined) this.#hidden.set(name, isHiding(style))
         }
       }
     }
@@ -108,9 +109,13 @@ export class HtmlVisibility {
     if (attributes.size === 0) return this.#visibility
     const style = parseStyle(decodeHTMLAttribute(attributes.get('style') ?? ''))
     const hasDisplay = style.has('display')
-    const classes = attributes.get('class')?.split(/\s+/) ?? []
-    if (!hasDisplay && (attributes.has('hidden') || classes.some((each) => this.#hiddenClasses.get(each))))
-      return 'hidden'
+    const names =
+      attributes
+        .get('class')
+        ?.split(/\s+/)
+        .map((each) => `.${each}`) ?? []
+    const isHiddenByRule = this.#hidden.get(`#${attributes.get('id')}`) ?? names.some((each) => this.#hidden.get(each))
+    if (!hasDisplay && (attributes.has('hidden') || isHiddenByRule)) return 'hidden'
     // Outlook alone does not show such a link, because it draws a button in its place.
     const isHiddenInOutlook = style.get('mso-hide') === 'all' && name !== 'a' && !hasDisplay
     if (isHiding(style) || isHiddenInOutlook || (attributes.get('data-skip-in-text') ?? 'false') !== 'false')

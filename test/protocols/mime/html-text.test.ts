@@ -96,6 +96,10 @@ test.each([
     'a class',
     '<style>/*}*/ @media x{.y{display:none}} .x, p.x{display:none !important}</style><p class="y">a</p><p class="q x">x</p>b',
   ],
+  [
+    'an id',
+    '<style>#preview_text { display:none } .y{color:red}</style>a<p id="preview_text" class="y">x</p><p id="q">b</p>',
+  ],
   ['cells and rows', '<table><tr hidden><td>x<table><tr><td>y</table><tr><td hidden>x<td>a b</table>'],
   ['what is never closed', '<table><tr><td>a<div style="display:none">x</td><td>b'],
   ['links', 'a <a href="https://a.test" style="display:none">x</a>b'],

@@ -68,8 +68,7 @@ function findAuthor(fields: Fields, mailFrom: string): Mailbox | undefined {
   const [from = ''] = valuesOf(fields, 'from')
   const words = from.slice(0, MAX_FIELD_LENGTH).split(/[\s<>()[\],;:"'\\]+/)
   const [word = mailFrom] = words.filter((each) => each.includes('@'))
-  const parsed = parseMailbox(word.replace(/\.$/, ''))
-  return parsed.kind === 'ok' ? parsed : undefined
+  return [from, word.replace(/\.$/, '')].map(parseMailbox).find((parsed) => parsed.kind === 'ok')
 }
 
 export function readSubject({ subject }: ParsedMessage, dropped: Set<string>): string {

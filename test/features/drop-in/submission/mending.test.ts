@@ -120,6 +120,7 @@ describe('From', () => {
     ['two fields', [`From: ada@${VERIFIED}`, 'From: eve@other.test'], `ada@${VERIFIED}`, 'From'],
     ['an address that is none', [`From: Ada <ada@${VERIFIED}>, root`], `Ada <ada@${VERIFIED}>`, 'From'],
     ['a quote that is not closed', [`From: "Ada <ada@${VERIFIED}>`], `ada@${VERIFIED}`, 'From'],
+    ['a bracket that is not closed', [`From: Ada (Sales <ada@${VERIFIED}>`], `"Ada (Sales" <ada@${VERIFIED}>`, 'From'],
     ['a URL', [`From: Ada <mailto:ada@${VERIFIED}>`], `ada@${VERIFIED}`, 'From'],
     ['a dot too many', [`From: Ada <ada@${VERIFIED}.>`], `ada@${VERIFIED}`, 'From'],
     ['quotes around its address', [`From: 'ada@${VERIFIED}'`], `ada@${VERIFIED}`, 'From'],
