@@ -1,7 +1,7 @@
 /**
  * @module Follows which elements of HTML are shown, by what mail programs agree on: attributes, inline styles, and rules
- * for classes and ids. Needs no tree: an element that changes what is shown ends with its end tag, or with a tag that cannot be
- * in it. Takes time linear in the number of tags.
+ * for classes and ids. Needs no tree: an element that changes what is shown ends with its end tag, or with a tag that
+ * cannot be in it. Takes time linear in the number of tags.
  */
 import { decodeHTMLAttribute } from 'entities'
 import type { HtmlToken } from './html-tags.ts'
@@ -37,7 +37,6 @@ const SELECTOR = /^[a-z]*([.#][\w-]+)$/i
 
 export class HtmlVisibility {
   readonly #regions: Region[] = []
-  /** By selector: `.class` or `#id`. */
   readonly #hidden = new Map<string, boolean>()
 
   get isShown(): boolean {
@@ -109,11 +108,7 @@ export class HtmlVisibility {
     if (attributes.size === 0) return this.#visibility
     const style = parseStyle(decodeHTMLAttribute(attributes.get('style') ?? ''))
     const hasDisplay = style.has('display')
-    const names =
-      attributes
-        .get('class')
-        ?.split(/\s+/)
-        .map((each) => `.${each}`) ?? []
+    const names = (attributes.get('class') ?? '').split(/\s+/).map((each) => `.${each}`)
     const isHiddenByRule = this.#hidden.get(`#${attributes.get('id')}`) ?? names.some((each) => this.#hidden.get(each))
     if (!hasDisplay && (attributes.has('hidden') || isHiddenByRule)) return 'hidden'
     // Outlook alone does not show such a link, because it draws a button in its place.

@@ -85,8 +85,7 @@ const PRINTABLE_ASCII = /^[\t\x20-\x7e]*$/
 
 /**
  * Makes the nodes of a tree encode two more kinds of text; see `looksEncodedOrUnfoldable`. This applies to subjects,
- * header values, and names of people and files. Text with quotes is not encoded: programs read JSON and parameters in
- * further fields.
+ * header values, and names of people and files. Quotes stay as they are, for programs that read JSON in a field.
  */
 function extendEncoders(node: object): void {
   const encoders = node as Encoders
