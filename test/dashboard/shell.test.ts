@@ -136,8 +136,7 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
     const page = await context.newPage()
     await page.goto(`${service.url}/app`)
     expect(await page.locator('noscript p').textContent()).toStartWith('The dashboard needs JavaScript.')
-    for (const path of ['/login', '/docs'])
-      expect(await page.locator(`noscript a[href="${path}"]`).count()).toBe(1)
+    for (const path of ['/login', '/docs']) expect(await page.locator(`noscript a[href="${path}"]`).count()).toBe(1)
     await context.close()
   })
 

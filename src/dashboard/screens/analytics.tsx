@@ -1,5 +1,5 @@
 /** @module Stats of the account: totals, time series, recipient domains. */
-import { Anchor, Group, NativeSelect, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Group, NativeSelect, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
@@ -18,6 +18,7 @@ import { useLiveEvents } from '../api/live.tsx'
 import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { FilterForm } from './analytics/filter-form.tsx'
 import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
@@ -73,12 +74,9 @@ const formatRate = (rate: number | null): string => (rate === null ? '–' : PER
 function Totals({ filters }: SectionProps) {
   const query = useOverview(toPeriodQuery(filters), true)
   return (
-    <Stack component="section" gap="sm" aria-labelledby="totals">
-      <Title order={2} size="h4" id="totals">
-        Whole period
-      </Title>
+    <Section title="Whole period">
       <QueryView query={query}>{({ data }) => <Figures figures={toFigures(data)} />}</QueryView>
-    </Stack>
+    </Section>
   )
 }
 
@@ -120,12 +118,9 @@ function Reputation({ slug }: { readonly slug: string }) {
   const query = useStream(id)
   if (streams.data && id === undefined) return null
   return (
-    <Stack component="section" gap="sm" aria-labelledby="totals">
-      <Title order={2} size="h4" id="totals">
-        This stream in the last 30 days
-      </Title>
+    <Section title="This stream in the last 30 days">
       <QueryView query={query}>{(stream) => <Figures figures={toStreamFigures(stream)} />}</QueryView>
-    </Stack>
+    </Section>
   )
 }
 
@@ -143,10 +138,7 @@ const toStreamFigures = ({ reputation }: StreamDetail): readonly Figure[] => [
 function SeriesSection({ filters, onChange }: ChangingProps) {
   const query = useTimeseries(toTimeseriesQuery(filters))
   return (
-    <Stack component="section" gap="sm" aria-labelledby="series">
-      <Title order={2} size="h4" id="series">
-        {filters.interval === 'hour' ? 'By hour' : 'By day'}
-      </Title>
+    <Section title={filters.interval === 'hour' ? 'By hour' : 'By day'}>
       <QueryView query={query}>
         {({ data }) => <Series points={data} filters={filters} onChange={onChange} />}
       </QueryView>
@@ -157,7 +149,7 @@ function SeriesSection({ filters, onChange }: ChangingProps) {
           </Anchor>
         </Text>
       )}
-    </Stack>
+    </Section>
   )
 }
 
@@ -188,10 +180,7 @@ function Domains({ filters, onChange }: ChangingProps) {
   const { domains: limit = DOMAIN_COUNTS[0] } = filters
   const query = useRecipientDomains({ ...toPeriodQuery(filters), limit })
   return (
-    <Stack component="section" gap="sm" aria-labelledby="domains">
-      <Title order={2} size="h4" id="domains">
-        Recipient domains
-      </Title>
+    <Section title="Recipient domains">
       {filters.stream !== undefined && (
         <Text size="sm">These are the numbers of all mail, not of the stream alone.</Text>
       )}
@@ -222,6 +211,6 @@ function Domains({ filters, onChange }: ChangingProps) {
           )
         }
       </QueryView>
-    </Stack>
+    </Section>
   )
 }

@@ -1,5 +1,5 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
-import { Alert, Anchor, Button, Group, Paper, Stack, Text, Textarea, Title } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
@@ -12,6 +12,7 @@ import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
@@ -85,10 +86,7 @@ function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; 
         </Stack>
       </Paper>
       <MetadataForm contact={contact} />
-      <Stack gap="sm" component="section">
-        <Title order={2} size="h4">
-          Details
-        </Title>
+      <Section title="Details">
         <Facts
           facts={[
             ['Added', <Time key="added" iso={contact.created_at} isExact />],
@@ -99,7 +97,7 @@ function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; 
             ['Id', contact.id],
           ]}
         />
-      </Stack>
+      </Section>
       {isRemoving && (
         <RemoveDialog contact={contact} path={path} onRemoved={onRemoved} onClose={() => setIsRemoving(false)} />
       )}
@@ -125,10 +123,7 @@ function MetadataForm({ contact }: { readonly contact: ContactRecord }) {
   }
   const fieldError = problem ?? findFieldError(save.error, 'metadata')
   return (
-    <Stack gap="sm" component="section">
-      <Title order={2} size="h4">
-        Metadata
-      </Title>
+    <Section title="Metadata">
       <form onSubmit={submit} noValidate>
         <Stack gap="sm" align="flex-start">
           <Textarea
@@ -163,7 +158,7 @@ function MetadataForm({ contact }: { readonly contact: ContactRecord }) {
           )}
         </Stack>
       </form>
-    </Stack>
+    </Section>
   )
 }
 

@@ -14,7 +14,6 @@ import {
   Text,
   Textarea,
   TextInput,
-  Title,
 } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
@@ -313,10 +312,7 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
     onChange([...fields, { key, name: '', label: '', type: 'text', required: false }])
   }
   return (
-    <Stack gap="sm" component="section">
-      <Title order={3} size="h5">
-        Fields besides the address
-      </Title>
+    <Section title="Fields besides the address" order={3} size="h5">
       {fields.length === 0 && <Text size="sm">None: the form asks for the address only.</Text>}
       {fields.map(({ key, name, label, type, required }, index) => (
         <Paper key={key} withBorder p="sm" component="fieldset" style={{ margin: 0, minWidth: 0 }}>
@@ -379,7 +375,7 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
           </Button>
         </div>
       )}
-    </Stack>
+    </Section>
   )
 }
 

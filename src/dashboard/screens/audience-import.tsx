@@ -26,6 +26,7 @@ import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { describeColumn, describeImport } from './audience/import-words.ts'
@@ -232,10 +233,7 @@ interface ProblemsProps {
 function Problems({ title, problems, count }: ProblemsProps) {
   if (problems.length === 0) return null
   return (
-    <Stack gap="xs" component="section">
-      <Title order={2} size="h4">
-        {title}
-      </Title>
+    <Section title={title} gap="xs">
       {count > problems.length && (
         <Text size="sm">
           The first {problems.length} of {count.toLocaleString()}.
@@ -259,7 +257,7 @@ function Problems({ title, problems, count }: ProblemsProps) {
           ))}
         </Table.Tbody>
       </Table>
-    </Stack>
+    </Section>
   )
 }
 

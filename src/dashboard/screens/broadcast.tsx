@@ -1,5 +1,5 @@
 /** @module One broadcast: how far it is, what came of it, and pausing, resuming and cancelling it. */
-import { Alert, Anchor, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Group, Paper, Progress, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
@@ -13,6 +13,7 @@ import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
@@ -87,10 +88,7 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) =
       </Stack>
     </Paper>
     <Results broadcast={broadcast} />
-    <Stack gap="sm" component="section">
-      <Title order={2} size="h4">
-        Details
-      </Title>
+    <Section title="Details">
       <Facts
         facts={[
           ['Subject', broadcast.subject],
@@ -103,7 +101,7 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) =
           ['Id', broadcast.id],
         ]}
       />
-    </Stack>
+    </Section>
   </Stack>
 )
 
@@ -175,10 +173,7 @@ function Results({ broadcast }: { readonly broadcast: BroadcastRecord }) {
   const results = toResults(broadcast)
   const delivered = broadcast.emails['sent'] ?? 0
   return (
-    <Stack gap="sm" component="section">
-      <Title order={2} size="h4">
-        Results
-      </Title>
+    <Section title="Results">
       <div className="figures">
         {results.map((result) => (
           <ResultFigure
@@ -195,7 +190,7 @@ function Results({ broadcast }: { readonly broadcast: BroadcastRecord }) {
           All emails of this broadcast
         </Anchor>
       </Group>
-    </Stack>
+    </Section>
   )
 }
 

@@ -1,5 +1,5 @@
 /** @module The broadcasts of the account, with their progress, and the drafts. */
-import { Anchor, Progress, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Progress, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
 import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
@@ -11,6 +11,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
+import { Section } from '../parts/section.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { useSteadyRows } from '../parts/steady-rows.ts'
 import { Time } from '../parts/time.tsx'
@@ -61,17 +62,14 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
             <QueryView query={drafts}>
               {({ data, pagination }) =>
                 data.length > 0 && (
-                  <Stack gap="sm" component="section">
-                    <Title order={2} size="h4">
-                      Drafts
-                    </Title>
+                  <Section title="Drafts">
                     <DraftTable drafts={data} />
                     {pagination.total > data.length && (
                       <Anchor component={Link} to="/broadcasts" search={{ show: 'drafts' } as never} size="sm">
                         All {pagination.total.toLocaleString()} drafts
                       </Anchor>
                     )}
-                  </Stack>
+                  </Section>
                 )
               }
             </QueryView>
@@ -87,10 +85,7 @@ function BroadcastTable({ found, page }: { readonly found: PageOf<BroadcastRow>;
   const { data, pagination } = found
   const steady = useSteadyRows(String(pagination.page), data)
   return (
-    <Stack gap="sm" component="section">
-      <Title order={2} size="h4">
-        Sent and scheduled
-      </Title>
+    <Section title="Sent and scheduled">
       <NewRows count={steady.newCount} onShow={steady.show} />
       {data.length > 0 ? (
         <DataTable
@@ -103,7 +98,7 @@ function BroadcastTable({ found, page }: { readonly found: PageOf<BroadcastRow>;
         <Text>{page === 1 ? 'Nothing was sent yet.' : 'There are no broadcasts on this page.'}</Text>
       )}
       <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
-    </Stack>
+    </Section>
   )
 }
 

@@ -1,5 +1,5 @@
 /** @module One API key: what it may do, when it was used, how to change and how to revoke it. */
-import { Alert, Anchor, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Button, Code, Group, List, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
@@ -73,10 +73,7 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
         ['May be used from', key.networks === null ? 'Any address' : key.networks.join(', ')],
       ]}
     />
-    <Stack component="section" aria-labelledby="scopes" gap="sm">
-      <Title order={2} size="h4" id="scopes">
-        It may
-      </Title>
+    <Section title="It may">
       <List size="sm" spacing={4}>
         {(key.scopes.includes(ADMIN_SCOPE) ? [ADMIN_SCOPE] : key.scopes).map((scope) => (
           <List.Item key={scope}>
@@ -88,7 +85,7 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
         To replace a key, create another one, put it in your application, and revoke this one once its last use no
         longer changes.
       </Text>
-    </Stack>
+    </Section>
     <KeySettings key={key.id} apiKey={key} />
   </Stack>
 )

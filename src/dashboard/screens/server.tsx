@@ -1,11 +1,12 @@
 /** @module The state of the whole service, for operators. */
-import { Anchor, List, Stack, Text, Title } from '@mantine/core'
+import { Anchor, List, Stack, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { ServerHealth } from '#app/operator/model.ts'
 import { useHealth } from '../api/server.ts'
 import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
+import { Section } from '../parts/section.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { DeliveryAlerts } from './server/alerts.tsx'
@@ -46,10 +47,7 @@ function Health({ health }: { readonly health: ServerHealth }) {
       <Checks warnings={warnings} />
       <DeliveryAlerts />
       <Figures health={health} />
-      <section aria-labelledby="server-facts">
-        <Title order={2} size="h4" id="server-facts" mb="xs">
-          This server
-        </Title>
+      <Section title="This server" gap="xs">
         <Facts
           facts={[
             ['Version', health.version],
@@ -62,7 +60,7 @@ function Health({ health }: { readonly health: ServerHealth }) {
             ['Memory', formatBytes(health.memory_bytes)],
           ]}
         />
-      </section>
+      </Section>
     </Stack>
   )
 }

@@ -1,5 +1,5 @@
 /** @module The account: its name, the defaults of its mail, and what it is. */
-import { Alert, Anchor, Code, Group, Stack, Switch, Text, TextInput, Title } from '@mantine/core'
+import { Alert, Anchor, Code, Group, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { AccountChange, AccountRecord } from '#features/core/accounts/model.ts'
@@ -9,11 +9,12 @@ import { Copy } from '../parts/copy.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { SettingsPage } from './settings/frame.tsx'
 import { ACCOUNT_KEY, formatLimit, useAccount, useChange } from './settings/queries.ts'
-import { omitFieldErrors, SubmitButton } from './settings/submit.tsx'
+import { omitFieldErrors, SaveRow } from './settings/submit.tsx'
 
 export function SettingsScreen() {
   const query = useAccount()
@@ -39,8 +40,6 @@ const Paused = ({ account: { paused } }: { readonly account: AccountRecord }) =>
       sending.
     </Alert>
   ) : null
-
-const UNCHANGED = 'Nothing was changed yet.'
 
 function AccountForm({ account }: { readonly account: AccountRecord }) {
   const roleReason = useAllowed('admin')
@@ -95,24 +94,14 @@ function AccountForm({ account }: { readonly account: AccountRecord }) {
           onChange={(event) => set({ tracking_privacy: event.currentTarget.checked })}
         />
         <FormError error={omitFieldErrors(save.error, 'name')} />
-        <Group>
-          <SubmitButton reason={roleReason ?? (isUnchanged ? UNCHANGED : undefined)} isBusy={save.isPending}>
-            Save
-          </SubmitButton>
-          <Text component="span" role="status" size="sm">
-            {save.isSuccess && isUnchanged && 'Saved.'}
-          </Text>
-        </Group>
+        <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
       </Stack>
     </form>
   )
 }
 
 const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
-  <Stack component="section" gap="sm" aria-labelledby="facts">
-    <Title order={2} size="h4" id="facts">
-      About this account
-    </Title>
+  <Section title="About this account">
     <Facts
       facts={[
         [
@@ -147,5 +136,5 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
       </Anchor>
       . What is kept for how long is set by the operator of this server.
     </Text>
-  </Stack>
+  </Section>
 )

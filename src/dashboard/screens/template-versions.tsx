@@ -11,6 +11,7 @@ import { CodeEditor } from '../parts/code-editor.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -89,12 +90,9 @@ function VersionTable({ rows, template }: VersionTableProps) {
     { header: 'Subject', cell: ({ subject }) => <bdi>{subject}</bdi> },
   ]
   return (
-    <Stack component="section" aria-labelledby="all-versions" gap="xs">
-      <Title order={2} size="h4" id="all-versions">
-        All versions
-      </Title>
+    <Section title="All versions" gap="xs">
       <DataTable label="Versions, newest first" columns={columns} rows={rows} toKey={({ version }) => `${version}`} />
-    </Stack>
+    </Section>
   )
 }
 

@@ -1,5 +1,5 @@
 /** @module One delivery of a webhook: what was posted, what came back, and sending it again. */
-import { Alert, Anchor, Code, Group, Stack, Switch, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Code, Group, Stack, Switch, Text } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
@@ -12,6 +12,7 @@ import { Facts } from '../parts/facts.tsx'
 import { formatDuration } from '../parts/format.ts'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
@@ -166,10 +167,7 @@ function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonl
   const [isExact, setIsExact] = useState(false)
   const { payload, headers } = delivery
   return (
-    <Stack component="section" aria-labelledby="request" gap="sm">
-      <Title order={2} size="h3" id="request">
-        Request
-      </Title>
+    <Section title="Request" size="h3">
       {url !== undefined && (
         <Text size="sm">
           <Code>POST</Code> <bdi>{url}</bdi>
@@ -209,17 +207,14 @@ function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonl
           </Text>
         </>
       )}
-    </Stack>
+    </Section>
   )
 }
 
 function Response({ delivery }: { readonly delivery: DeliveryDetail }) {
   const { status_code: code, response, error, duration_ms: ms, attempted_at: at } = delivery
   return (
-    <Stack component="section" aria-labelledby="response" gap="sm">
-      <Title order={2} size="h3" id="response">
-        Response
-      </Title>
+    <Section title="Response" size="h3">
       {at === null ? (
         <Text>There is none yet.</Text>
       ) : (
@@ -241,6 +236,6 @@ function Response({ delivery }: { readonly delivery: DeliveryDetail }) {
       ) : (
         at !== null && code !== null && <Text size="sm">The body was empty, or is not stored.</Text>
       )}
-    </Stack>
+    </Section>
   )
 }

@@ -1,5 +1,5 @@
 /** @module Deletes a domain after its name was typed. */
-import { List, Stack, Text, Title } from '@mantine/core'
+import { List, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import type { DomainWire } from '#features/setup/domains/model.ts'
@@ -7,15 +7,13 @@ import { useDeleteDomain } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { Section } from '../../parts/section.tsx'
 
 export function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
   const [isOpen, modal] = useDisclosure(false)
   const reason = useAllowed('developer')
   return (
-    <Stack component="section" aria-labelledby="delete" gap="sm" align="flex-start">
-      <Title order={2} size="h3" id="delete">
-        Delete
-      </Title>
+    <Section title="Delete" size="h3" align="flex-start">
       <Text maw={720}>
         Nothing more can be sent from {domain.domain} or received for it. Scheduled mail is cancelled; mail already
         queued is still signed and sent.
@@ -24,7 +22,7 @@ export function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
         Delete this domain
       </ActionButton>
       {isOpen && <DeleteDialog domain={domain} onClose={modal.close} />}
-    </Stack>
+    </Section>
   )
 }
 

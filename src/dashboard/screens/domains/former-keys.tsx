@@ -1,6 +1,7 @@
 /** @module The records of DKIM keys that signed before a rotation: until when they must stay in DNS. */
-import { Stack, Text, Title } from '@mantine/core'
+import { Text } from '@mantine/core'
 import type { DomainWire } from '#features/setup/domains/model.ts'
+import { Section } from '../../parts/section.tsx'
 import { Time } from '../../parts/time.tsx'
 import { listFormerKeys } from './state.ts'
 
@@ -8,10 +9,7 @@ export function FormerKeys({ domain }: { readonly domain: DomainWire }) {
   const former = listFormerKeys(domain, Date.now())
   if (former.length === 0) return null
   return (
-    <Stack gap="xs" maw={860} component="section" aria-labelledby="former-keys">
-      <Title order={3} size="h4" id="former-keys">
-        Former DKIM keys
-      </Title>
+    <Section title="Former DKIM keys" order={3} gap="xs" maw={860}>
       <Text size="sm">
         Receivers may still check mail that these keys signed, so leave their records in DNS for seven days.
       </Text>
@@ -29,6 +27,6 @@ export function FormerKeys({ domain }: { readonly domain: DomainWire }) {
           </li>
         ))}
       </ul>
-    </Stack>
+    </Section>
   )
 }

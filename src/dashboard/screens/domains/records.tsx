@@ -6,6 +6,7 @@ import { toZoneFileUrl, useDomainDns, useRefreshDomain, useVerify } from '../../
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { formatTime } from '../../parts/time.tsx'
@@ -45,10 +46,7 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
     await query.refetch()
   }
   return (
-    <Stack component="section" aria-labelledby="records" gap="md">
-      <Title order={2} size="h3" id="records">
-        DNS records
-      </Title>
+    <Section title="DNS records" size="h3" gap="md">
       <QueryView query={query}>
         {(dns) => (
           <>
@@ -93,7 +91,7 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
           </>
         )}
       </QueryView>
-    </Stack>
+    </Section>
   )
 }
 

@@ -1,24 +1,22 @@
 /** @module The switches of a domain: inbound mail, and a host of its own for tracked links. */
-import { Button, Group, Modal, Stack, Switch, Text, TextInput, Title } from '@mantine/core'
+import { Button, Group, Modal, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useChangeDomain } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 
 interface SettingProps {
   readonly domain: DomainWire
 }
 
 export const DomainSettings = ({ domain }: SettingProps) => (
-  <Stack component="section" aria-labelledby="settings" gap="lg">
-    <Title order={2} size="h3" id="settings">
-      Settings
-    </Title>
+  <Section title="Settings" size="h3" gap="lg">
     <InboundSetting domain={domain} />
     <TrackingSetting domain={domain} />
-  </Stack>
+  </Section>
 )
 
 function InboundSetting({ domain }: SettingProps) {

@@ -1,5 +1,5 @@
 /** @module Sends a test email from a domain to the user's own address. */
-import { Anchor, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
@@ -7,6 +7,7 @@ import { useSendTestEmail } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 
 export function TestEmail({ domain }: { readonly domain: DomainWire }) {
   const { user } = useSession()
@@ -15,10 +16,7 @@ export function TestEmail({ domain }: { readonly domain: DomainWire }) {
   // Stays when another one fails.
   const [sentId, setSentId] = useState<string>()
   return (
-    <Stack component="section" aria-labelledby="test-email" gap="sm" align="flex-start">
-      <Title order={2} size="h3" id="test-email">
-        Test email
-      </Title>
+    <Section title="Test email" size="h3" align="flex-start">
       <Text>
         Sends a short email from {domain.domain} to your own address, {user.email}.
       </Text>
@@ -41,6 +39,6 @@ export function TestEmail({ domain }: { readonly domain: DomainWire }) {
         )}
       </div>
       <FormError error={send.error} />
-    </Stack>
+    </Section>
   )
 }

@@ -1,19 +1,17 @@
 /** @module What needs attention, each with its one action. */
-import { Alert, Anchor, Stack, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Stack, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
+import { Section } from '../../parts/section.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { Notice, NoticeAction } from './notices.ts'
 
 export const Attention = ({ notices }: { readonly notices: readonly Notice[] }) => (
-  <Stack component="section" gap="sm" aria-labelledby="attention">
-    <Title order={2} size="h4" id="attention">
-      Needs attention
-    </Title>
+  <Section title="Needs attention">
     {notices.length === 0 && <Text>Nothing now. Single bounces are not listed here; the events below have them.</Text>}
     {notices.map((notice) => (
       <NoticeItem key={notice.key} notice={notice} />
     ))}
-  </Stack>
+  </Section>
 )
 
 const LEVELS = {

@@ -1,5 +1,6 @@
 /** @module Counts of the last 24 hours beside those of the 24 hours before. */
-import { Card, Stack, Text, Title } from '@mantine/core'
+import { Card, Text } from '@mantine/core'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { useTimeseries } from './queries.ts'
 import { type Counts, SHOWN_METRICS, type ShownMetric, sumHours } from './sum-hours.ts'
@@ -28,12 +29,9 @@ export function Figures() {
     metrics: SHOWN_METRICS.join(','),
   })
   return (
-    <Stack component="section" gap="sm" aria-labelledby="figures">
-      <Title order={2} size="h4" id="figures">
-        Last 24 hours
-      </Title>
+    <Section title="Last 24 hours">
       <QueryView query={series}>{({ data }) => <Grid {...sumHours(data)} />}</QueryView>
-    </Stack>
+    </Section>
   )
 }
 

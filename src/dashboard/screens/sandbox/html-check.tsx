@@ -1,6 +1,7 @@
 /** @module Which HTML and CSS of a message the big mail clients do not fully support; computed in the browser. */
 import { Code, Paper, Stack, Text, Title } from '@mantine/core'
 import { useMemo } from 'react'
+import { Section } from '../../parts/section.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { checkHtml, type Problem } from './check-html.ts'
 import data from './email-support.json'
@@ -31,14 +32,11 @@ export function HtmlCheck({ html }: { readonly html: string }) {
 
 const Problems = ({ title, problems }: { readonly title: string; readonly problems: readonly Problem[] }) =>
   problems.length === 0 ? null : (
-    <Stack gap="xs" component="section">
-      <Title order={3} size="h5">
-        {title} ({problems.length})
-      </Title>
+    <Section title={`${title} (${problems.length})`} order={3} size="h5" gap="xs">
       {problems.map((problem) => (
         <ProblemView key={problem.slug} problem={problem} />
       ))}
-    </Stack>
+    </Section>
   )
 
 function ProblemView({ problem }: { readonly problem: Problem }) {

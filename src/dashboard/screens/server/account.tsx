@@ -1,5 +1,5 @@
 /** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
-import { Alert, Anchor, Button, Group, Stack, Text, Textarea, Title } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorAccountDetail } from '#app/operator/model.ts'
@@ -8,6 +8,7 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { formatCount } from '../../parts/format.ts'
+import { Section } from '../../parts/section.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
@@ -115,10 +116,7 @@ const formatRate = (rate: number | null, unit: string): string => (rate === null
 function Rates({ account }: { readonly account: OperatorAccountDetail }) {
   const { last_24_hours: day, thresholds, last_30_days: month, judged } = account
   return (
-    <section aria-labelledby="rates">
-      <Title order={2} size="h4" id="rates" mb="xs">
-        Rates
-      </Title>
+    <Section title="Rates" gap="xs">
       <Facts
         facts={[
           [
@@ -141,7 +139,7 @@ function Rates({ account }: { readonly account: OperatorAccountDetail }) {
           ? `The rates count from ${thresholds.minimum_volume.toLocaleString()} recipients on.`
           : 'Its plan is not in TASSIS_ABUSE_PLANS: its rates never pause it.'}
       </Text>
-    </section>
+    </Section>
   )
 }
 

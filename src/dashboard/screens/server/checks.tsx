@@ -1,8 +1,9 @@
 /** @module What the hourly checks of the service found: what is bad with its fix, and the rest on request. */
-import { Alert, Code, List, Stack, Text, Title } from '@mantine/core'
+import { Alert, Code, List, Stack, Text } from '@mantine/core'
 import type { DoctorFinding } from '#app/operator/model.ts'
 import { useDoctor } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
+import { Section } from '../../parts/section.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { Tone } from '../../parts/tone.ts'
@@ -27,10 +28,7 @@ export function Checks({ warnings }: ChecksProps) {
   const other = listOther(report.findings)
   const more = bad.length - MAX_SHOWN
   return (
-    <section aria-labelledby="server-checks">
-      <Title order={2} size="h4" id="server-checks" mb="xs">
-        Checks
-      </Title>
+    <Section title="Checks" gap="xs">
       <Stack gap="xs">
         <Text size="sm" c="dimmed">
           Made at <Time iso={report.checked_at} />, again every hour. <Code>tassis doctor</Code> on the server makes
@@ -52,7 +50,7 @@ export function Checks({ warnings }: ChecksProps) {
           </List>
         </details>
       </Stack>
-    </section>
+    </Section>
   )
 }
 

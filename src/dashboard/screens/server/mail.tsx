@@ -1,5 +1,5 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
-import { Anchor, Button, Group, NativeSelect, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMailDetail, OperatorMailRecord } from '#app/operator/model.ts'
@@ -10,6 +10,7 @@ import { Facts } from '../../parts/facts.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { LongText } from '../../parts/long-text.tsx'
 import { Pages } from '../../parts/pages.tsx'
+import { Section } from '../../parts/section.tsx'
 import { EmptyState } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { MAIL_KINDS, type MailKind } from './filters.ts'
@@ -149,23 +150,17 @@ const Message = ({ message }: { readonly message: OperatorMailDetail }) => (
       ]}
     />
     {message.text !== null && (
-      <section aria-labelledby="text">
-        <Title order={2} size="h4" id="text" mb="xs">
-          Text
-        </Title>
+      <Section title="Text" gap="xs">
         <LongText label="Text of the message" text={message.text} />
-      </section>
+      </Section>
     )}
-    <section aria-labelledby="source">
-      <Title order={2} size="h4" id="source" mb="xs">
-        Source
-      </Title>
+    <Section title="Source" gap="xs">
       {message.source === null ? (
         <Text>The message is no longer stored; only its entry in the list is left.</Text>
       ) : (
         <LongText label="Source of the message" text={message.source} />
       )}
-    </section>
+    </Section>
   </Stack>
 )
 

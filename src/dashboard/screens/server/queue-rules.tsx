@@ -1,8 +1,9 @@
 /** @module The holds and redirects of operators, each with a button that ends it. */
-import { Button, Stack, Text, Title } from '@mantine/core'
+import { Button, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { QueueRuleRecord } from '#app/operator/model.ts'
 import { useQueueRules } from '../../api/server.ts'
+import { Section } from '../../parts/section.tsx'
 import { Time } from '../../parts/time.tsx'
 import { QueueDialog } from './queue-actions.tsx'
 import { describeRule, toRuleSelector } from './queue-words.ts'
@@ -16,10 +17,7 @@ export function QueueRules({ onDone }: { onDone(message: string): void }) {
   // The dialog outlives the last rule, to say that it ended.
   if (rules.length === 0 && !released) return null
   return (
-    <Stack component="section" gap="xs" aria-labelledby="rules">
-      <Title order={2} size="h4" id="rules">
-        Holds and redirects
-      </Title>
+    <Section title="Holds and redirects" gap="xs">
       <ul className="cards">
         {rules.slice(0, MAX_SHOWN).map((rule) => (
           <li key={rule.id}>
@@ -58,6 +56,6 @@ export function QueueRules({ onDone }: { onDone(message: string): void }) {
           }}
         />
       )}
-    </Stack>
+    </Section>
   )
 }

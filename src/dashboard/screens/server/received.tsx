@@ -1,5 +1,5 @@
 /** @module Received mail: what is not processed yet, and what could not be parsed. */
-import { Button, Stack, Text, Title } from '@mantine/core'
+import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ReceivedEntry, UnparsedMessage } from '#app/operator/model.ts'
@@ -8,6 +8,7 @@ import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { Pages } from '../../parts/pages.tsx'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -42,10 +43,7 @@ export function ReceivedScreen() {
     <ServerPage title="Received mail" query={query}>
       {({ data, pagination }) => (
         <Stack gap="xl">
-          <section aria-labelledby="waiting">
-            <Title order={2} size="h4" id="waiting" mb="xs">
-              Not processed yet
-            </Title>
+          <Section title="Not processed yet" gap="xs">
             {pagination.total === 0 ? (
               <Text>Nothing waits. A received message appears here until it has taken effect, usually at once.</Text>
             ) : (
@@ -61,7 +59,7 @@ export function ReceivedScreen() {
                 <Pages path="/server/received" page={page} totalPages={pagination.total_pages} />
               </>
             )}
-          </section>
+          </Section>
           <Unparsed />
         </Stack>
       )}
@@ -91,10 +89,7 @@ function Unparsed() {
     },
   ]
   return (
-    <section aria-labelledby="unparsed">
-      <Title order={2} size="h4" id="unparsed" mb="xs">
-        Could not be parsed
-      </Title>
+    <Section title="Could not be parsed" gap="xs">
       <Done message={message} />
       <QueryView query={query}>
         {({ data, next_after: next }) => (
@@ -146,7 +141,7 @@ function Unparsed() {
           }}
         />
       )}
-    </section>
+    </Section>
   )
 }
 

@@ -1,5 +1,5 @@
 /** @module The plan: what it allows, what is used of it, and where it is bought and changed. */
-import { Alert, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { Alert, Group, Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { PlanRecord, PortalRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
@@ -8,6 +8,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -53,10 +54,7 @@ function Usage({ account }: { readonly account: AccountRecord }) {
   const { monthly_quota: quota, emails_sent_this_month: sent, quota_reset_at: resetAt } = account
   const percent = quota === 0 ? 100 : Math.min(100, (sent / quota) * 100)
   return (
-    <Stack component="section" gap="xs" aria-labelledby="usage" maw={640}>
-      <Title order={2} size="h4" id="usage">
-        Recipients this month
-      </Title>
+    <Section title="Recipients this month" gap="xs" maw={640}>
       <Text>
         {sent.toLocaleString()} of {formatLimit(quota).toLowerCase()}
         {isLimited(quota) && ` (${Math.floor(percent)} %)`}
@@ -68,7 +66,7 @@ function Usage({ account }: { readonly account: AccountRecord }) {
         Counted again from <Time iso={resetAt} />. Beyond the quota new mail is rejected until then; sandbox mail does
         not count.
       </Text>
-    </Stack>
+    </Section>
   )
 }
 
@@ -90,10 +88,7 @@ function Subscription({ subscription, plans }: PlanProps) {
   const state = STATUSES[status]
   const isHeld = current !== undefined && monthly_quota < current.monthly_quota
   return (
-    <Stack component="section" gap="sm" aria-labelledby="current">
-      <Title order={2} size="h4" id="current">
-        Your plan: {plan}
-      </Title>
+    <Section title={`Your plan: ${plan}`}>
       <Facts
         facts={[
           ['Subscription', state && <StatusLabel tone={state.tone}>{state.word}</StatusLabel>],
@@ -115,7 +110,7 @@ function Subscription({ subscription, plans }: PlanProps) {
         </Text>
       )}
       {status !== 'none' && <Portal />}
-    </Stack>
+    </Section>
   )
 }
 
@@ -152,10 +147,7 @@ function Portal() {
 function Plans({ subscription, plans }: PlanProps) {
   const isSold = plans.some(({ stripe_price_id: price }) => price !== null)
   return (
-    <Stack component="section" gap="sm" aria-labelledby="plans">
-      <Title order={2} size="h4" id="plans">
-        All plans
-      </Title>
+    <Section title="All plans">
       {!isSold && (
         <Group>
           <Text size="sm" maw={640}>
@@ -164,6 +156,6 @@ function Plans({ subscription, plans }: PlanProps) {
         </Group>
       )}
       <PlanTable subscription={subscription} plans={plans} isSold={isSold} />
-    </Stack>
+    </Section>
   )
 }

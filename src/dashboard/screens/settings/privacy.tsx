@@ -1,10 +1,10 @@
 /** @module Data of one person, the export of the account, and its deletion. */
-import { Stack, Text, Title } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { Text } from '@mantine/core'
 import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { DeleteAccount } from './delete-account.tsx'
 import { SettingsPage } from './frame.tsx'
 import { PersonData } from './person-data.tsx'
@@ -12,31 +12,16 @@ import { useChange } from './queries.ts'
 
 export const PrivacyScreen = () => (
   <SettingsPage title="Privacy and deletion">
-    <Section id="person" title="Data of one person">
+    <Section id="person" title="Data of one person" align="flex-start">
       <PersonData />
     </Section>
-    <Section id="export" title="Export of the account">
+    <Section title="Export of the account" align="flex-start">
       <AccountExport />
     </Section>
-    <Section id="delete" title="Delete the account">
+    <Section title="Delete the account" align="flex-start">
       <DeleteAccount />
     </Section>
   </SettingsPage>
-)
-
-interface SectionProps {
-  readonly id: string
-  readonly title: string
-  readonly children: ReactNode
-}
-
-const Section = ({ id, title, children }: SectionProps) => (
-  <Stack component="section" gap="sm" aria-labelledby={id} align="flex-start">
-    <Title order={2} size="h4" id={id}>
-      {title}
-    </Title>
-    {children}
-  </Stack>
 )
 
 function AccountExport() {

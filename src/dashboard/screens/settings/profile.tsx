@@ -1,8 +1,8 @@
 /** @module The signed-in user: password, authenticator app, browsers that are signed in. */
-import { Stack, Text, Title } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { Text } from '@mantine/core'
 import { useSession } from '../../api/session.tsx'
 import { Facts } from '../../parts/facts.tsx'
+import { Section } from '../../parts/section.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { PasswordForm } from './password-form.tsx'
@@ -25,10 +25,10 @@ export function ProfileScreen() {
       <Section id="password" title="Password">
         <PasswordForm />
       </Section>
-      <Section id="authenticator" title="Authenticator app">
+      <Section title="Authenticator app">
         <SecondFactor />
       </Section>
-      <Section id="sessions" title="Where you are signed in">
+      <Section title="Where you are signed in">
         <Text size="sm" maw={640}>
           If you do not know one of these browsers, sign it out and change your password.
         </Text>
@@ -37,20 +37,3 @@ export function ProfileScreen() {
     </SettingsPage>
   )
 }
-
-const Section = ({
-  id,
-  title,
-  children,
-}: {
-  readonly id: string
-  readonly title: string
-  readonly children: ReactNode
-}) => (
-  <Stack component="section" gap="sm" aria-labelledby={id} align="stretch">
-    <Title order={2} size="h4" id={id}>
-      {title}
-    </Title>
-    {children}
-  </Stack>
-)

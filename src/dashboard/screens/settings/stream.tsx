@@ -1,5 +1,5 @@
 /** @module One stream: its reputation, its name, slug, priority and expiry, and its deletion. */
-import { Alert, Anchor, Code, Group, NativeSelect, NumberInput, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Alert, Anchor, Code, NativeSelect, NumberInput, Stack, Text, TextInput } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { StreamDetail } from '#features/setup/streams/model.ts'
@@ -11,13 +11,14 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
 import { SettingsPage } from './frame.tsx'
 import { PRIORITY_OPTIONS } from './priority-words.ts'
 import { useChange, useRead } from './queries.ts'
-import { omitFieldErrors, SubmitButton } from './submit.tsx'
+import { omitFieldErrors, SaveRow } from './submit.tsx'
 
 /** The stream of sends that name none. */
 const DEFAULT_SLUG = 'transactional'
@@ -56,10 +57,7 @@ const toShare = (count: number, rate: number | null): string =>
 
 function Reputation({ stream: { slug, reputation, created_at: created } }: StreamProps) {
   return (
-    <Stack component="section" gap="sm" aria-labelledby="reputation">
-      <Title order={2} size="h4" id="reputation">
-        Last {reputation.period_days} days
-      </Title>
+    <Section title={`Last ${reputation.period_days} days`}>
       <Facts
         facts={[
           ['Sent', reputation.sent.toLocaleString()],
@@ -75,7 +73,7 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
           See the emails of this stream
         </Anchor>
       </Text>
-    </Stack>
+    </Section>
   )
 }
 
@@ -112,10 +110,7 @@ function StreamForm({ stream }: StreamProps) {
     autoComplete: 'off',
   })
   return (
-    <Stack component="section" gap="sm" aria-labelledby="change">
-      <Title order={2} size="h4" id="change">
-        Name, slug, priority and expiry
-      </Title>
+    <Section id="change" title="Name, slug, priority and expiry">
       <form onSubmit={submit} noValidate aria-labelledby="change">
         <Stack maw={480} align="flex-start">
           {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
@@ -157,20 +152,10 @@ function StreamForm({ stream }: StreamProps) {
             readOnly={roleReason !== undefined}
           />
           <FormError error={omitFieldErrors(save.error, 'name', 'slug', 'expires_in')} />
-          <Group>
-            <SubmitButton
-              reason={roleReason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)}
-              isBusy={save.isPending}
-            >
-              Save
-            </SubmitButton>
-            <Text component="span" role="status" size="sm">
-              {save.isSuccess && isUnchanged && 'Saved.'}
-            </Text>
-          </Group>
+          <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
         </Stack>
       </form>
-    </Stack>
+    </Section>
   )
 }
 
@@ -180,10 +165,7 @@ function DeleteStream({ stream }: StreamProps) {
   const navigate = useNavigate()
   const remove = useChange(() => request('DELETE', toPath(stream.id)), ['streams', 'list'])
   return (
-    <Stack component="section" gap="sm" aria-labelledby="delete" align="flex-start">
-      <Title order={2} size="h4" id="delete">
-        Delete
-      </Title>
+    <Section title="Delete" align="flex-start">
       <ActionButton
         variant="default"
         reason={roleReason ?? (stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined)}
@@ -207,6 +189,6 @@ function DeleteStream({ stream }: StreamProps) {
           </Text>
         </DialogFrame>
       )}
-    </Stack>
+    </Section>
   )
 }

@@ -11,6 +11,7 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
@@ -18,7 +19,7 @@ import { SettingsPage } from './frame.tsx'
 import { isLimited, useChange, useRead } from './queries.ts'
 import { KeyDialog } from './sub-account-key.tsx'
 import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
-import { omitFieldErrors, SubmitButton } from './submit.tsx'
+import { omitFieldErrors, SaveRow } from './submit.tsx'
 
 export function SubAccountScreen() {
   const { id } = useParams({ from: '/settings/accounts/$id' })
@@ -114,10 +115,7 @@ function ChangeForm({ account }: SubAccountProps) {
   }
   const quota = changes.monthly_quota === undefined ? account.monthly_quota : changes.monthly_quota
   return (
-    <Stack component="section" gap="sm" aria-labelledby="change">
-      <Title order={2} size="h4" id="change">
-        Name and quota
-      </Title>
+    <Section id="change" title="Name and quota">
       <form onSubmit={submit} noValidate aria-labelledby="change">
         <Stack maw={480} align="stretch">
           <TextInput
@@ -135,17 +133,10 @@ function ChangeForm({ account }: SubAccountProps) {
             onChange={(next) => set({ monthly_quota: next ?? null })}
           />
           <FormError error={omitFieldErrors(save.error, 'name', 'monthly_quota')} />
-          <Group>
-            <SubmitButton reason={isUnchanged ? 'Nothing was changed yet.' : undefined} isBusy={save.isPending}>
-              Save
-            </SubmitButton>
-            <Text component="span" role="status" size="sm">
-              {save.isSuccess && isUnchanged && 'Saved.'}
-            </Text>
-          </Group>
+          <SaveRow save={save} isUnchanged={isUnchanged} />
         </Stack>
       </form>
-    </Stack>
+    </Section>
   )
 }
 

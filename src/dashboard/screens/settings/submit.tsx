@@ -1,27 +1,40 @@
-/** @module The button that saves a form, and its errors beside the fields. */
-import { Button } from '@mantine/core'
+/** @module The end of a form: the button that saves it, and its errors beside the fields. */
+import { Button, Group, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 
-interface SubmitButtonProps {
-  /** Why the form cannot be sent; undefined when it can. */
-  readonly reason: string | undefined
-  readonly isBusy: boolean
-  readonly children: ReactNode
+interface SaveRowProps {
+  readonly save: { readonly isPending: boolean; readonly isSuccess: boolean }
+  readonly isUnchanged: boolean
+  /** Why it cannot be saved, apart from being unchanged. */
+  readonly reason?: string | undefined
+  readonly label?: string
+  /** Another button. */
+  readonly children?: ReactNode
 }
 
-export const SubmitButton = ({ reason, isBusy, children }: SubmitButtonProps) =>
-  reason === undefined ? (
-    <Button type="submit" loading={isBusy}>
+export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }: SaveRowProps) {
+  const obstacle = reason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)
+  return (
+    <Group>
+      {obstacle === undefined ? (
+        <Button type="submit" loading={save.isPending}>
+          {label}
+        </Button>
+      ) : (
+        <ActionButton reason={obstacle} onClick={() => undefined}>
+          {label}
+        </ActionButton>
+      )}
       {children}
-    </Button>
-  ) : (
-    <ActionButton reason={reason} onClick={() => undefined}>
-      {children}
-    </ActionButton>
+      <Text component="span" role="status" size="sm">
+        {save.isSuccess && isUnchanged && 'Saved.'}
+      </Text>
+    </Group>
   )
+}
 
 /** The error, unless every part of it is shown beside one of these fields. */
 export function omitFieldErrors(error: unknown, ...fields: readonly string[]): unknown {

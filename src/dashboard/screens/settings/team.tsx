@@ -1,5 +1,5 @@
 /** @module The team: members with their roles, and open invitations. */
-import { Anchor, Group, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Group, Stack, Text } from '@mantine/core'
 import { Link, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { InvitationRecord, MemberRecord } from '#features/people/team/model.ts'
@@ -8,6 +8,7 @@ import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Pages } from '../../parts/pages.tsx'
+import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -38,10 +39,7 @@ export function TeamScreen() {
         </ActionButton>
       }
     >
-      <Stack component="section" gap="sm" aria-labelledby="members">
-        <Title order={2} size="h4" id="members">
-          Members
-        </Title>
+      <Section title="Members">
         <QueryView query={members}>
           {({ data, pagination }) => (
             <>
@@ -51,11 +49,8 @@ export function TeamScreen() {
             </>
           )}
         </QueryView>
-      </Stack>
-      <Stack component="section" gap="sm" aria-labelledby="invitations">
-        <Title order={2} size="h4" id="invitations">
-          Open invitations
-        </Title>
+      </Section>
+      <Section title="Open invitations">
         <QueryView query={invitations}>
           {({ data }) =>
             data.length === 0 ? (
@@ -68,7 +63,7 @@ export function TeamScreen() {
             )
           }
         </QueryView>
-      </Stack>
+      </Section>
       {isInviting && <InviteDialog onClose={() => setIsInviting(false)} />}
     </SettingsPage>
   )

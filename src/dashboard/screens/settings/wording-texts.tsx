@@ -1,5 +1,5 @@
 /** @module The texts of the wording in one language. */
-import { Fieldset, Group, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Fieldset, Stack, Textarea, TextInput } from '@mantine/core'
 import type { FormEvent } from 'react'
 import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { TextName } from '#features/setup/wording/texts.ts'
@@ -9,7 +9,7 @@ import { ActionButton } from '../../parts/action.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
 import { useChange } from './queries.ts'
-import { omitFieldErrors, SubmitButton } from './submit.tsx'
+import { omitFieldErrors, SaveRow } from './submit.tsx'
 import { hasLines, LANGUAGE_NAMES, listFields, PLACE_NAMES, PLACES } from './wording-fields.ts'
 
 export const WORDING_KEY = ['wording'] as const
@@ -72,22 +72,13 @@ export function WordingTexts({ wording, language, roleReason, changes, onChange 
           </Fieldset>
         ))}
         <FormError error={omitFieldErrors(save.error, ...allFields)} />
-        <Group>
-          <SubmitButton
-            reason={roleReason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)}
-            isBusy={save.isPending}
-          >
-            Save the texts
-          </SubmitButton>
+        <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} label="Save the texts">
           {Object.keys(own).length > 0 && (
             <ActionButton variant="default" reason={roleReason} onClick={() => mutate(null)}>
               Use ours in {LANGUAGE_NAMES[language]}
             </ActionButton>
           )}
-          <Text component="span" role="status" size="sm">
-            {save.isSuccess && isUnchanged && 'Saved.'}
-          </Text>
-        </Group>
+        </SaveRow>
       </Stack>
     </form>
   )

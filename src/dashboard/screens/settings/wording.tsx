@@ -1,5 +1,5 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
-import { Alert, Code, FileInput, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Code, FileInput, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { Language } from '#platform/http/language.ts'
@@ -13,7 +13,7 @@ import { Section } from '../../parts/section.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { SettingsPage } from './frame.tsx'
 import { useChange, useRead } from './queries.ts'
-import { omitFieldErrors, SubmitButton } from './submit.tsx'
+import { omitFieldErrors, SaveRow } from './submit.tsx'
 import { LANGUAGE_NAMES } from './wording-fields.ts'
 import { WordingPreview } from './wording-preview.tsx'
 import { type Values, WORDING_KEY, WordingTexts } from './wording-texts.tsx'
@@ -112,17 +112,7 @@ function NameForm({ wording, roleReason }: PartProps) {
           autoComplete="off"
         />
         <FormError error={omitFieldErrors(save.error, 'name')} />
-        <Group>
-          <SubmitButton
-            reason={roleReason ?? (typed === undefined ? 'Nothing was changed yet.' : undefined)}
-            isBusy={save.isPending}
-          >
-            Save the name
-          </SubmitButton>
-          <Text component="span" role="status" size="sm">
-            {save.isSuccess && typed === undefined && 'Saved.'}
-          </Text>
-        </Group>
+        <SaveRow save={save} isUnchanged={typed === undefined} reason={roleReason} label="Save the name" />
       </Stack>
     </form>
   )

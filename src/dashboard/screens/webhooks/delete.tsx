@@ -1,5 +1,5 @@
 /** @module Deletes a webhook, after asking. */
-import { List, Stack, Text, Title } from '@mantine/core'
+import { List, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
@@ -7,6 +7,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { useDeleteWebhook } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
+import { Section } from '../../parts/section.tsx'
 
 export function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
   const [isAsking, setIsAsking] = useState(false)
@@ -14,10 +15,7 @@ export function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) 
   const navigate = useNavigate()
   const reason = useAllowed('developer')
   return (
-    <Stack component="section" aria-labelledby="delete" gap="sm" align="flex-start">
-      <Title order={2} size="h3" id="delete">
-        Delete
-      </Title>
+    <Section title="Delete" size="h3" align="flex-start">
       <Text maw={720}>
         Nothing more is posted, and the deliveries and the secret are deleted. To pause it, switch it off.
       </Text>
@@ -44,6 +42,6 @@ export function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) 
           </List>
         </DialogFrame>
       )}
-    </Stack>
+    </Section>
   )
 }

@@ -1,5 +1,5 @@
 /** @module The signing secret of a webhook: shown on request, copied, replaced. */
-import { Alert, Anchor, Button, Code, Group, Stack, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { useAllowed } from '../../api/session.tsx'
@@ -8,6 +8,7 @@ import { ActionButton } from '../../parts/action.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { Time } from '../../parts/time.tsx'
 
 export const SecretText = ({ secret }: { readonly secret: string }) => (
@@ -38,10 +39,7 @@ export function WebhookSecret({ webhook }: { readonly webhook: WebhookRecord }) 
   const reason = useAllowed('developer')
   const { secret_rotated_at: rotatedAt, created_at: createdAt } = webhook
   return (
-    <Stack component="section" aria-labelledby="secret" gap="sm" align="flex-start">
-      <Title order={2} size="h3" id="secret">
-        Signing secret
-      </Title>
+    <Section title="Signing secret" size="h3" align="flex-start">
       <Text size="sm">
         {rotatedAt ? 'Replaced' : 'Created'} <Time iso={rotatedAt ?? createdAt} isExact />
       </Text>
@@ -97,7 +95,7 @@ export function WebhookSecret({ webhook }: { readonly webhook: WebhookRecord }) 
           }}
         />
       )}
-    </Stack>
+    </Section>
   )
 }
 

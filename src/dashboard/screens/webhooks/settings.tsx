@@ -1,5 +1,5 @@
 /** @module Changes a webhook. When somebody else changed it in the meantime, both versions are shown. */
-import { Alert, Button, Group, Stack, Switch, Text, Title } from '@mantine/core'
+import { Alert, Button, Group, Stack, Switch, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
@@ -9,6 +9,7 @@ import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Section } from '../../parts/section.tsx'
 import { useFocusInvalid } from '../../parts/use-focus-invalid.ts'
 import { FORMAT_TEXTS, findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
 import { toWebhookState } from './state.ts'
@@ -59,10 +60,7 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
     save(seen)
   }
   return (
-    <Stack component="section" aria-labelledby="settings" gap="sm">
-      <Title order={2} size="h3" id="settings">
-        Settings
-      </Title>
+    <Section title="Settings" size="h3">
       <form ref={form} onSubmit={submit} noValidate>
         <Stack maw={640} align="flex-start">
           {toWebhookState(webhook) === 'deactivated' ? (
@@ -112,7 +110,7 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
           </Group>
         </Stack>
       </form>
-    </Stack>
+    </Section>
   )
 }
 
