@@ -1,6 +1,7 @@
 /** @module A dialog that asks before something is done. */
 import { Button, Group, Modal, Stack, TextInput } from '@mantine/core'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { ActionButton } from './action.tsx'
 import { FormError } from './form-error.tsx'
 
 interface DialogFrameProps {
@@ -85,5 +86,25 @@ export function DialogFrame(props: DialogFrameProps) {
         </Stack>
       </form>
     </Modal>
+  )
+}
+
+interface DeleteButtonProps extends Omit<DialogFrameProps, 'isDangerous' | 'onClose'> {
+  readonly label: string
+  /** Why nothing can be deleted now. */
+  readonly reason: string | undefined
+  readonly size?: 'xs' | 'sm'
+}
+
+/** A button with a dialog that asks before something is deleted. */
+export function DeleteButton({ label, reason, size = 'sm', ...dialog }: DeleteButtonProps) {
+  const [isAsking, setIsAsking] = useState(false)
+  return (
+    <>
+      <ActionButton size={size} variant="default" reason={reason} onClick={() => setIsAsking(true)}>
+        {label}
+      </ActionButton>
+      {isAsking && <DialogFrame {...dialog} isDangerous onClose={() => setIsAsking(false)} />}
+    </>
   )
 }

@@ -2,7 +2,6 @@
 import { Anchor, Group, Paper, Stack, Tabs, Text } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { InboundDetail } from '#features/receiving/inbound/model.ts'
 import { request } from '../api/client.ts'
 import {
@@ -15,8 +14,7 @@ import {
 } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { LongText } from '../parts/long-text.tsx'
@@ -152,7 +150,6 @@ function Fate({ email: { status, error_message: error, webhook_delivered_at: at 
 }
 
 function DeleteEmail({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
-  const [isOpen, setIsOpen] = useState(false)
   const reason = useAllowed('developer')
   const queries = useQueryClient()
   const remove = useMutation({
@@ -164,21 +161,17 @@ function DeleteEmail({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
   })
   return (
     <Group>
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsOpen(true)}>
-        Delete
-      </ActionButton>
-      {isOpen && (
-        <DialogFrame
-          title="Delete this message?"
-          confirm="Delete the message"
-          isDangerous
-          work={remove}
-          onConfirm={() => remove.mutate()}
-          onClose={() => setIsOpen(false)}
-        >
-          <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
-        </DialogFrame>
-      )}
+      <DeleteButton
+        label="Delete"
+        size="xs"
+        reason={reason}
+        title="Delete this message?"
+        confirm="Delete the message"
+        work={remove}
+        onConfirm={() => remove.mutate()}
+      >
+        <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
+      </DeleteButton>
     </Group>
   )
 }

@@ -10,7 +10,7 @@ import { useLiveEvents } from '../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
@@ -173,7 +173,6 @@ function RouteView({ route }: RouteProps) {
 }
 
 function DeleteRoute({ route }: RouteProps) {
-  const [isOpen, setIsOpen] = useState(false)
   const reason = useAllowed('developer')
   const queries = useQueryClient()
   const navigate = useNavigate()
@@ -186,26 +185,20 @@ function DeleteRoute({ route }: RouteProps) {
     },
   })
   return (
-    <>
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsOpen(true)}>
-        Delete
-      </ActionButton>
-      {isOpen && (
-        <DialogFrame
-          title="Delete this route?"
-          confirm="Delete the route"
-          isDangerous
-          work={remove}
-          onConfirm={() => remove.mutate()}
-          onClose={() => setIsOpen(false)}
-        >
-          <Text>
-            Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets
-            later mail.
-          </Text>
-        </DialogFrame>
-      )}
-    </>
+    <DeleteButton
+      label="Delete"
+      size="xs"
+      reason={reason}
+      title="Delete this route?"
+      confirm="Delete the route"
+      work={remove}
+      onConfirm={() => remove.mutate()}
+    >
+      <Text>
+        Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later
+        mail.
+      </Text>
+    </DeleteButton>
   )
 }
 

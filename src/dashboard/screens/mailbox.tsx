@@ -9,9 +9,8 @@ import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { formatBytes } from '../parts/format.ts'
@@ -99,7 +98,6 @@ function MailboxFacts({ mailbox }: MailboxProps) {
 }
 
 function DeleteMailbox({ mailbox }: MailboxProps) {
-  const [isOpen, setIsOpen] = useState(false)
   const reason = useAllowed('developer')
   const queries = useQueryClient()
   const navigate = useNavigate()
@@ -113,25 +111,21 @@ function DeleteMailbox({ mailbox }: MailboxProps) {
   })
   return (
     <Group>
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsOpen(true)}>
-        Delete the mailbox
-      </ActionButton>
-      {isOpen && (
-        <DialogFrame
-          title="Delete this mailbox?"
-          confirm="Delete the mailbox"
-          isDangerous
-          typed={mailbox.address}
-          work={remove}
-          onConfirm={() => remove.mutate()}
-          onClose={() => setIsOpen(false)}
-        >
-          <Text>
-            All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address
-            is treated like mail to any other address of the domain.
-          </Text>
-        </DialogFrame>
-      )}
+      <DeleteButton
+        label="Delete the mailbox"
+        size="xs"
+        reason={reason}
+        title="Delete this mailbox?"
+        confirm="Delete the mailbox"
+        typed={mailbox.address}
+        work={remove}
+        onConfirm={() => remove.mutate()}
+      >
+        <Text>
+          All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address is
+          treated like mail to any other address of the domain.
+        </Text>
+      </DeleteButton>
     </Group>
   )
 }

@@ -6,8 +6,7 @@ import type { StreamDetail } from '#features/setup/streams/model.ts'
 import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
+import { DeleteButton } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
@@ -161,34 +160,24 @@ function StreamForm({ stream }: StreamProps) {
 
 function DeleteStream({ stream }: StreamProps) {
   const roleReason = useAllowed('developer')
-  const [isOpen, setIsOpen] = useState(false)
   const navigate = useNavigate()
   const remove = useChange(() => request('DELETE', toPath(stream.id)), ['streams', 'list'])
   return (
     <Section title="Delete" align="flex-start">
-      <ActionButton
-        variant="default"
+      <DeleteButton
+        label="Delete this stream"
         reason={roleReason ?? (stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined)}
-        onClick={() => setIsOpen(true)}
+        title="Delete this stream?"
+        confirm="Delete"
+        work={remove}
+        typed={stream.slug}
+        onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/streams' }) })}
       >
-        Delete this stream
-      </ActionButton>
-      {isOpen && (
-        <DialogFrame
-          title="Delete this stream?"
-          confirm="Delete"
-          isDangerous
-          work={remove}
-          typed={stream.slug}
-          onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/streams' }) })}
-          onClose={() => setIsOpen(false)}
-        >
-          <Text>
-            Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be
-            deleted while mail of it is queued or scheduled.
-          </Text>
-        </DialogFrame>
-      )}
+        <Text>
+          Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted
+          while mail of it is queued or scheduled.
+        </Text>
+      </DeleteButton>
     </Section>
   )
 }
