@@ -5,6 +5,7 @@ import type { PeriodRecord } from '#features/reporting/analytics/period.ts'
 import type { InsightRecord } from '#features/reporting/insights/model.ts'
 import type { StreamDetail, StreamRecord } from '#features/setup/streams/model.ts'
 import { get, type PageOf, type QueryValues, request } from './client.ts'
+import { useRecord } from './read.ts'
 
 interface PeriodBody<T> {
   readonly data: T
@@ -36,10 +37,7 @@ export const useStreams = () =>
 
 /** A stream with its reputation over the last 30 days. @param id undefined: none */
 export const useStream = (id: string | undefined) =>
-  useQuery({
-    queryKey: [...ANALYTICS_KEY, 'stream', id],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: StreamDetail }>(`/v1/streams/${encodeURIComponent(id ?? '')}`, {}, signal)).data,
+  useRecord<StreamDetail>([...ANALYTICS_KEY, 'stream', id], `/v1/streams/${encodeURIComponent(id ?? '')}`, {
     enabled: id !== undefined,
   })
 

@@ -1,10 +1,11 @@
 /** @module Queries and changes of contact lists, contacts, imports and signup forms. */
-import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
 import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
 import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
+import { usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 50
 const MAX_PAGE_SIZE = 100
@@ -18,11 +19,7 @@ export const toContactPath = (listId: string, email: string): string =>
 const toFormPath = (id: string, rest = ''): string => `/v1/signup-forms/${encodeURIComponent(id)}${rest}`
 
 export const useContactLists = (page: number) =>
-  useQuery({
-    queryKey: ['lists', 'page', page],
-    queryFn: ({ signal }) => get<PageOf<ContactListRow>>('/v1/contact-lists', { page, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
-  })
+  usePage<ContactListRow>(['lists', 'page', page], '/v1/contact-lists', { page, per_page: PAGE_SIZE })
 
 /** All lists, to choose one. */
 export const useAllLists = () =>
@@ -41,11 +38,7 @@ export const useAllLists = () =>
     },
   })
 
-export const useContactList = (id: string) =>
-  useQuery({
-    queryKey: ['lists', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: ContactListRecord }>(toListPath(id), {}, signal)).data,
-  })
+export const useContactList = (id: string) => useRecord<ContactListRecord>(['lists', 'one', id], toListPath(id))
 
 const refreshLists = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['lists'] })
 
@@ -80,18 +73,13 @@ export function useDeleteList(id: string) {
 }
 
 export const useContacts = (listId: string, query: QueryValues) =>
-  useQuery({
-    queryKey: ['contacts', listId, query],
-    queryFn: ({ signal }) =>
-      get<PageOf<ContactRecord>>(toListPath(listId, '/contacts'), { ...query, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
+  usePage<ContactRecord>(['contacts', listId, query], toListPath(listId, '/contacts'), {
+    ...query,
+    per_page: PAGE_SIZE,
   })
 
 export const useContact = (listId: string, email: string) =>
-  useQuery({
-    queryKey: ['contact', listId, email],
-    queryFn: async ({ signal }) => (await get<{ data: ContactRecord }>(toContactPath(listId, email), {}, signal)).data,
-  })
+  useRecord<ContactRecord>(['contact', listId, email], toContactPath(listId, email))
 
 /** A change of the contacts of a list; what shows them is read again afterwards. */
 export function useContactChange<Input, Result>(listId: string, change: (input: Input) => Promise<Result>) {
@@ -122,18 +110,12 @@ export const hasEnded = ({ status }: OperationRecord): boolean => status === 'co
 
 /** Read again every second until it has ended. */
 export const useOperation = (id: string) =>
-  useQuery({
-    queryKey: ['operation', id],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: OperationRecord }>(`/v1/operations/${encodeURIComponent(id)}`, {}, signal)).data,
+  useRecord<OperationRecord>(['operation', id], `/v1/operations/${encodeURIComponent(id)}`, {
     refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : POLL_MS),
   })
 
 export const useOpenImports = (listId: string) =>
-  useQuery({
-    queryKey: ['imports', listId],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: OperationRecord[] }>(toListPath(listId, '/imports'), {}, signal)).data,
+  useRecord<OperationRecord[]>(['imports', listId], toListPath(listId, '/imports'), {
     refetchInterval: ({ state }) => (state.data?.length ? POLL_MS * 3 : false),
   })
 
@@ -201,17 +183,9 @@ export function useCancelImport(listId: string, operationId: string) {
 }
 
 export const useForms = (page: number) =>
-  useQuery({
-    queryKey: ['forms', 'page', page],
-    queryFn: ({ signal }) => get<PageOf<FormRecord>>('/v1/signup-forms', { page, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
-  })
+  usePage<FormRecord>(['forms', 'page', page], '/v1/signup-forms', { page, per_page: PAGE_SIZE })
 
-export const useForm = (id: string) =>
-  useQuery({
-    queryKey: ['forms', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: FormRecord }>(toFormPath(id), {}, signal)).data,
-  })
+export const useForm = (id: string) => useRecord<FormRecord>(['forms', 'one', id], toFormPath(id))
 
 /** A change of a signup form, whose new state the response has. */
 function useFormMutation<Input>(change: (input: Input) => Promise<{ data: FormRecord }>) {

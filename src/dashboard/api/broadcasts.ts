@@ -14,6 +14,7 @@ import type { TemplateRow } from '#features/setup/templates/model.ts'
 import { toListPath } from './audience.ts'
 import { get, type PageOf, request } from './client.ts'
 import { useLiveState } from './live.tsx'
+import { usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 25
 const MAX_PAGE_SIZE = 100
@@ -37,17 +38,14 @@ export const useBroadcasts = (page: number) =>
   })
 
 export const useDrafts = (page: number, pageSize = PAGE_SIZE) =>
-  useQuery({
-    queryKey: ['drafts', 'page', page, pageSize],
-    queryFn: ({ signal }) =>
-      get<PageOf<NewsletterRow>>('/v1/newsletters', { status: 'draft', page, per_page: pageSize }, signal),
-    placeholderData: keepPreviousData,
+  usePage<NewsletterRow>(['drafts', 'page', page, pageSize], '/v1/newsletters', {
+    status: 'draft',
+    page,
+    per_page: pageSize,
   })
 
 export const useBroadcast = (id: string) =>
-  useQuery({
-    queryKey: ['broadcasts', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: BroadcastRecord }>(toBroadcastPath(id), {}, signal)).data,
+  useRecord<BroadcastRecord>(['broadcasts', 'one', id], toBroadcastPath(id), {
     refetchInterval: ({ state }) => {
       const { data } = state
       const hasOpenMail = data && (data.emails['queued'] ?? 0) + (data.emails['processing'] ?? 0) > 0
@@ -58,10 +56,7 @@ export const useBroadcast = (id: string) =>
 /** Counting takes seconds for a large broadcast, so it is not repeated often. */
 export const useEngagement = (id: string) => {
   const isPolling = useLiveState() === 'polling'
-  return useQuery({
-    queryKey: ['engagement', id],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: EngagementRecord }>(toBroadcastPath(id, '/engagement'), {}, signal)).data,
+  return useRecord<EngagementRecord>(['engagement', id], toBroadcastPath(id, '/engagement'), {
     staleTime: SLOW_POLL_MS,
     refetchInterval: isPolling ? false : SLOW_POLL_MS,
     retry: false,
@@ -83,11 +78,7 @@ export function useControl(id: string) {
   })
 }
 
-export const useDraft = (id: string) =>
-  useQuery({
-    queryKey: ['drafts', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: NewsletterRecord }>(toDraftPath(id), {}, signal)).data,
-  })
+export const useDraft = (id: string) => useRecord<NewsletterRecord>(['drafts', 'one', id], toDraftPath(id))
 
 export interface DraftFields {
   readonly list_id?: string
@@ -145,10 +136,7 @@ export const useSendTest = (id: string) =>
   })
 
 export const useRecipientCount = (listId: string) =>
-  useQuery({
-    queryKey: ['recipients', listId],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: RecipientCountRecord }>(toListPath(listId, '/recipients'), {}, signal)).data,
+  useRecord<RecipientCountRecord>(['recipients', listId], toListPath(listId, '/recipients'), {
     staleTime: 0,
     retry: false,
   })
@@ -186,8 +174,4 @@ export const useTemplates = () =>
 
 /** Domains that a sender may have. */
 export const useSenderDomains = () =>
-  useQuery({
-    queryKey: ['domains', 'senders'],
-    queryFn: async ({ signal }) =>
-      (await get<PageOf<DomainWire>>('/v1/domains', { per_page: MAX_PAGE_SIZE }, signal)).data,
-  })
+  useRecord<readonly DomainWire[]>(['domains', 'senders'], '/v1/domains', { query: { per_page: MAX_PAGE_SIZE } })

@@ -1,9 +1,10 @@
 /** @module Queries and changes of captured mail. */
-import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { CapturedDetail, CapturedRow, LinkCheck } from '#features/sending/capture/model.ts'
 import { get, type PageOf, type QueryValues, request } from './client.ts'
 import { useLiveEvents } from './live.tsx'
+import { usePage, useRecord } from './read.ts'
 import { useRefreshSoon } from './refresh-soon.ts'
 
 const PAGE_SIZE = 50
@@ -14,12 +15,7 @@ const UNREAD_KEY = ['captured', 'unread']
 const toPath = (id: string, action = ''): string => `/v1/captured-emails/${encodeURIComponent(id)}${action}`
 const detailKey = (id: string) => ['captured', 'one', id]
 
-export const useCaptured = (id: string) =>
-  useQuery({
-    queryKey: detailKey(id),
-    queryFn: async ({ signal }) => (await get<{ data: CapturedDetail }>(toPath(id), {}, signal)).data,
-    staleTime: 300_000,
-  })
+export const useCaptured = (id: string) => useRecord<CapturedDetail>(detailKey(id), toPath(id), { staleTime: 300_000 })
 
 /** The message as it would have been sent. */
 export const useCapturedSource = (id: string) =>
@@ -49,12 +45,7 @@ interface Shown {
 export function useInbox(values: QueryValues) {
   const queries = useQueryClient()
   const key = JSON.stringify(values)
-  const query = useQuery({
-    queryKey: [...LIST_KEY, key],
-    queryFn: ({ signal }) =>
-      get<PageOf<CapturedRow>>('/v1/captured-emails', { ...values, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
-  })
+  const query = usePage<CapturedRow>([...LIST_KEY, key], '/v1/captured-emails', { ...values, per_page: PAGE_SIZE })
   const [shown, setShown] = useState<Shown>()
   const latest = query.isPlaceholderData ? undefined : query.data
   const current = shown?.key === key ? shown : undefined

@@ -1,9 +1,10 @@
 /** @module Queries and changes of domains. */
-import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { DomainWire, PublishedDnsWire, VerificationWire } from '#features/setup/domains/model.ts'
-import { ApiError, get, type PageOf, request } from './client.ts'
+import { ApiError, request } from './client.ts'
 import { useLiveEvents } from './live.tsx'
+import { usePage, useRecord } from './read.ts'
 
 /** While records are missing, DNS is checked this often. */
 export const CHECK_INTERVAL_MS = 10_000
@@ -15,17 +16,9 @@ const dnsKey = (id: string) => ['domains', 'dns', id]
 const toPath = (id: string, action = ''): string => `/v1/domains/${encodeURIComponent(id)}${action}`
 
 export const useDomains = (page: number) =>
-  useQuery({
-    queryKey: ['domains', 'list', page],
-    queryFn: ({ signal }) => get<PageOf<DomainWire>>('/v1/domains', { page, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
-  })
+  usePage<DomainWire>(['domains', 'list', page], '/v1/domains', { page, per_page: PAGE_SIZE })
 
-export const useDomain = (id: string) =>
-  useQuery({
-    queryKey: domainKey(id),
-    queryFn: async ({ signal }) => (await get<{ data: DomainWire }>(toPath(id), {}, signal)).data,
-  })
+export const useDomain = (id: string) => useRecord<DomainWire>(domainKey(id), toPath(id))
 
 /** The domain for an example: a verified one if there is any. Undefined without a domain. */
 export function useExampleDomain(): DomainWire | undefined {
@@ -52,9 +45,7 @@ export function useDomainEvents(): void {
  * @param isDone whether nothing more is to be waited for
  */
 export const useDomainDns = (id: string, isDone: (dns: PublishedDnsWire) => boolean) =>
-  useQuery({
-    queryKey: dnsKey(id),
-    queryFn: async ({ signal }) => (await get<{ data: PublishedDnsWire }>(toPath(id, '/dns'), {}, signal)).data,
+  useRecord<PublishedDnsWire>(dnsKey(id), toPath(id, '/dns'), {
     staleTime: CHECK_INTERVAL_MS,
     refetchInterval: ({ state }) => {
       if (state.data && isDone(state.data) && state.error === null) return false

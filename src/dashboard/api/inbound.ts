@@ -4,6 +4,7 @@ import type { InboundDetail, InboundRecord } from '#features/receiving/inbound/m
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import { ApiError, get, type PageOf, type QueryValues } from './client.ts'
+import { useRecord } from './read.ts'
 
 export const PAGE_SIZE = 50
 /** Mail without a route has no event, so the list is also read again after this time. */
@@ -24,11 +25,7 @@ export const useInbound = (values: QueryValues, isFirstPage: boolean) =>
     refetchInterval: isFirstPage ? REFRESH_MS : false,
   })
 
-export const useInboundEmail = (id: string) =>
-  useQuery({
-    queryKey: ['inbound', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: InboundDetail }>(inboundPath(id), {}, signal)).data,
-  })
+export const useInboundEmail = (id: string) => useRecord<InboundDetail>(['inbound', 'one', id], inboundPath(id))
 
 export const useInboundDeliveries = (id: string, isWaiting: (deliveries: readonly RouteDelivery[]) => boolean) =>
   useQuery({

@@ -1,18 +1,14 @@
 /** @module Queries and changes of API keys. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
-import { get, request } from './client.ts'
+import { request } from './client.ts'
+import { useRecord } from './read.ts'
 
 const KEY = ['api-keys']
 
 /** All keys, newest first. @param isAllowed whether the role may see them */
-export const useApiKeys = (isAllowed: boolean) =>
-  useQuery({
-    queryKey: KEY,
-    queryFn: async ({ signal }) => (await get<{ data: ApiKeyRecord[] }>('/v1/api-keys', {}, signal)).data,
-    enabled: isAllowed,
-  })
+export const useApiKeys = (isAllowed: boolean) => useRecord<ApiKeyRecord[]>(KEY, '/v1/api-keys', { enabled: isAllowed })
 
 export function useCreateApiKey() {
   const queries = useQueryClient()

@@ -26,6 +26,7 @@ import type {
   UnparsedMessage,
 } from '#app/operator/model.ts'
 import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
+import { useRecord } from './read.ts'
 
 /** While a view is visible, it is read again this often. */
 export const REFRESH_MS = 15_000
@@ -48,11 +49,7 @@ function useView<T>(path: string, query: QueryValues = {}): UseQueryResult<T> {
 
 /** One thing, of which nothing of another is shown while it is loaded. */
 function useOne<T>(path: string, isRefreshed = true): UseQueryResult<T> {
-  return useQuery({
-    queryKey: [KEY, path],
-    queryFn: async ({ signal }) => (await get<{ data: T }>(`/v1/operator/${path}`, {}, signal)).data,
-    refetchInterval: isRefreshed && toInterval,
-  })
+  return useRecord<T>([KEY, path], `/v1/operator/${path}`, { refetchInterval: isRefreshed && toInterval })
 }
 
 function usePage<Row>(path: string, page: number | undefined, query: QueryValues = {}) {
@@ -122,10 +119,8 @@ export const useProviders = (page: number | undefined) => usePage<ServerProvider
 
 /** How much mail matches; read once, when a dialog opens. */
 export const useSelection = (selector: QueueSelector): UseQueryResult<QueueSelection> =>
-  useQuery({
-    queryKey: [KEY, 'selection', selector],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: QueueSelection }>('/v1/operator/queue/selection', { ...selector }, signal)).data,
+  useRecord<QueueSelection>([KEY, 'selection', selector], '/v1/operator/queue/selection', {
+    query: { ...selector },
     gcTime: 0,
   })
 

@@ -1,7 +1,8 @@
 /** @module Queries and changes of the suppression list. */
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import { get, type PageOf, type QueryValues, request } from './client.ts'
+import { type QueryValues, request } from './client.ts'
+import { usePage, useRecord } from './read.ts'
 
 const PATH = '/v1/suppressions'
 const KEY = ['suppressions']
@@ -9,18 +10,12 @@ const PAGE_SIZE = 50
 
 /** @param query filters and cursor */
 export const useSuppressions = (query: QueryValues) =>
-  useQuery({
-    queryKey: [...KEY, 'page', query],
-    queryFn: ({ signal }) => get<PageOf<SuppressionRecord>>(PATH, { ...query, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
-  })
+  usePage<SuppressionRecord>([...KEY, 'page', query], PATH, { ...query, per_page: PAGE_SIZE })
 
 /** All suppressions of one address. */
 export const useSuppressionsOf = (address: string) =>
-  useQuery({
-    queryKey: [...KEY, 'address', address],
-    queryFn: async ({ signal }) =>
-      (await get<PageOf<SuppressionRecord>>(PATH, { email: address, per_page: 100 }, signal)).data,
+  useRecord<readonly SuppressionRecord[]>([...KEY, 'address', address], PATH, {
+    query: { email: address, per_page: 100 },
     staleTime: 0,
   })
 

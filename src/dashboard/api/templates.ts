@@ -1,5 +1,5 @@
 /** @module Queries and changes of templates. */
-import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { MemberRecord } from '#features/people/team/model.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type {
@@ -10,7 +10,8 @@ import type {
   TemplateVersionRow,
 } from '#features/setup/templates/model.ts'
 import type { TemplateFields } from '../screens/templates/texts.ts'
-import { get, newIdempotencyKey, type PageOf, request } from './client.ts'
+import { get, newIdempotencyKey, request } from './client.ts'
+import { usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 50
 /** All stored versions. */
@@ -21,11 +22,7 @@ const templateKey = (id: string) => ['templates', 'one', id]
 const versionsKey = (id: string) => ['templates', 'versions', id]
 
 export const useTemplates = (page: number, search: string | undefined) =>
-  useQuery({
-    queryKey: ['templates', 'list', page, search],
-    queryFn: ({ signal }) => get<PageOf<TemplateRow>>('/v1/templates', { page, per_page: PAGE_SIZE, search }, signal),
-    placeholderData: keepPreviousData,
-  })
+  usePage<TemplateRow>(['templates', 'list', page, search], '/v1/templates', { page, per_page: PAGE_SIZE, search })
 
 const readTemplate = async (id: string, signal?: AbortSignal): Promise<TemplateRecord> =>
   (await get<{ data: TemplateRecord }>(toPath(id), {}, signal)).data
@@ -84,18 +81,11 @@ export function useDeleteTemplate(id: string) {
 }
 
 export const useVersions = (id: string) =>
-  useQuery({
-    queryKey: versionsKey(id),
-    queryFn: async ({ signal }) =>
-      (await get<{ data: TemplateVersionRow[] }>(toPath(id, '/versions'), { per_page: MAX_VERSIONS }, signal)).data,
-  })
+  useRecord<TemplateVersionRow[]>(versionsKey(id), toPath(id, '/versions'), { query: { per_page: MAX_VERSIONS } })
 
 /** @param version undefined: nothing is read */
 export const useVersion = (id: string, version: number | undefined) =>
-  useQuery({
-    queryKey: ['templates', 'version', id, version],
-    queryFn: async ({ signal }) =>
-      (await get<{ data: TemplateVersionRecord }>(toPath(id, `/versions/${version}`), {}, signal)).data,
+  useRecord<TemplateVersionRecord>(['templates', 'version', id, version], toPath(id, `/versions/${version}`), {
     enabled: version !== undefined,
     // A stored version does not change.
     staleTime: Number.POSITIVE_INFINITY,
@@ -116,11 +106,7 @@ export function useRestoreVersion(id: string) {
 
 /** The members of the team, to name who saved a version. */
 export const useMembers = () =>
-  useQuery({
-    queryKey: ['team', 'members'],
-    queryFn: async ({ signal }) => (await get<{ data: MemberRecord[] }>('/v1/team', { per_page: 100 }, signal)).data,
-    staleTime: 60_000,
-  })
+  useRecord<MemberRecord[]>(['team', 'members'], '/v1/team', { query: { per_page: 100 }, staleTime: 60_000 })
 
 export interface DraftSource {
   readonly subject: string

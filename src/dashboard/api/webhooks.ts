@@ -12,6 +12,7 @@ import type {
 import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
 import { usePasswordAgain } from '../parts/password-again.tsx'
 import { get, type PageOf, request } from './client.ts'
+import { useRecord } from './read.ts'
 
 export const PAGE_SIZE = 50
 const LIST_REFRESH_MS = 15_000
@@ -34,11 +35,7 @@ export const useWebhooks = (page: number) =>
   })
 
 export const useWebhook = (id: string) =>
-  useQuery({
-    queryKey: webhookKey(id),
-    queryFn: async ({ signal }) => (await get<{ data: WebhookRecord }>(toPath(id), {}, signal)).data,
-    refetchInterval: LIST_REFRESH_MS,
-  })
+  useRecord<WebhookRecord>(webhookKey(id), toPath(id), { refetchInterval: LIST_REFRESH_MS })
 
 export const readDeliveries = (
   id: string,
@@ -53,11 +50,7 @@ export const isDue = ({ next_attempt_at: at }: Pick<DeliveryRecord, 'next_attemp
 
 /** A delivery with its request; read again while its attempt is due. */
 export const useDelivery = (id: string, deliveryId: string) =>
-  useQuery({
-    queryKey: deliveryKey(id, deliveryId),
-    queryFn: async ({ signal }) =>
-      (await get<{ data: DeliveryDetail }>(toPath(id, `/deliveries/${encodeURIComponent(deliveryId)}`), {}, signal))
-        .data,
+  useRecord<DeliveryDetail>(deliveryKey(id, deliveryId), toPath(id, `/deliveries/${encodeURIComponent(deliveryId)}`), {
     refetchInterval: ({ state: { data } }) => {
       if (data?.next_attempt_at === null) return false
       return data && isDue(data) ? DUE_REFRESH_MS : LIST_REFRESH_MS

@@ -1,12 +1,13 @@
 /** @module One inbound route: its addresses, its URL, its deliveries; and the form of a new one. */
 import { Alert, Anchor, Group, NativeSelect, Stack, Switch, Text, TextInput } from '@mantine/core'
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { get, type PageOf, request } from '../api/client.ts'
+import { request } from '../api/client.ts'
 import { isMissing, PAGE_SIZE, routePath, useAllDomains } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { usePage, useRecord } from '../api/read.ts'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
@@ -68,10 +69,7 @@ function useSave<Input>(change: (input: Input) => Promise<{ data: RouteRecord }>
 export function InboundRouteScreen() {
   const { id } = api.useParams()
   const navigate = useNavigate()
-  const query = useQuery({
-    queryKey: ['inbound-routes', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: RouteRecord }>(routePath(id), {}, signal)).data,
-  })
+  const query = useRecord<RouteRecord>(['inbound-routes', 'one', id], routePath(id))
   const { data: domains = [] } = useAllDomains()
   const domain = domains.find((one) => one.id === query.data?.domain_id)
   useEscape(() => void navigate({ to: '/inbound/routes' }))
@@ -353,12 +351,11 @@ function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
 function RouteDeliveries({ route }: RouteProps) {
   const { page = 1, status } = api.useSearch()
   const navigate = api.useNavigate()
-  const query = useQuery({
-    queryKey: ['inbound-routes', 'deliveries', route.id, page, status],
-    queryFn: ({ signal }) =>
-      get<PageOf<RouteDelivery>>(routePath(route.id, '/deliveries'), { page, per_page: PAGE_SIZE, status }, signal),
-    placeholderData: keepPreviousData,
-  })
+  const query = usePage<RouteDelivery>(
+    ['inbound-routes', 'deliveries', route.id, page, status],
+    routePath(route.id, '/deliveries'),
+    { page, per_page: PAGE_SIZE, status },
+  )
   const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'email.inbound' && page === 1) refreshSoon()

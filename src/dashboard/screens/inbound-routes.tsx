@@ -1,11 +1,12 @@
 /** @module The list of inbound routes, and a test of an address against them. */
 import { Anchor, Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
-import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { AddressMatchRecord, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { get, type PageOf } from '../api/client.ts'
+import { get } from '../api/client.ts'
 import { PAGE_SIZE, useAllDomains, useAllRoutes } from '../api/inbound.ts'
+import { usePage } from '../api/read.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -26,10 +27,9 @@ const route = getRouteApi('/inbound/routes')
 
 export function InboundRoutesScreen() {
   const { page = 1 } = route.useSearch()
-  const query = useQuery({
-    queryKey: ['inbound-routes', 'list', page],
-    queryFn: ({ signal }) => get<PageOf<RouteRecord>>('/v1/inbound-routes', { page, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
+  const query = usePage<RouteRecord>(['inbound-routes', 'list', page], '/v1/inbound-routes', {
+    page,
+    per_page: PAGE_SIZE,
   })
   const { data: domains } = useAllDomains()
   const reason = useAllowed('developer')

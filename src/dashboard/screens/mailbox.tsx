@@ -7,6 +7,7 @@ import type { ListedMessage, ListedThread, MailboxRecord } from '#features/recei
 import { get, type PageOf, request } from '../api/client.ts'
 import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { usePage, useRecord } from '../api/read.ts'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
@@ -31,10 +32,7 @@ export function MailboxScreen() {
   const { id } = route.useParams()
   const { q, page = 1 } = route.useSearch()
   const navigate = useNavigate()
-  const query = useQuery({
-    queryKey: ['mailboxes', 'one', id],
-    queryFn: async ({ signal }) => (await get<{ data: MailboxRecord }>(mailboxPath(id), {}, signal)).data,
-  })
+  const query = useRecord<MailboxRecord>(['mailboxes', 'one', id], mailboxPath(id))
   const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {
     if (type === 'mailbox.message.received') refreshSoon()
@@ -228,16 +226,11 @@ interface FoundProps {
 }
 
 function Found({ mailboxId, words, page }: FoundProps) {
-  const query = useQuery({
-    queryKey: ['mailboxes', 'search', mailboxId, words, page],
-    queryFn: ({ signal }) =>
-      get<PageOf<ListedMessage>>(
-        mailboxPath(mailboxId, '/messages/search'),
-        { q: words, page, per_page: PAGE_SIZE },
-        signal,
-      ),
-    placeholderData: keepPreviousData,
-  })
+  const query = usePage<ListedMessage>(
+    ['mailboxes', 'search', mailboxId, words, page],
+    mailboxPath(mailboxId, '/messages/search'),
+    { q: words, page, per_page: PAGE_SIZE },
+  )
   const columns: readonly Column<ListedMessage>[] = [
     {
       header: 'Subject',

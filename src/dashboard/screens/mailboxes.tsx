@@ -1,13 +1,14 @@
 /** @module The list of agent mailboxes. */
 import { Anchor, NativeSelect, Text, TextInput } from '@mantine/core'
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { get, type PageOf, request } from '../api/client.ts'
+import { request } from '../api/client.ts'
 import { PAGE_SIZE, useAllDomains } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { usePage } from '../api/read.ts'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
@@ -64,10 +65,9 @@ const isReceiving = ({ status, inbound_enabled: isEnabled }: DomainWire): boolea
 export function MailboxesScreen() {
   const { page = 1 } = route.useSearch()
   const [isOpen, setIsOpen] = useState(false)
-  const query = useQuery({
-    queryKey: ['mailboxes', 'list', page],
-    queryFn: ({ signal }) => get<PageOf<MailboxRecord>>('/v1/agent-mailboxes', { page, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
+  const query = usePage<MailboxRecord>(['mailboxes', 'list', page], '/v1/agent-mailboxes', {
+    page,
+    per_page: PAGE_SIZE,
   })
   const refreshSoon = useRefreshSoon(() => readAgain(query))
   useLiveEvents(({ event_type: type }) => {

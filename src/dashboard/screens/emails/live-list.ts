@@ -1,10 +1,11 @@
 /** @module The list of emails, whose states also follow from the events. */
-import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import type { FeedEvent } from '#features/core/events/model.ts'
 import type { EmailRow } from '#features/sending/emails/model.ts'
-import { get, type PageOf, type QueryValues } from '../../api/client.ts'
+import type { PageOf, QueryValues } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
+import { usePage } from '../../api/read.ts'
 import { readAgain, useRefreshSoon } from '../../api/refresh-soon.ts'
 import { type LiveRows, useLiveRows } from '../../parts/live-rows.ts'
 
@@ -15,11 +16,7 @@ export interface LiveList extends LiveRows<EmailRow> {
 /** @param values parameters of `GET /v1/emails` */
 export function useLiveList(values: QueryValues): LiveList {
   const key = JSON.stringify(values)
-  const query = useQuery({
-    queryKey: ['emails', key],
-    queryFn: ({ signal }) => get<PageOf<EmailRow>>('/v1/emails', values, signal),
-    placeholderData: keepPreviousData,
-  })
+  const query = usePage<EmailRow>(['emails', key], '/v1/emails', values)
   const list = useLiveRows(query, key, ({ created_at: at }) => at)
   const refreshSoon = useRefreshSoon(() => readAgain(query))
   const [statuses, setStatuses] = useState<ReadonlyMap<string, string>>(new Map())

@@ -1,11 +1,12 @@
 /** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
 import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useId, useState } from 'react'
 import type { ListedMessage, MessageRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import { ApiError, get, request } from '../../api/client.ts'
+import { ApiError, request } from '../../api/client.ts'
 import { mailboxPath } from '../../api/inbound.ts'
+import { useRecord } from '../../api/read.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
@@ -108,10 +109,7 @@ function MessageState({
 
 /** Reads the whole message: threads have the beginning of its bodies, and no checks. */
 function OpenMessage({ message }: { readonly message: ListedMessage }) {
-  const query = useQuery({
-    queryKey: ['mailboxes', 'message', message.mailbox_id, message.id],
-    queryFn: async ({ signal }) => (await get<{ data: MessageRecord }>(toPath(message), {}, signal)).data,
-  })
+  const query = useRecord<MessageRecord>(['mailboxes', 'message', message.mailbox_id, message.id], toPath(message))
   return (
     <QueryView query={query}>
       {(whole) => (

@@ -1,0 +1,19 @@
+/** @module Reads of `/v1` for screens. */
+import { keepPreviousData, type QueryKey, type UseQueryOptions, useQuery } from '@tanstack/react-query'
+import { get, type PageOf, type QueryValues } from './client.ts'
+
+interface RecordOptions<T> extends Omit<UseQueryOptions<T>, 'queryKey' | 'queryFn'> {
+  readonly query?: QueryValues
+}
+
+/** Reads what a response has as its data. */
+export const useRecord = <T>(queryKey: QueryKey, path: string, { query = {}, ...options }: RecordOptions<T> = {}) =>
+  useQuery({ ...options, queryKey, queryFn: async ({ signal }) => (await get<{ data: T }>(path, query, signal)).data })
+
+/** Reads a page of a list; the one before stays until it is there. */
+export const usePage = <Row>(queryKey: QueryKey, path: string, query: QueryValues) =>
+  useQuery({
+    queryKey,
+    queryFn: ({ signal }) => get<PageOf<Row>>(path, query, signal),
+    placeholderData: keepPreviousData,
+  })
