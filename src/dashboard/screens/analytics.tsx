@@ -17,6 +17,7 @@ import { toUrl } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { useRefreshSoon } from '../api/refresh-soon.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -35,14 +36,7 @@ export function AnalyticsScreen() {
   const refresh = useRefreshSoon(() => queries.invalidateQueries({ queryKey: ANALYTICS_KEY }), REFRESH_INTERVAL_MS)
   useLiveEvents(refresh)
   return (
-    <Page
-      title="Analytics"
-      action={
-        <Anchor component={Link} to="/analytics/insights">
-          Insights
-        </Anchor>
-      }
-    >
+    <Page title="Analytics" action={<TextLink to="/analytics/insights">Insights</TextLink>}>
       <FilterForm filters={filters} onChange={change} />
       {filters.stream === undefined ? <Totals filters={filters} /> : <Reputation slug={filters.stream} />}
       <SeriesSection filters={filters} onChange={change} />

@@ -1,5 +1,5 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
-import { Alert, Anchor, Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
+import { Alert, Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
@@ -11,6 +11,7 @@ import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -31,9 +32,7 @@ export function AudienceContactScreen() {
   const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   return (
     <Page title={query.data?.email ?? email}>
-      <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
-        <bdi>{list.data?.name ?? 'The list'}</bdi>
-      </Anchor>
+      <NameLink to="/audience/lists/$id" id={id} name={list.data?.name ?? 'The list'} />
       {isMissing ? (
         <Text>This list has no contact with this address. It may have been removed.</Text>
       ) : (

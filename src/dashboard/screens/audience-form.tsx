@@ -27,6 +27,7 @@ import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
@@ -56,9 +57,7 @@ export function AudienceFormScreen() {
   const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   return (
     <Page title={query.data?.title ?? 'Sign-up form'}>
-      <Anchor component={Link} to="/audience/forms" size="sm">
-        All forms
-      </Anchor>
+      <SmallLink to="/audience/forms">All forms</SmallLink>
       {isMissing ? (
         <Text>This account has no form with this id. It may have been deleted, or belong to another account.</Text>
       ) : (

@@ -1,6 +1,6 @@
 /** @module The sign-up forms of the account. */
-import { Anchor, NativeSelect, Text, TextInput } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { NativeSelect, Text, TextInput } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import { useAllLists, useCreateForm, useForms } from '../api/audience.ts'
@@ -10,6 +10,7 @@ import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { findFieldError } from '../parts/field-error.ts'
+import { NameLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
@@ -27,11 +28,7 @@ export function AudienceFormsScreen() {
   const columns: readonly Column<FormRecord>[] = [
     {
       header: 'Form',
-      cell: ({ id, title }) => (
-        <Anchor component={Link} to="/audience/forms/$id" params={{ id } as never} size="sm">
-          <bdi>{title}</bdi>
-        </Anchor>
-      ),
+      cell: ({ id, title }) => <NameLink to="/audience/forms/$id" id={id} name={title} />,
     },
     { header: 'List', cell: ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi> },
     {

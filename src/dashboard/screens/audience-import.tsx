@@ -2,7 +2,7 @@
  * @module Imports a CSV file into a contact list: the file is checked first, then sent whole, and its progress is shown.
  * The import is in the URL, so whoever leaves and returns finds it.
  */
-import { Alert, Anchor, Button, Checkbox, FileInput, Group, Progress, Stack, Table, Text, Title } from '@mantine/core'
+import { Alert, Button, Checkbox, FileInput, Group, Progress, Stack, Table, Text, Title } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
@@ -25,6 +25,7 @@ import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
+import { NameLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -40,9 +41,7 @@ export function AudienceImportScreen() {
   const list = useContactList(id)
   return (
     <Page title="Import contacts">
-      <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
-        <bdi>{list.data?.name ?? 'The list'}</bdi>
-      </Anchor>
+      <NameLink to="/audience/lists/$id" id={id} name={list.data?.name ?? 'The list'} />
       <QueryView query={list}>
         {(found) =>
           operation === undefined ? (

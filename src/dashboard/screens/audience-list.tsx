@@ -13,6 +13,7 @@ import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
@@ -59,9 +60,7 @@ export function AudienceListScreen() {
         )
       }
     >
-      <Anchor component={Link} to="/audience" size="sm">
-        All lists
-      </Anchor>
+      <SmallLink to="/audience">All lists</SmallLink>
       {isMissing ? (
         <Text>This account has no list with this id. It may have been deleted, or belong to another account.</Text>
       ) : (

@@ -1,6 +1,6 @@
 /** @module The contact lists of the account. */
-import { Anchor, Text } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Text } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactListRow } from '#features/audience/contact-lists/model.ts'
 import { useContactLists } from '../api/audience.ts'
@@ -8,6 +8,7 @@ import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
@@ -22,9 +23,7 @@ const COLUMNS: readonly Column<ContactListRow>[] = [
     header: 'List',
     cell: ({ id, name, description }) => (
       <>
-        <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
-          <bdi>{name}</bdi>
-        </Anchor>
+        <NameLink to="/audience/lists/$id" id={id} name={name} />
         {description !== null && (
           <Text size="sm" c="dimmed" lineClamp={1} title={description} dir="auto">
             {description}

@@ -9,6 +9,7 @@ import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -31,9 +32,7 @@ export function BroadcastDraftScreen() {
   const { data } = query
   return (
     <Page title={data ? `Draft: ${[...data.subject].slice(0, MAX_TITLE_LENGTH).join('')}` : 'Draft'}>
-      <Anchor component={Link} to="/broadcasts" size="sm">
-        All broadcasts
-      </Anchor>
+      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
       {isMissing ? (
         <Text>This account has no draft with this id. It may have been deleted, or belong to another account.</Text>
       ) : (

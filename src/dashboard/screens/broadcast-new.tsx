@@ -3,6 +3,7 @@ import { Anchor, Group, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useContactList } from '../api/audience.ts'
 import { useAllowed } from '../api/session.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
@@ -17,9 +18,7 @@ export function BroadcastNewScreen() {
   const reason = useAllowed('developer')
   return (
     <Page title="New broadcast">
-      <Anchor component={Link} to="/broadcasts" size="sm">
-        All broadcasts
-      </Anchor>
+      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
       <StepList current={list === undefined ? 'list' : 'content'} />
       {list === undefined ? (
         <ChooseList initial="" reason={reason} onChosen={(id) => void navigate({ search: { list: id } })} />

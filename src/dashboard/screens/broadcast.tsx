@@ -12,6 +12,7 @@ import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { NameLink, SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -46,9 +47,7 @@ export function BroadcastScreen() {
   const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   return (
     <Page title={query.data ? toTitle(query.data.subject) : 'Broadcast'}>
-      <Anchor component={Link} to="/broadcasts" size="sm">
-        All broadcasts
-      </Anchor>
+      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
       {isMissing ? (
         <Text>
           This account has no broadcast with this id. It may have been deleted with its emails, or belong to another
@@ -117,9 +116,7 @@ const ListLink = ({ broadcast: { list_id: id, list_name: name, list_deleted: isD
       <bdi>{name}</bdi> (deleted)
     </>
   ) : (
-    <Anchor component={Link} to="/audience/lists/$id" params={{ id } as never} size="sm">
-      <bdi>{name}</bdi>
-    </Anchor>
+    <NameLink to="/audience/lists/$id" id={id} name={name} />
   )
 
 interface ListLinkProps {

@@ -8,6 +8,7 @@ import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NameLink, SmallLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
@@ -32,9 +33,7 @@ export function BroadcastsScreen() {
   )
   return show === 'drafts' ? (
     <Page title="Drafts" action={create}>
-      <Anchor component={Link} to="/broadcasts" size="sm">
-        All broadcasts
-      </Anchor>
+      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
       <AllDrafts page={page} />
     </Page>
   ) : (
@@ -117,16 +116,7 @@ const DRAFT_COLUMNS: readonly Column<NewsletterRow>[] = [
   {
     header: 'Subject',
     cell: ({ id, subject }) => (
-      <Anchor
-        component={Link}
-        to="/broadcasts/drafts/$id"
-        params={{ id } as never}
-        size="sm"
-        lineClamp={2}
-        title={subject}
-      >
-        <bdi>{subject}</bdi>
-      </Anchor>
+      <NameLink to="/broadcasts/drafts/$id" id={id} name={subject} lineClamp={2} title={subject} />
     ),
   },
   { header: 'Sender', width: '30%', cell: ({ from_address: from }) => <bdi>{from}</bdi> },
@@ -141,9 +131,7 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
   {
     header: 'Subject',
     cell: ({ id, subject }) => (
-      <Anchor component={Link} to="/broadcasts/$id" params={{ id } as never} size="sm" lineClamp={2} title={subject}>
-        <bdi>{subject || '(no subject)'}</bdi>
-      </Anchor>
+      <NameLink to="/broadcasts/$id" id={id} name={subject || '(no subject)'} lineClamp={2} title={subject} />
     ),
   },
   { header: 'List', width: '18%', cell: ({ list_name: name }) => <bdi>{name}</bdi> },

@@ -1,6 +1,6 @@
 /** @module The first step of adding a domain: its name. The page of the domain has the next ones. */
-import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Alert, Button, Group, Stack, Text, TextInput } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { ApiError } from '../api/client.ts'
 import { useCreateDomain } from '../api/domains.ts'
@@ -8,6 +8,7 @@ import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { toTypedDomain } from './domains/state.ts'
 import { Steps } from './domains/steps.tsx'
@@ -53,9 +54,7 @@ export function DomainNewScreen() {
           {fieldError === undefined && <FormError error={create.error} />}
           {isKnown && (
             <Text>
-              <Anchor component={Link} to="/domains">
-                Find it among your domains
-              </Anchor>
+              <TextLink to="/domains">Find it among your domains</TextLink>
             </Text>
           )}
           <Group>
@@ -68,9 +67,7 @@ export function DomainNewScreen() {
                 Continue
               </ActionButton>
             )}
-            <Anchor component={Link} to="/domains">
-              Cancel
-            </Anchor>
+            <TextLink to="/domains">Cancel</TextLink>
           </Group>
         </Stack>
       </form>

@@ -2,12 +2,13 @@
  * @module One domain. Until it is verified the page is the wizard: its step is the state of the domain, so whoever
  * leaves and returns continues there.
  */
-import { Alert, Anchor, Group, Stack, Text } from '@mantine/core'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Alert, Group, Stack, Text } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useDomain, useDomainEvents, useWarnings } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
@@ -30,9 +31,7 @@ export function DomainScreen() {
   return (
     <Page title={query.data?.domain ?? 'Domain'}>
       <nav aria-label="Path">
-        <Anchor component={Link} to="/domains">
-          All domains
-        </Anchor>
+        <TextLink to="/domains">All domains</TextLink>
       </nav>
       <QueryView query={query}>{(domain) => <DomainView key={domain.id} domain={domain} />}</QueryView>
     </Page>

@@ -1,12 +1,13 @@
 /** @module The list of domains. */
-import { Anchor, Code, Text } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Code, Text } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { PageOf } from '../api/client.ts'
 import { useDomainEvents, useDomains } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
@@ -15,11 +16,7 @@ import { DomainStatus, RecordMarks } from './domains/marks.tsx'
 const COLUMNS: readonly Column<DomainWire>[] = [
   {
     header: 'Domain',
-    cell: ({ id, domain }) => (
-      <Anchor component={Link} to={`/domains/${id}`}>
-        {domain}
-      </Anchor>
-    ),
+    cell: ({ id, domain }) => <TextLink to={`/domains/${id}`}>{domain}</TextLink>,
   },
   { header: 'Status', cell: (domain) => <DomainStatus domain={domain} /> },
   { header: 'Records', cell: (domain) => <RecordMarks domain={domain} /> },

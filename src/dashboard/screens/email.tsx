@@ -8,6 +8,7 @@ import { useLiveEvents } from '../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
+import { SmallLink } from '../parts/links.tsx'
 import { Mailbox } from '../parts/mailbox.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
@@ -47,9 +48,7 @@ export function EmailScreen() {
   })
   return (
     <Page title={query.data ? toTitle(query.data.subject) : 'Email'}>
-      <Anchor component={Link} to="/emails" size="sm">
-        All emails
-      </Anchor>
+      <SmallLink to="/emails">All emails</SmallLink>
       {query.error instanceof ApiError && query.error.status === 404 && !query.data ? (
         <Text>This account has no email with this id. It may have been deleted, or belong to another account.</Text>
       ) : (

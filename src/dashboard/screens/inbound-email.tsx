@@ -17,6 +17,7 @@ import { useAllowed } from '../api/session.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
+import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
 import { Page } from '../parts/page.tsx'
@@ -55,9 +56,7 @@ export function InboundEmailScreen() {
   useEscape(back)
   return (
     <Page title={query.data ? toTitle(query.data.subject) : 'Received mail'}>
-      <Anchor component={Link} to="/inbound" size="sm">
-        All received mail
-      </Anchor>
+      <SmallLink to="/inbound">All received mail</SmallLink>
       {isMissing(query.error) ? (
         <Text>This account has no received message with this id. It may have been deleted.</Text>
       ) : (
@@ -189,14 +188,7 @@ function EmailFacts({ email }: EmailProps) {
         ['Received', <Time key="received" iso={email.created_at} isExact />],
         ['Envelope', `from ${toVisible(email.mail_from) || '(nobody)'} to ${email.rcpt_to.map(toVisible).join(', ')}`],
         ['Sent by server', email.source_ip],
-        [
-          'Domain',
-          domain && (
-            <Anchor component={Link} to={`/domains/${domain.id}`} size="sm">
-              {domain.domain}
-            </Anchor>
-          ),
-        ],
+        ['Domain', domain && <SmallLink to={`/domains/${domain.id}`}>{domain.domain}</SmallLink>],
         ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
         ['Id', email.id],
@@ -275,10 +267,8 @@ function RouteAndDeliveries({ email }: EmailProps) {
   const name = domains.find(({ id }) => id === matched?.domain_id)?.domain
   const others = (
     <Text size="sm" c="dimmed">
-      <Anchor component={Link} inherit underline="always" to="/webhooks">
-        Webhooks
-      </Anchor>{' '}
-      that subscribe to email.inbound get it too; their deliveries are listed there.
+      <InlineLink to="/webhooks">Webhooks</InlineLink> that subscribe to email.inbound get it too; their deliveries are
+      listed there.
     </Text>
   )
   if (email.route_id === null)

@@ -15,6 +15,7 @@ import { DeleteButton } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { Section } from '../parts/section.tsx'
@@ -30,11 +31,7 @@ import { RouteState } from './inbound-routes.tsx'
 
 const api = getRouteApi('/inbound/routes/$id')
 
-const AllRoutes = () => (
-  <Anchor component={Link} to="/inbound/routes" size="sm">
-    All routes
-  </Anchor>
-)
+const AllRoutes = () => <SmallLink to="/inbound/routes">All routes</SmallLink>
 
 export function InboundRouteNewScreen() {
   const navigate = useNavigate()

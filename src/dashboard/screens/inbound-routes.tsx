@@ -1,7 +1,7 @@
 /** @module The list of inbound routes, and a test of an address against them. */
-import { Anchor, Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { AddressMatchRecord, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import { get } from '../api/client.ts'
@@ -13,6 +13,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { InlineLink, NameLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { Section } from '../parts/section.tsx'
@@ -59,11 +60,7 @@ export function InboundRoutesScreen() {
               {add}
               {!hasDomain && (
                 <Text>
-                  First{' '}
-                  <Anchor component={Link} inherit underline="always" to="/domains/new">
-                    add a domain
-                  </Anchor>
-                  .
+                  First <InlineLink to="/domains/new">add a domain</InlineLink>.
                 </Text>
               )}
             </EmptyState>
@@ -98,9 +95,7 @@ function RouteTable({ routes }: { readonly routes: readonly RouteRecord[] }) {
       header: 'Addresses',
       cell: (row) => (
         <>
-          <Anchor component={Link} to={`/inbound/routes/${row.id}`} size="sm">
-            <bdi>{formatRoute(row, names.get(row.domain_id) ?? '…')}</bdi>
-          </Anchor>
+          <NameLink to={`/inbound/routes/${row.id}`} name={formatRoute(row, names.get(row.domain_id) ?? '…')} />
           <Text size="sm" c="dimmed">
             {MATCH_TYPE_WORDS[row.match_type]}
           </Text>
@@ -202,19 +197,11 @@ function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
   const label = found && formatRoute(found, domains.find((one) => one.id === found.domain_id)?.domain)
   const goal = mailbox ? (
     <>
-      the{' '}
-      <Anchor component={Link} inherit underline="always" to={`/inbound/mailboxes/${mailbox}`}>
-        mailbox of this address
-      </Anchor>{' '}
-      gets it
+      the <InlineLink to={`/inbound/mailboxes/${mailbox}`}>mailbox of this address</InlineLink> gets it
     </>
   ) : id ? (
     <>
-      the route{' '}
-      <Anchor component={Link} inherit underline="always" to={`/inbound/routes/${id}`}>
-        {label ?? id}
-      </Anchor>{' '}
-      gets it
+      the route <InlineLink to={`/inbound/routes/${id}`}>{label ?? id}</InlineLink> gets it
       {found && (found.webhook_url ? `, and it is posted to ${toVisible(found.webhook_url)}` : ', and it is stored')}
     </>
   ) : (
@@ -227,11 +214,7 @@ function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
         {rejection ? (
           <>
             Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
-            {domain && (
-              <Anchor component={Link} inherit underline="always" to={`/domains/${domain}`}>
-                Open the domain
-              </Anchor>
-            )}
+            {domain && <InlineLink to={`/domains/${domain}`}>Open the domain</InlineLink>}
             {domain && id && <> Once it is accepted, {goal}.</>}
           </>
         ) : (

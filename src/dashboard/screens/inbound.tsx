@@ -8,6 +8,7 @@ import { useLiveEvents } from '../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { formatBytes } from '../parts/format.ts'
+import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { useLiveRows } from '../parts/live-rows.ts'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
@@ -82,9 +83,7 @@ export function InboundScreen() {
 const NothingFound = () => (
   <EmptyState title="No mail matches these filters">
     <Text>A sender is a whole address, as it stands in From.</Text>
-    <Anchor component={Link} to="/inbound">
-      Remove the filters
-    </Anchor>
+    <TextLink to="/inbound">Remove the filters</TextLink>
   </EmptyState>
 )
 
@@ -124,11 +123,8 @@ function NothingYet() {
         </List.Item>
         <List.Item>The MX record of the domain points to this server; the page of the domain shows it.</List.Item>
         <List.Item>
-          A{' '}
-          <Anchor component={Link} inherit underline="always" to="/inbound/routes">
-            route
-          </Anchor>{' '}
-          matches the address. Without one, only the newest 1,000 messages of a domain are kept.
+          A <InlineLink to="/inbound/routes">route</InlineLink> matches the address. Without one, only the newest 1,000
+          messages of a domain are kept.
         </List.Item>
       </List>
     </EmptyState>
@@ -161,9 +157,7 @@ function Sender({ email: { id, from_address: from, from_header: header, mail_fro
   const name = findDisplayName(header)
   return (
     <>
-      <Anchor component={Link} to={`/inbound/${id}`} size="sm" lineClamp={2}>
-        <bdi>{from === '' ? '(no sender named)' : toVisible(from)}</bdi>
-      </Anchor>
+      <NameLink to={`/inbound/${id}`} name={from === '' ? '(no sender named)' : toVisible(from)} lineClamp={2} />
       {name && (
         <Text size="sm" c="dimmed" lineClamp={1}>
           <bdi>{name}</bdi>

@@ -1,12 +1,13 @@
 /** @module Reports on the stats of the account, with what to do about each finding. */
-import { Alert, Anchor, Card, Group, Stack, Text, Title } from '@mantine/core'
-import { Link, useSearch } from '@tanstack/react-router'
+import { Alert, Card, Group, Stack, Text, Title } from '@mantine/core'
+import { useSearch } from '@tanstack/react-router'
 import type { InsightRecord } from '#features/reporting/insights/model.ts'
 import { useAcknowledgeInsight, useGenerateInsight, useInsights } from '../api/analytics.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
@@ -29,9 +30,7 @@ export function InsightsScreen() {
   return (
     <Page title="Insights" action={isEmpty ? undefined : run}>
       <Text>
-        <Anchor component={Link} to="/analytics">
-          Analytics
-        </Anchor>
+        <TextLink to="/analytics">Analytics</TextLink>
       </Text>
       <div role="status">
         {generate.isPending && <Text>The stats of the last four weeks are looked at. This takes up to a minute.</Text>}

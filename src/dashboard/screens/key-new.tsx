@@ -1,6 +1,5 @@
 /** @module Creates an API key and shows it once. */
-import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { CreatedApiKey } from '#features/setup/api-keys/model.ts'
 import { useExampleDomain } from '../api/domains.ts'
@@ -8,6 +7,7 @@ import { useCreateApiKey } from '../api/keys.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
 import { CommandBlock } from '../parts/states.tsx'
@@ -47,9 +47,7 @@ function NewKeyForm({ onCreated }: { onCreated(key: CreatedApiKey): void }) {
                 Create the key
               </ActionButton>
             )}
-            <Anchor component={Link} to="/keys">
-              Cancel
-            </Anchor>
+            <TextLink to="/keys">Cancel</TextLink>
           </Group>
         </Stack>
       </form>
@@ -83,9 +81,7 @@ function CreatedKey({ apiKey }: { readonly apiKey: CreatedApiKey }) {
             <CommandBlock command={command} />
           </>
         )}
-        <Anchor component={Link} to="/keys">
-          I have copied it
-        </Anchor>
+        <TextLink to="/keys">I have copied it</TextLink>
       </Stack>
     </Page>
   )

@@ -1,6 +1,6 @@
 /** @module One API key: what it may do, when it was used, how to change and how to revoke it. */
-import { Alert, Anchor, Button, Code, Group, List, Stack, Text } from '@mantine/core'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
 import { useApiKeys, useChangeApiKey, useRevokeApiKey } from '../api/keys.ts'
@@ -8,6 +8,7 @@ import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
 import { Section } from '../parts/section.tsx'
@@ -45,9 +46,7 @@ export function ApiKeyScreen() {
 const Missing = () => (
   <EmptyState title="There is no such key">
     <Text>It was revoked, or belongs to another account.</Text>
-    <Anchor component={Link} to="/keys">
-      All API keys
-    </Anchor>
+    <TextLink to="/keys">All API keys</TextLink>
   </EmptyState>
 )
 

@@ -1,11 +1,12 @@
 /** @module The list of API keys. */
-import { Alert, Anchor, Code, Stack, Text } from '@mantine/core'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Alert, Code, Stack, Text } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
 import { useApiKeys } from '../api/keys.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
 import { EmptyState, QueryView } from '../parts/states.tsx'
@@ -18,9 +19,7 @@ const COLUMNS: readonly Column<ApiKeyRecord>[] = [
     width: '30%',
     cell: ({ id, name, key_prefix: prefix }) => (
       <Stack gap={2} align="flex-start">
-        <Anchor component={Link} to="/keys/$id" params={{ id } as never} size="sm" lineClamp={2} title={name}>
-          <bdi>{name}</bdi>
-        </Anchor>
+        <NameLink to="/keys/$id" id={id} name={name} lineClamp={2} title={name} />
         <Code>{prefix}…</Code>
       </Stack>
     ),

@@ -16,6 +16,7 @@ import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { formatBytes } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { useLiveRows } from '../parts/live-rows.ts'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
@@ -40,9 +41,7 @@ export function MailboxScreen() {
   useEscape(() => void navigate({ to: '/inbound/mailboxes' }))
   return (
     <Page title={query.data?.address ?? 'Mailbox'}>
-      <Anchor component={Link} to="/inbound/mailboxes" size="sm">
-        All mailboxes
-      </Anchor>
+      <SmallLink to="/inbound/mailboxes">All mailboxes</SmallLink>
       {isMissing(query.error) ? (
         <Text>This account has no mailbox with this id. It may have been deleted.</Text>
       ) : (

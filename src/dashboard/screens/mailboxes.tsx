@@ -1,7 +1,7 @@
 /** @module The list of agent mailboxes. */
-import { Anchor, NativeSelect, Text, TextInput } from '@mantine/core'
+import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
@@ -16,6 +16,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { formatBytes } from '../parts/format.ts'
+import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
@@ -29,9 +30,7 @@ const COLUMNS: readonly Column<MailboxRecord>[] = [
     header: 'Address',
     cell: ({ id, address, display_name: name }) => (
       <>
-        <Anchor component={Link} to={`/inbound/mailboxes/${id}`} size="sm">
-          {address}
-        </Anchor>
+        <SmallLink to={`/inbound/mailboxes/${id}`}>{address}</SmallLink>
         {name !== null && (
           <Text size="sm" c="dimmed" lineClamp={2}>
             <bdi>{name}</bdi>
@@ -102,13 +101,9 @@ export function MailboxesScreen() {
                 <Text>
                   A mailbox belongs to a verified domain with “Receive mail” on:{' '}
                   {first ? (
-                    <Anchor component={Link} inherit underline="always" to={`/domains/${first.id}`}>
-                      settings of {first.domain}
-                    </Anchor>
+                    <InlineLink to={`/domains/${first.id}`}>settings of {first.domain}</InlineLink>
                   ) : (
-                    <Anchor component={Link} inherit underline="always" to="/domains/new">
-                      add a domain
-                    </Anchor>
+                    <InlineLink to="/domains/new">add a domain</InlineLink>
                   )}
                   . The server must listen for mail (TASSIS_INBOUND_ADDR).
                 </Text>

@@ -1,11 +1,11 @@
 /** @module The state of the whole service, for operators. */
-import { Anchor, List, Stack, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { List, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { ServerHealth } from '#app/operator/model.ts'
 import { useHealth } from '../api/server.ts'
 import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
+import { SmallLink } from '../parts/links.tsx'
 import { Section } from '../parts/section.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -116,13 +116,7 @@ interface FigureProps {
 const Figure = ({ name, value, to, children }: FigureProps) => (
   <div>
     <Text component="dt" size="sm" c="dimmed">
-      {to === undefined ? (
-        name
-      ) : (
-        <Anchor component={Link} to={to} size="sm">
-          {name}
-        </Anchor>
-      )}
+      {to === undefined ? name : <SmallLink to={to}>{name}</SmallLink>}
     </Text>
     <Text component="dd" m={0} fz="h3" fw={600}>
       {value}

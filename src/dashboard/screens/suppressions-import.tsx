@@ -1,7 +1,6 @@
 /** @module Imports a suppression list: choose, look at what was read, import with progress. */
 import {
   Alert,
-  Anchor,
   Button,
   Code,
   FileInput,
@@ -14,13 +13,13 @@ import {
   Textarea,
   Title,
 } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { useAllowed } from '../api/session.tsx'
 import { useRefreshSuppressions } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { type ImportProgress, NO_PROGRESS, runImport } from './suppressions/import-run.ts'
 import { type FilePreview, type LineProblem, readSuppressionFile } from './suppressions/read-file.ts'
@@ -107,9 +106,7 @@ function Choose({ text, onText, onRead }: ChooseProps) {
             <Button type="submit" loading={isReading} disabled={text.trim() === ''}>
               Check
             </Button>
-            <Anchor component={Link} to="/suppressions">
-              Cancel
-            </Anchor>
+            <TextLink to="/suppressions">Cancel</TextLink>
           </Group>
         </Stack>
       </form>
@@ -220,9 +217,7 @@ function Review({ preview, reason, onReason, onBack }: ReviewProps) {
             {state.kind === 'done' ? 'Import another list' : 'Back'}
           </Button>
         )}
-        <Anchor component={Link} to="/suppressions">
-          Suppressions
-        </Anchor>
+        <TextLink to="/suppressions">Suppressions</TextLink>
       </Group>
     </Stack>
   )

@@ -12,6 +12,7 @@ import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { useLiveRows } from '../parts/live-rows.ts'
 import { NewRows } from '../parts/new-rows.tsx'
 import { Page } from '../parts/page.tsx'
@@ -59,9 +60,7 @@ export function SuppressionsScreen() {
           <>
             <FilterForm filters={filters} onChange={(next) => void navigate({ search: next })} />
             <Group gap="md">
-              <Anchor component={Link} to="/suppressions/import" size="sm">
-                Import
-              </Anchor>
+              <SmallLink to="/suppressions/import">Import</SmallLink>
               <Anchor href={EXPORT_URL} download="suppressions.csv" size="sm">
                 Export all as CSV
               </Anchor>

@@ -10,6 +10,7 @@ import { ActionButton } from '../parts/action.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
@@ -25,9 +26,7 @@ export function TemplateVersionsScreen() {
   return (
     <Page title={template.data ? `Versions of ${template.data.name}` : 'Versions'}>
       <nav aria-label="Path">
-        <Anchor component={Link} to={`/templates/${id}`}>
-          Back to the template
-        </Anchor>
+        <TextLink to={`/templates/${id}`}>Back to the template</TextLink>
       </nav>
       <QueryView query={template}>
         {(current) => (
@@ -69,9 +68,7 @@ function VersionTable({ rows, template }: VersionTableProps) {
       cell: ({ version }) =>
         version === template.version ? (
           <Group gap="xs">
-            <Anchor component={Link} to={`/templates/${template.id}`}>
-              {version}
-            </Anchor>
+            <TextLink to={`/templates/${template.id}`}>{version}</TextLink>
             <StatusLabel tone="good">Current</StatusLabel>
           </Group>
         ) : (

@@ -1,9 +1,8 @@
-/** @module One template: editor, preview, test email. */
-import { Anchor } from '@mantine/core'
-import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TemplateRecord } from '#features/setup/templates/model.ts'
 import { useTemplate } from '../api/templates.ts'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
@@ -18,9 +17,7 @@ export function TemplateScreen() {
   return (
     <Page title="Template">
       <nav aria-label="Path">
-        <Anchor component={Link} to="/templates">
-          All templates
-        </Anchor>
+        <TextLink to="/templates">All templates</TextLink>
       </nav>
       <QueryView query={query}>{() => null}</QueryView>
     </Page>

@@ -1,7 +1,7 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
-import { Anchor, Paper, Stack, Text, Textarea } from '@mantine/core'
+import { Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ListedMessage, ThreadPage } from '#features/receiving/agent-mailboxes/model.ts'
 import { get, newIdempotencyKey, request } from '../api/client.ts'
@@ -11,6 +11,7 @@ import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { Section } from '../parts/section.tsx'
@@ -58,9 +59,7 @@ export function ThreadScreen() {
   useEscape(() => void navigate({ to: mailboxScreen as never }))
   return (
     <Page title={query.data ? toTitle(query.data.subject) : 'Thread'}>
-      <Anchor component={Link} to={mailboxScreen} size="sm">
-        All threads of the mailbox
-      </Anchor>
+      <SmallLink to={mailboxScreen}>All threads of the mailbox</SmallLink>
       {isMissing(query.error) ? (
         <Text>This mailbox has no thread with this id. It may have been deleted.</Text>
       ) : (
@@ -176,10 +175,7 @@ const Outcome = ({ sent }: { readonly sent: SentReply }) => (
       {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
     </StatusLabel>
     <Text>
-      To <bdi>{toVisible(sent.to)}</bdi>.{' '}
-      <Anchor component={Link} inherit underline="always" to={`/emails/${sent.id}`}>
-        What happened to it
-      </Anchor>
+      To <bdi>{toVisible(sent.to)}</bdi>. <InlineLink to={`/emails/${sent.id}`}>What happened to it</InlineLink>
     </Text>
   </Paper>
 )

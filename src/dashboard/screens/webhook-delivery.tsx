@@ -10,6 +10,7 @@ import { Copy } from '../parts/copy.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { formatDuration } from '../parts/format.ts'
+import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
@@ -29,9 +30,7 @@ export function WebhookDeliveryScreen() {
     <Page title={query.data ? `Delivery: ${query.data.event}` : 'Delivery'}>
       <nav aria-label="Path">
         <Group gap="xs">
-          <Anchor component={Link} to="/webhooks">
-            All webhooks
-          </Anchor>
+          <TextLink to="/webhooks">All webhooks</TextLink>
           <span aria-hidden="true">/</span>
           <Anchor component={Link} to={`/webhooks/${id}`}>
             <bdi>{webhook.data ? toWebhookName(webhook.data) : 'This webhook'}</bdi>

@@ -1,6 +1,5 @@
 /** @module Adds a webhook; shows its secret once it exists. */
-import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
 import type { CreatedWebhook } from '#features/webhooks/webhooks/model.ts'
@@ -8,6 +7,7 @@ import { useAllowed } from '../api/session.tsx'
 import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { useFocusInvalid } from '../parts/use-focus-invalid.ts'
 import { USUAL_EVENTS } from './webhooks/events.ts'
@@ -56,9 +56,7 @@ function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
               Add the webhook
             </ActionButton>
           )}
-          <Anchor component={Link} to="/webhooks">
-            Cancel
-          </Anchor>
+          <TextLink to="/webhooks">Cancel</TextLink>
         </Group>
       </Stack>
     </form>
@@ -74,9 +72,7 @@ function Created({ webhook }: { readonly webhook: CreatedWebhook }) {
       <SecretText secret={webhook.secret} />
       <VerifyHint />
       <SendTest id={webhook.id} />
-      <Anchor component={Link} to={`/webhooks/${webhook.id}`}>
-        Go to the webhook
-      </Anchor>
+      <TextLink to={`/webhooks/${webhook.id}`}>Go to the webhook</TextLink>
     </Stack>
   )
 }

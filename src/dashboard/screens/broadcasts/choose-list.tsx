@@ -1,9 +1,9 @@
 /** @module The first step: which list the broadcast goes to. */
-import { Alert, Anchor, Button, NativeSelect, Stack, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Alert, Button, NativeSelect, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { useAllLists } from '../../api/audience.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 
 interface ChooseListProps {
@@ -25,9 +25,7 @@ export function ChooseList({ initial, error, isBusy = false, reason, onChosen }:
           return (
             <EmptyState title="A broadcast goes to a contact list">
               <Text>There is no list yet.</Text>
-              <Anchor component={Link} to="/audience">
-                Create the first one
-              </Anchor>
+              <TextLink to="/audience">Create the first one</TextLink>
             </EmptyState>
           )
         const isKnown = lists.some(({ id }) => id === listId)

@@ -1,7 +1,6 @@
 /** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
 import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { useId, useState } from 'react'
 import type { ListedMessage, MessageRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import { ApiError, request } from '../../api/client.ts'
@@ -12,6 +11,7 @@ import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { formatBytes } from '../../parts/format.ts'
+import { SmallLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { QueryView } from '../../parts/states.tsx'
@@ -91,9 +91,7 @@ function MessageState({
     return email === null ? (
       <StatusLabel tone="active">Sent from here</StatusLabel>
     ) : (
-      <Anchor component={Link} to={`/emails/${email}`} size="sm">
-        Sent from here
-      </Anchor>
+      <SmallLink to={`/emails/${email}`}>Sent from here</SmallLink>
     )
   if (error !== undefined) return <StatusLabel tone="bad">Unreadable</StatusLabel>
   return readAt === null ? (

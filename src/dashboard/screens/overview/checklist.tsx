@@ -1,12 +1,12 @@
 /** @module The steps from a new account to delivered mail; gone once all are done or the user hides them. */
 import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mantine/core'
 import { useLocalStorage } from '@mantine/hooks'
-import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { API_KEY_HINT, toSendCommand } from '../../api/commands.ts'
 import { useExampleDomain } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { CommandBlock } from '../../parts/states.tsx'
 import type { Step, StepName } from './steps.ts'
 
@@ -25,20 +25,12 @@ const STEPS: Readonly<Record<StepName, StepText>> = {
   domain: {
     title: 'Verify a domain',
     text: 'Mail is sent from a domain whose DNS records name this server. Until then mail is only captured.',
-    Action: () => (
-      <Anchor component={Link} to="/domains">
-        Set up a domain
-      </Anchor>
-    ),
+    Action: () => <TextLink to="/domains">Set up a domain</TextLink>,
   },
   key: {
     title: 'Make an API key',
     text: 'Your application authenticates with it.',
-    Action: () => (
-      <Anchor component={Link} to="/keys">
-        Make an API key
-      </Anchor>
-    ),
+    Action: () => <TextLink to="/keys">Make an API key</TextLink>,
   },
   email: {
     title: 'Send your first email',
@@ -48,11 +40,7 @@ const STEPS: Readonly<Record<StepName, StepText>> = {
   webhook: {
     title: 'Receive events',
     text: 'A webhook tells your application what became of its mail; or it reads the event feed (GET /v1/events). This step is done when your URL has accepted an event, or a key of yours has read the feed.',
-    Action: () => (
-      <Anchor component={Link} to="/webhooks">
-        Add a webhook
-      </Anchor>
-    ),
+    Action: () => <TextLink to="/webhooks">Add a webhook</TextLink>,
   },
   authenticator: {
     title: 'Protect your sign-in',

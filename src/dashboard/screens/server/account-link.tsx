@@ -1,6 +1,6 @@
 /** @module Accounts in the operator's lists. */
-import { Anchor, Button, Group, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Button, Group, Text } from '@mantine/core'
+import { NameLink } from '../../parts/links.tsx'
 
 interface AccountLinkProps {
   readonly id: string | null
@@ -11,9 +11,7 @@ export const AccountLink = ({ id, name }: AccountLinkProps) =>
   id === null ? (
     <span>{name ?? 'A deleted account'}</span>
   ) : (
-    <Anchor component={Link} to="/server/accounts/$id" params={{ id } as never} size="sm">
-      <bdi>{name || '(no name)'}</bdi>
-    </Anchor>
+    <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />
   )
 
 interface AccountFilterProps {

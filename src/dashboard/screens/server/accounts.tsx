@@ -1,10 +1,11 @@
 /** @module All accounts of the service. */
-import { Anchor, NativeSelect, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { NativeSelect, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount } from '#app/operator/model.ts'
 import { useAccounts } from '../../api/server.ts'
 import type { Column } from '../../parts/data-table.tsx'
 import { formatCount } from '../../parts/format.ts'
+import { NameLink } from '../../parts/links.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -40,11 +41,7 @@ export const formatQuota = ({
 const COLUMNS: readonly Column<OperatorAccount>[] = [
   {
     header: 'Account',
-    cell: ({ id, name }) => (
-      <Anchor component={Link} to="/server/accounts/$id" params={{ id } as never} size="sm">
-        <bdi>{name || '(no name)'}</bdi>
-      </Anchor>
-    ),
+    cell: ({ id, name }) => <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />,
   },
   { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
   {

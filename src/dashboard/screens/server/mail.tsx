@@ -1,5 +1,5 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
-import { Anchor, Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMailDetail, OperatorMailRecord } from '#app/operator/model.ts'
@@ -8,6 +8,7 @@ import type { Column } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { formatBytes } from '../../parts/format.ts'
+import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { Section } from '../../parts/section.tsx'
@@ -40,9 +41,7 @@ const COLUMNS: readonly Column<OperatorMailRecord>[] = [
     header: 'Subject',
     width: '26%',
     cell: ({ id, subject }) => (
-      <Anchor component={Link} to="/server/mail/$id" params={{ id } as never} size="sm" title={subject} lineClamp={3}>
-        <bdi>{subject.trim() || '(no subject)'}</bdi>
-      </Anchor>
+      <NameLink to="/server/mail/$id" id={id} name={subject.trim() || '(no subject)'} title={subject} lineClamp={3} />
     ),
   },
   { header: 'From', cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi> },

@@ -1,5 +1,5 @@
 /** @module DMARC and TLS reports that other hosts send about domains of this service. */
-import { Anchor, Button, Stack, Text } from '@mantine/core'
+import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { DomainReport } from '#app/operator/model.ts'
 import { useReport, useReports } from '../../api/server.ts'
@@ -7,6 +7,7 @@ import type { Column } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { formatBytes } from '../../parts/format.ts'
+import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState } from '../../parts/states.tsx'
@@ -22,11 +23,7 @@ const toKindWords = (kind: string): string => (kind === 'tls' ? 'TLS' : 'DMARC')
 const COLUMNS: readonly Column<DomainReport>[] = [
   {
     header: 'Domain',
-    cell: ({ id, domain }) => (
-      <Anchor component={Link} to="/server/reports/$id" params={{ id } as never} size="sm">
-        <bdi>{domain}</bdi>
-      </Anchor>
-    ),
+    cell: ({ id, domain }) => <NameLink to="/server/reports/$id" id={id} name={domain} />,
   },
   { header: 'Kind', width: '11%', cell: ({ kind }) => toKindWords(kind) },
   { header: 'From', cell: ({ organisation }) => <bdi>{organisation}</bdi> },

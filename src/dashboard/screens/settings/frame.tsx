@@ -1,8 +1,9 @@
 /** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are a list. */
-import { Anchor, Flex, Group, NavLink, Stack } from '@mantine/core'
+import { Flex, Group, NavLink, Stack } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { Link, useRouterState } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 
 const SETTINGS = [
@@ -36,16 +37,8 @@ export function SettingsPage({ title, action, list, children }: SettingsPageProp
     <Page title={title} action={action}>
       {((isNarrow && !isList) || list) && (
         <Group component="nav" aria-label="Path">
-          {isNarrow && (
-            <Anchor component={Link} to="/settings">
-              All settings
-            </Anchor>
-          )}
-          {list && (
-            <Anchor component={Link} to={list.to}>
-              {list.label}
-            </Anchor>
-          )}
+          {isNarrow && <TextLink to="/settings">All settings</TextLink>}
+          {list && <TextLink to={list.to}>{list.label}</TextLink>}
         </Group>
       )}
       <Flex direction={isNarrow ? 'column' : 'row'} gap="xl">

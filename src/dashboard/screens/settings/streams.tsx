@@ -1,6 +1,6 @@
 /** @module Streams: kinds of mail whose reputation is counted separately. */
-import { Anchor, Code, Text, TextInput } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Code, Text, TextInput } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
 import { type PageOf, request } from '../../api/client.ts'
@@ -9,6 +9,7 @@ import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
+import { NameLink } from '../../parts/links.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -23,11 +24,7 @@ const COLUMNS: readonly Column<StreamRecord>[] = [
   {
     header: 'Name',
     width: '35%',
-    cell: ({ id, name }) => (
-      <Anchor component={Link} to="/settings/streams/$id" params={{ id } as never} title={name} size="sm">
-        <bdi>{name}</bdi>
-      </Anchor>
-    ),
+    cell: ({ id, name }) => <NameLink to="/settings/streams/$id" id={id} name={name} title={name} />,
   },
   { header: 'Slug', cell: ({ slug }) => <Code>{slug}</Code> },
   { header: 'Priority', width: '12%', cell: ({ priority }) => priority },

@@ -1,6 +1,6 @@
 /** @module Sub-accounts: accounts of customers, shops or teams that belong to this one. */
-import { Alert, Anchor, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { NewSubAccountBody, SubAccountRecord } from '#features/people/sub-accounts/model.ts'
 import { type PageOf, request } from '../../api/client.ts'
@@ -9,6 +9,7 @@ import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
+import { NameLink } from '../../parts/links.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -29,11 +30,7 @@ const COLUMNS: readonly Column<SubAccountRecord>[] = [
   {
     header: 'Name',
     width: '26%',
-    cell: ({ id, name }) => (
-      <Anchor component={Link} to="/settings/accounts/$id" params={{ id } as never} title={name} size="sm">
-        <bdi>{name}</bdi>
-      </Anchor>
-    ),
+    cell: ({ id, name }) => <NameLink to="/settings/accounts/$id" id={id} name={name} title={name} />,
   },
   { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
   { header: 'Status', width: '20%', cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} /> },

@@ -1,6 +1,5 @@
 /** @module The editor of a template: fields, source, data and live preview. */
-import { Alert, Anchor, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
 import { useMemo, useState } from 'react'
 import type { RenderProblem } from '#features/setup/templates/model.ts'
 import { useAllowed } from '../../api/session.tsx'
@@ -9,6 +8,7 @@ import { CodeEditor } from '../../parts/code-editor.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
 import { LeaveGuard } from '../../parts/leave-guard.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Conflict } from './conflict.tsx'
@@ -53,9 +53,7 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
       />
       <Group gap="lg">
         <nav aria-label="Path">
-          <Anchor component={Link} to="/templates">
-            All templates
-          </Anchor>
+          <TextLink to="/templates">All templates</TextLink>
         </nav>
         <SaveState draft={draft} />
       </Group>

@@ -1,10 +1,11 @@
 /** @module The deliveries of a webhook with their filters. */
-import { Anchor, Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
+import { SmallLink } from '../../parts/links.tsx'
 import { NewRows } from '../../parts/new-rows.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../../parts/states.tsx'
@@ -106,11 +107,7 @@ const COLUMNS: readonly Column<DeliveryRecord>[] = [
   {
     header: 'Event',
     width: '22%',
-    cell: ({ id, webhook_id, event }) => (
-      <Anchor component={Link} to={`/webhooks/${webhook_id}/deliveries/${id}`} size="sm">
-        {event}
-      </Anchor>
-    ),
+    cell: ({ id, webhook_id, event }) => <SmallLink to={`/webhooks/${webhook_id}/deliveries/${id}`}>{event}</SmallLink>,
   },
   {
     header: 'State',

@@ -1,9 +1,10 @@
 /** @module What both tabs of a webhook share: its name, its state with the reason, what to do, the way between them. */
-import { Anchor, Group, Stack, Tabs, Text } from '@mantine/core'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Group, Stack, Tabs, Text } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { useWebhook } from '../../api/webhooks.ts'
+import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -25,9 +26,7 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
   return (
     <Page title={query.data ? toWebhookName(query.data) : 'Webhook'}>
       <nav aria-label="Path">
-        <Anchor component={Link} to="/webhooks">
-          All webhooks
-        </Anchor>
+        <TextLink to="/webhooks">All webhooks</TextLink>
       </nav>
       <QueryView query={query}>
         {(webhook) => (

@@ -1,6 +1,5 @@
 /** @module Sends a test event and waits for its outcome. */
-import { Alert, Anchor, Group, Stack, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Alert, Group, Stack, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import type { DeliveryDetail } from '#features/webhooks/webhooks/model.ts'
 import { useAllowed } from '../../api/session.tsx'
@@ -8,6 +7,7 @@ import { useDelivery, useTestWebhook } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { formatDuration } from '../../parts/format.ts'
+import { SmallLink } from '../../parts/links.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 
 interface SendTestProps {
@@ -51,9 +51,7 @@ function Outcome({ id, deliveryId }: { readonly id: string; readonly deliveryId:
         <StatusLabel tone={data.status === 'delivered' ? 'good' : data.status === 'pending' ? 'waiting' : 'bad'}>
           {toWords(data)}
         </StatusLabel>
-        <Anchor component={Link} to={`/webhooks/${id}/deliveries/${deliveryId}`} size="sm">
-          See the request and the response
-        </Anchor>
+        <SmallLink to={`/webhooks/${id}/deliveries/${deliveryId}`}>See the request and the response</SmallLink>
       </Stack>
     </Alert>
   )
