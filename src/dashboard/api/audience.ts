@@ -1,16 +1,13 @@
 /** @module Queries and changes of contact lists, contacts, imports and signup forms. */
-import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
 import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
 import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
-import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
-import { usePage, useRecord } from './read.ts'
+import { ApiError, type QueryValues, request } from './client.ts'
+import { useAll, usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 50
-const MAX_PAGE_SIZE = 100
-/** More lists than this are not offered for choice. */
-const MAX_OFFERED_LISTS = 1000
 const POLL_MS = 1000
 
 export const toListPath = (id: string, rest = ''): string => `/v1/contact-lists/${encodeURIComponent(id)}${rest}`
@@ -22,21 +19,7 @@ export const useContactLists = (page: number) =>
   usePage<ContactListRow>(['lists', 'page', page], '/v1/contact-lists', { page, per_page: PAGE_SIZE })
 
 /** All lists, to choose one. */
-export const useAllLists = () =>
-  useQuery({
-    queryKey: ['lists', 'all'],
-    queryFn: async ({ signal }) => {
-      const lists: ContactListRow[] = []
-      for (let cursor: string | undefined; lists.length < MAX_OFFERED_LISTS; ) {
-        const query: QueryValues = { per_page: MAX_PAGE_SIZE, cursor }
-        const { data, pagination } = await get<PageOf<ContactListRow>>('/v1/contact-lists', query, signal)
-        lists.push(...data)
-        cursor = pagination.next_cursor
-        if (cursor === undefined) break
-      }
-      return lists
-    },
-  })
+export const useAllLists = () => useAll<ContactListRow>(['lists', 'all'], '/v1/contact-lists')
 
 export const useContactList = (id: string) => useRecord<ContactListRecord>(['lists', 'one', id], toListPath(id))
 

@@ -14,7 +14,7 @@ import type { TemplateRow } from '#features/setup/templates/model.ts'
 import { toListPath } from './audience.ts'
 import { get, type PageOf, request } from './client.ts'
 import { useLiveState } from './live.tsx'
-import { usePage, useRecord } from './read.ts'
+import { useAll, usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 25
 const MAX_PAGE_SIZE = 100
@@ -157,20 +157,7 @@ export function useSend(id: string) {
 }
 
 /** Templates to choose from. */
-export const useTemplates = () =>
-  useQuery({
-    queryKey: ['templates', 'choice'],
-    queryFn: async ({ signal }) => {
-      const templates: TemplateRow[] = []
-      for (let cursor: string | undefined; ; ) {
-        const query = { per_page: MAX_PAGE_SIZE, cursor }
-        const { data, pagination } = await get<PageOf<TemplateRow>>('/v1/templates', query, signal)
-        templates.push(...data)
-        cursor = pagination.next_cursor
-        if (cursor === undefined || templates.length >= 1000) return templates
-      }
-    },
-  })
+export const useTemplates = () => useAll<TemplateRow>(['templates', 'choice'], '/v1/templates')
 
 /** Domains that a sender may have. */
 export const useSenderDomains = () =>

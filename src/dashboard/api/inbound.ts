@@ -4,14 +4,12 @@ import type { InboundDetail, InboundRecord } from '#features/receiving/inbound/m
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import { ApiError, get, type PageOf, type QueryValues } from './client.ts'
-import { useRecord } from './read.ts'
+import { useAll, useRecord } from './read.ts'
 
 export const PAGE_SIZE = 50
 /** Mail without a route has no event, so the list is also read again after this time. */
 const REFRESH_MS = 30_000
 const MAX_PER_PAGE = 100
-/** Domains and routes beyond these are shown by their ids. */
-const MAX_PAGES = 10
 
 export const inboundPath = (id: string, rest = ''): string => `/v1/inbound/${encodeURIComponent(id)}${rest}`
 export const routePath = (id: string, rest = ''): string => `/v1/inbound-routes/${encodeURIComponent(id)}${rest}`
@@ -36,29 +34,10 @@ export const useInboundDeliveries = (id: string, isWaiting: (deliveries: readonl
     refetchInterval: ({ state }) => (state.data && isWaiting(state.data.data) ? 5000 : false),
   })
 
-async function getAll<Row>(path: string, signal: AbortSignal): Promise<readonly Row[]> {
-  const rows: Row[] = []
-  for (let page = 1; page <= MAX_PAGES; page++) {
-    const { data, pagination } = await get<PageOf<Row>>(path, { page, per_page: MAX_PER_PAGE }, signal)
-    rows.push(...data)
-    if (page >= pagination.total_pages) break
-  }
-  return rows
-}
-
-export const useAllDomains = () =>
-  useQuery({
-    queryKey: ['domains', 'all'],
-    queryFn: ({ signal }) => getAll<DomainWire>('/v1/domains', signal),
-    staleTime: 60_000,
-  })
+export const useAllDomains = () => useAll<DomainWire>(['domains', 'all'], '/v1/domains', { staleTime: 60_000 })
 
 export const useAllRoutes = () =>
-  useQuery({
-    queryKey: ['inbound-routes', 'all'],
-    queryFn: ({ signal }) => getAll<RouteRecord>('/v1/inbound-routes', signal),
-    staleTime: 60_000,
-  })
+  useAll<RouteRecord>(['inbound-routes', 'all'], '/v1/inbound-routes', { staleTime: 60_000 })
 
 /** Whether something does not exist for this account: it was deleted, or belongs to another. */
 export const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404

@@ -17,3 +17,23 @@ export const usePage = <Row>(queryKey: QueryKey, path: string, query: QueryValue
     queryFn: ({ signal }) => get<PageOf<Row>>(path, query, signal),
     placeholderData: keepPreviousData,
   })
+
+const MAX_PER_PAGE = 100
+/** Rows beyond these are not read. */
+const MAX_PAGES = 10
+
+/** Reads all pages of a list, to choose from or to find names by ids. */
+export const useAll = <Row>(queryKey: QueryKey, path: string, options: { readonly staleTime?: number } = {}) =>
+  useQuery({
+    ...options,
+    queryKey,
+    queryFn: async ({ signal }): Promise<readonly Row[]> => {
+      const rows: Row[] = []
+      for (let page = 1; page <= MAX_PAGES; page++) {
+        const { data, pagination } = await get<PageOf<Row>>(path, { page, per_page: MAX_PER_PAGE }, signal)
+        rows.push(...data)
+        if (page >= pagination.total_pages) break
+      }
+      return rows
+    },
+  })
