@@ -10,10 +10,9 @@ import {
   readAccountStatus,
   resumeByOperator,
 } from '../operator/accounts.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import {
   formatCount,
@@ -60,30 +59,27 @@ export function addPauseCommands(accounts: Command): void {
     .argument('<account>', 'ID or name of the account')
     .requiredOption('--reason <sentence>', 'why; the users of the account read it')
     .action(async (account: string, options: JsonOption & { reason: string }) => {
-      const done = await withData(loadConfig().config, (call) => call(pause, { account, reason: options.reason }))
+      const done = await runAdminCommand(pause, { account, reason: options.reason })
       printResult(options, done, (shown) => `Paused ${toPrintable(shown.account)}: ${toPrintable(shown.reason)}`)
     })
   withJson(accounts.command('resume').description('resume a paused account and release its held mail'))
     .argument('<account>', 'ID or name of the account')
     .action(async (account: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(resume, { account }))
-      printResult(options, done, formatResumed)
+      printResult(options, await runAdminCommand(resume, { account }), formatResumed)
     })
   const findingsCommand = accounts.command('findings').description('list abuse findings, newest first')
   withLimit(withJson(findingsCommand), 'maximum number of findings', 50)
     .argument('[account]', 'ID or name of the account; default: all accounts')
     .action(async (account: string | undefined, options: JsonOption & { limit: number }) => {
       const input = { limit: options.limit, ...(account !== undefined && { account }) }
-      const found = await withData(loadConfig().config, (call) => call(findings, input))
-      printResult(options, found, formatFindings)
+      printResult(options, await runAdminCommand(findings, input), formatFindings)
     })
   withJson(
     accounts.command('show').description('show an account: plan, quota, rates and thresholds, and whether it may send'),
   )
     .argument('<account>', 'ID or name of the account')
     .action(async (account: string, options: JsonOption) => {
-      const found = await withData(loadConfig().config, (call) => call(show, { account }))
-      printResult(options, found, formatAccountStatus)
+      printResult(options, await runAdminCommand(show, { account }), formatAccountStatus)
     })
 }
 

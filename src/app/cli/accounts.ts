@@ -10,7 +10,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { type AccountView, type PoolView, readPools, setPool, toAccountView } from '../operator/accounts.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand, withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
 
@@ -108,7 +108,7 @@ export function addAccountCommands(program: Command): Command {
       )
     })
   withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {
-    const found = await withData(loadConfig().config, (call) => call(list, null))
+    const found = await runAdminCommand(list, null)
     printWholeList(options, found, 'There is no account yet; create one with `tassis accounts create`.', (shown) =>
       formatTable(
         ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
@@ -144,8 +144,7 @@ export function addAccountCommands(program: Command): Command {
           ...(stream !== undefined && { stream }),
           ...(options.none ? { pool: null } : pool !== undefined && { pool }),
         }
-        const found = await withData(loadConfig().config, (call) => call(setAndReadPools, input))
-        printResult(options, found, formatPools)
+        printResult(options, await runAdminCommand(setAndReadPools, input), formatPools)
       },
     )
   return accounts

@@ -15,10 +15,9 @@ import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { findListName } from './lists.ts'
 import {
   type AccountOption,
@@ -145,23 +144,21 @@ export function addBulkCommands(program: Command): void {
     .option('--open', 'only operations in progress')
     .action(async (options: JsonOption & AccountOption & { limit: number; open?: boolean }) => {
       const { account, limit, open = false } = options
-      const input = { limit, open, ...(account !== undefined && { account }) }
-      const found = await withData(loadConfig().config, (call) => call(list, input))
+      const found = await runAdminCommand(list, { limit, open, ...(account !== undefined && { account }) })
       printResult(options, found, (value) => formatList(value, open))
     })
 
   withJson(operations.command('show').description('show an operation and the status of its emails'))
     .argument('<id>', 'operation ID, as shown by `tassis operations`')
     .action(async (id: string, options: JsonOption) => {
-      const found = await withData(loadConfig().config, (call) => call(show, { id }))
-      printResult(options, found, formatOperation)
+      printResult(options, await runAdminCommand(show, { id }), formatOperation)
     })
 
   for (const verb of ['pause', 'resume', 'cancel'] as const) {
     withJson(operations.command(verb).description(VERB_DESCRIPTIONS[verb]))
       .argument('<id>', 'operation ID, as shown by `tassis operations`')
       .action(async (id: string, options: JsonOption) => {
-        const done = await withData(loadConfig().config, (call) => call(control, { id, verb }))
+        const done = await runAdminCommand(control, { id, verb })
         printResult(options, done, (value) => [formatOperation(value), ...formatAdvice(value)].join('\n'))
       })
   }

@@ -20,6 +20,7 @@ import {
   startDelivery,
 } from '../create.ts'
 import { requireUsableData, runAsOwner } from '../data-owner.ts'
+import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { type AdminCommand, type AdminCommandContext, CommandError } from './admin-command.ts'
 import { findInstalledData } from './installed-data.ts'
@@ -55,6 +56,10 @@ export async function withData<T>(
     await systemClock.sleep(RETRY_INTERVAL_MS)
   }
 }
+
+/** Runs one admin command on the data of the settings. */
+export const runAdminCommand = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input): Promise<Output> =>
+  withData(loadConfig().config, (call) => call(operation, input))
 
 /**
  * Requires a database that this user may read, because a read-only command must not create one. Throws ConfigError

@@ -6,7 +6,7 @@ import type { Millis } from '#platform/clock.ts'
 import { type CertificateState, certificateStates, type Mismatch, USE_NAMES } from '../certificates/states.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand, withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatRelativeTime, formatTable, formatUtc, printResult, toList } from './output.ts'
 
@@ -59,7 +59,7 @@ export function addCertificateCommands(program: Command): void {
 
   withJson(certificates.command('list').description('list the certificates that clients see')).action(
     async (options: JsonOption) => {
-      const found = await withData(loadConfig().config, (call) => call(list, {}))
+      const found = await runAdminCommand(list, {})
       printResult(options, toList(found.certificates), () => formatList(found.certificates, found.now))
     },
   )

@@ -6,10 +6,9 @@ import { listNewestComplaints, readComplaintRate } from '#features/receiving/com
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import {
   type AccountOption,
   type JsonOption,
@@ -104,8 +103,7 @@ export function addComplaintsCommand(program: Command): void {
     20,
   ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
     const { account, limit } = options
-    const input = { limit, ...(account !== undefined && { account }) }
-    const found = await withData(loadConfig().config, (call) => call(show, input))
+    const found = await runAdminCommand(show, { limit, ...(account !== undefined && { account }) })
     printResult(options, found, formatComplaints)
   })
 }

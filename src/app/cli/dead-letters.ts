@@ -18,7 +18,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { type Call, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { requireEmail } from './find-email.ts'
 import {
@@ -134,8 +134,7 @@ export function addDeadLetterCommands(program: Command): void {
     30,
   ).action(async (options: SelectOptions & { readonly limit: number }) => {
     const input = { ...toSelection(options, DEAD_LETTER_REASONS), limit: options.limit }
-    const found = await withData(loadConfig().config, (call) => call(list, input))
-    printResult(options, found, ({ data, total }) => formatList(data, total))
+    printResult(options, await runAdminCommand(list, input), ({ data, total }) => formatList(data, total))
   })
 
   withSelection(

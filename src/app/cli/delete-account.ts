@@ -4,10 +4,9 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import { deleteAccount, listOpenDeletions } from '#features/lifecycle/privacy/delete-account.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatCount, formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
 
@@ -68,18 +67,16 @@ export function addAccountDeletionCommands(accounts: Command): void {
     .argument('<account>', 'ID or name of the account')
     .requiredOption('--confirm <name>', 'the name of the account, to confirm')
     .action(async (account: string, options: JsonOption & { confirm: string }) => {
-      const deleted = await withData(loadConfig().config, (call) => call(remove, { account, confirm: options.confirm }))
       printResult(
         options,
-        deleted,
+        await runAdminCommand(remove, { account, confirm: options.confirm }),
         ({ name }) =>
           `${toPrintable(name)} is closed: its keys and sessions are revoked, its waiting mail is cancelled, mail to its domains is rejected.\nThe running service deletes its data, which takes ten minutes or more; \`tassis accounts deletions\` shows the progress.`,
       )
     })
   withJson(accounts.command('deletions').description('list account deletions in progress')).action(
     async (options: JsonOption) => {
-      const shown = await withData(loadConfig().config, (call) => call(deletions, null))
-      printWholeList(options, shown, 'No account is being deleted.', (rows) =>
+      printWholeList(options, await runAdminCommand(deletions, null), 'No account is being deleted.', (rows) =>
         formatTable(
           ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'CONTINUES'],
           rows.map(({ account_number, step, rows: removed, next_at }) => [

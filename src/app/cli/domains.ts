@@ -18,10 +18,9 @@ import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { readSystemServers } from '#protocols/dns/servers.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
 import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
@@ -175,8 +174,7 @@ export function addDomainCommands(program: Command): void {
   withAccount(withJson(domains.command('add').description('register a domain and print the DNS records to publish')))
     .argument('<domain>', 'such as example.com')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
-      const added = await withData(loadConfig().config, (call) => call(add, toDomainInput(domain, options)))
-      printResult(options, added, (shown) =>
+      printResult(options, await runAdminCommand(add, toDomainInput(domain, options)), (shown) =>
         [
           `Registered ${shown.domain} (${shown.id}). ${describeUntilVerified(shown)}`,
           ...shown.warnings.map((warning) => `Note: ${toPrintable(warning)}`),
@@ -191,7 +189,7 @@ export function addDomainCommands(program: Command): void {
   withAccount(withJson(domains.command('list').description('list the domains of an account'))).action(
     async (options: JsonOption & AccountOption) => {
       const { account } = options
-      const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
+      const found = await runAdminCommand(list, account === undefined ? {} : { account })
       printResult(options, found, ({ data: shown, total }) =>
         total === 0
           ? 'The account has no domain; add one with `tassis domains add example.com`.'
@@ -216,8 +214,7 @@ export function addDomainCommands(program: Command): void {
     .argument('<domain>', 'name or ID')
     .addOption(new Option('--zone', 'print zone file lines').conflicts('json'))
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
-      const found = await withData(loadConfig().config, (call) => call(records, toDomainInput(domain, options)))
-      printResult(options, found, (shown) =>
+      printResult(options, await runAdminCommand(records, toDomainInput(domain, options)), (shown) =>
         options.zone
           ? [...shown.warnings.map((warning) => `; ${WARNING_PREFIX}${warning}`), formatZone(shown.dns_records)].join(
               '\n',
@@ -247,7 +244,7 @@ export function addDomainCommands(program: Command): void {
       if ((domain === undefined) === (options.all === undefined))
         throw new UsageError('Name a domain, or use --all for all verified domains of the account.')
       const input = { domain: domain ?? null, ...(options.account !== undefined && { account: options.account }) }
-      const rotated = await withData(loadConfig().config, (call) => call(rotateDkim, input))
+      const rotated = await runAdminCommand(rotateDkim, input)
       printResult(options, toList(rotated), ({ data: shown }) =>
         shown.length === 0
           ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
@@ -311,7 +308,7 @@ interface VerifyOptions extends JsonOption, AccountOption {
 }
 
 async function checkDns(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(verify, toDomainInput(domain, options)))
+  const found = await runAdminCommand(verify, toDomainInput(domain, options))
   printResult(options, found, (shown) =>
     [
       ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
@@ -329,8 +326,7 @@ async function checkDns(domain: string, options: JsonOption & AccountOption): Pr
 }
 
 async function markDomainVerified(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(markVerified, toDomainInput(domain, options)))
-  printResult(options, found, (shown) =>
+  printResult(options, await runAdminCommand(markVerified, toDomainInput(domain, options)), (shown) =>
     [
       `${shown.domain} counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or \`tassis domains verify\`) finds that its records are missing.`,
       ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}`),

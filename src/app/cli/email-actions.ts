@@ -15,7 +15,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { changeMail } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from './find-email.ts'
 import { collectOption, type JsonOption, withJson } from './options.ts'
@@ -144,8 +144,7 @@ export function addEmailActionCommands(emails: Command): void {
   )
     .argument('<id>', EMAIL_ARGUMENT)
     .action(async (id: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(retry, { id }))
-      printResult(options, done, formatRetried)
+      printResult(options, await runAdminCommand(retry, { id }), formatRetried)
     })
 
   withJson(
@@ -155,10 +154,9 @@ export function addEmailActionCommands(emails: Command): void {
   )
     .argument('<id>', EMAIL_ARGUMENT)
     .action(async (id: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(cancel, { id }))
       printResult(
         options,
-        done,
+        await runAdminCommand(cancel, { id }),
         (shown) =>
           `Cancelled for ${formatCount(shown.cancelled, 'recipient')}: ${formatName(shown)}${shown.in_delivery === 0 ? '' : `; ${shown.in_delivery} in delivery left alone`}.`,
       )

@@ -14,10 +14,9 @@ import type { RowKey } from '#platform/db/row-window.ts'
 import { AppError, conflict } from '#platform/errors.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import {
   type AccountOption,
   type JsonOption,
@@ -220,7 +219,7 @@ export const addEmailListCommand = (emails: Command): Command =>
         ...(since !== undefined && { from_date: parseTimeOption('--since', since, now) }),
         ...(until !== undefined && { to_date: parseTimeOption('--until', until, now) }),
       }
-      const found = await withData(loadConfig().config, (call) => call(list, input))
+      const found = await runAdminCommand(list, input)
       printResult({ json }, found, formatList)
     })
 

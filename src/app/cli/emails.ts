@@ -5,9 +5,8 @@ import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts
 import { readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
-import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { addEmailActionCommands, emailActionAdminCommands } from './email-actions.ts'
 import { addEmailListCommand, emailListAdminCommands } from './email-list.ts'
 import { addExplainCommand } from './explain.ts'
@@ -44,8 +43,7 @@ export function addEmailCommands(program: Command): void {
   )
     .argument('<id>', EMAIL_ARGUMENT)
     .action(async (id: string, options: JsonOption) => {
-      const shown = await withData(loadConfig().config, (call) => call(show, { id }))
-      printResult(options, shown, formatEmail)
+      printResult(options, await runAdminCommand(show, { id }), formatEmail)
     })
 
   addExplainCommand(emails)

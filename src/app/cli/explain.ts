@@ -17,9 +17,8 @@ import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { loadConfig } from '../settings.ts'
 import { type AdminCommandContext, defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { findNewestEmailTo } from './email-list.ts'
 import { readWaits, type Wait, type WaitsFor } from './explain-wait.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withAccount } from './find-email.ts'
@@ -192,7 +191,7 @@ export function addExplainCommand(parent: Command): void {
     .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
     .action(async (id: string, { limit, all = false, json }: ExplainOptions) => {
-      const found = await withData(loadConfig().config, (call) => call(explain, { id, limit }))
+      const found = await runAdminCommand(explain, { id, limit })
       printResult(json === undefined ? {} : { json }, found, (value) => formatExplanation(value, all))
     })
 }

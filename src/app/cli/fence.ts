@@ -24,7 +24,7 @@ import { parseSelector } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
-import { type Call, requireData, withData } from './call.ts'
+import { type Call, requireData, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, type List, print, printResult, toList, toPrintable } from './output.ts'
@@ -104,7 +104,7 @@ export function addFenceCommands(program: Command): void {
     .description('show what waits since the data were restored from a backup or a copy, to release or drop it')
     .action(async (_, command: Command) => {
       const options = readOptions(command)
-      const view = await withData(loadConfig().config, (call) => call(read, {}))
+      const view = await runAdminCommand(read, {})
       printResult(options, toFenceList(view, options.limit), formatFence)
     })
   withSelection(

@@ -9,7 +9,7 @@ import type { RetryResult } from '../operator/model.ts'
 import { START_POSITION, toUnparsedView, type UnparsedView } from '../operator/received.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { type Call, runAdminCommand, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import {
   formatCount,
@@ -51,9 +51,7 @@ export function addInboundCommands(program: Command): void {
     'maximum number of messages of each kind',
     30,
   ).action(async (options: JsonOption & { readonly limit: number }) => {
-    const found = await withData(loadConfig().config, (call) =>
-      call(list, { after: START_POSITION, limit: options.limit }),
-    )
+    const found = await runAdminCommand(list, { after: START_POSITION, limit: options.limit })
     printResult(options, { data: found.messages, has_more: found.place !== null }, formatList)
   })
 

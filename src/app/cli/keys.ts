@@ -8,10 +8,9 @@ import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { addMasterKeyCommands } from './master-keys.ts'
 import {
   type AccountOption,
@@ -121,7 +120,7 @@ export function addKeyCommands(program: Command): void {
     .action(async (options: JsonOption & AccountOption & { name: string; scope?: readonly string[] }) => {
       const { account, name, scope } = options
       const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [] }
-      const created = await withData(loadConfig().config, (call) => call(create, input))
+      const created = await runAdminCommand(create, input)
       printSecret(
         options,
         created,
@@ -145,7 +144,7 @@ export function addKeyCommands(program: Command): void {
           throw new UsageError('Give the key as an argument or with --file, not both.')
         const key = keyArgument ?? readKey(options.file)
         const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [], key }
-        const imported = await withData(loadConfig().config, (call) => call(create, input))
+        const imported = await runAdminCommand(create, input)
         const { key: _, ...shown } = imported
         printResult(
           options,
@@ -159,7 +158,7 @@ export function addKeyCommands(program: Command): void {
   withAccount(withJson(keys.command('list').description('list the keys of an account'))).action(
     async (options: JsonOption & AccountOption) => {
       const { account } = options
-      const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
+      const found = await runAdminCommand(list, account === undefined ? {} : { account })
       const sentence = 'The account has no key; create one with `tassis keys create --name app`.'
       printWholeList(options, found, sentence, (shown) =>
         formatTable(
@@ -181,10 +180,9 @@ export function addKeyCommands(program: Command): void {
     .argument('<key>', 'its name, its ID, its first 16 characters, or the whole key')
     .action(async (key: string, options: JsonOption & AccountOption) => {
       const input = { ...(options.account !== undefined && { account: options.account }), key }
-      const revoked = await withData(loadConfig().config, (call) => call(revoke, input))
       printResult(
         options,
-        revoked,
+        await runAdminCommand(revoke, input),
         ({ id, name, key_prefix, account }) =>
           `Revoked key "${toPrintable(name)}" of ${toPrintable(account)} (${id}), which began with ${toPrintable(key_prefix)}.`,
       )

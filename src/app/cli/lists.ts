@@ -5,10 +5,9 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import {
   type AccountOption,
   type JsonOption,
@@ -81,9 +80,7 @@ export function addListsCommand(program: Command): void {
     50,
   ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
     const { account, limit } = options
-    const input = { limit, ...(account !== undefined && { account }) }
-    const found = await withData(loadConfig().config, (call) => call(show, input))
-    printResult(options, found, formatLists)
+    printResult(options, await runAdminCommand(show, { limit, ...(account !== undefined && { account }) }), formatLists)
   })
 }
 

@@ -17,7 +17,7 @@ import { UnparseableError } from '#protocols/mime/parsed.ts'
 import { type MailView, toMailView } from '../operator/operator-mail.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { type Call, runAdminCommand, withData } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatTable, formatUtc, print, printJson, printResult, toList, toPrintable, truncate } from './output.ts'
 
@@ -97,9 +97,7 @@ export function addMailCommands(program: Command): void {
     .addOption(new Option('--kind <kind>', 'only of this kind').choices(OPERATOR_MAIL_KINDS))
     .action(async (options: JsonOption & ListInput) => {
       const { kind, limit } = options
-      const input = { limit, ...(kind !== undefined && { kind }) }
-      const found = await withData(loadConfig().config, (call) => call(list, input))
-      printResult(options, found, formatList)
+      printResult(options, await runAdminCommand(list, { limit, ...(kind !== undefined && { kind }) }), formatList)
     })
 
   withJson(mail.command('show').description('show a message'))
@@ -121,10 +119,9 @@ export function addMailCommands(program: Command): void {
   withJson(mail.command('retry').description('process a message again, such as a bounce that could not be parsed'))
     .argument('<id>', 'message ID, as shown by `tassis mail list`')
     .action(async (id: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(retry, { id }))
       printResult(
         options,
-        done,
+        await runAdminCommand(retry, { id }),
         () => 'The message is being processed again; if it cannot be parsed, it returns to `tassis mail list`.',
       )
     })
@@ -132,8 +129,7 @@ export function addMailCommands(program: Command): void {
   withJson(mail.command('delete').description('delete a message permanently'))
     .argument('<id>', 'message ID, as shown by `tassis mail list`')
     .action(async (id: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(remove, { id }))
-      printResult(options, done, () => 'Deleted.')
+      printResult(options, await runAdminCommand(remove, { id }), () => 'Deleted.')
     })
 }
 

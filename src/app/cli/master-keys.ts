@@ -9,9 +9,8 @@ import {
   type RotatedMasterKey,
   rotateMasterKey,
 } from '../master-key.ts'
-import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, formatUtc, printResult, toList } from './output.ts'
 
@@ -32,7 +31,7 @@ export function addMasterKeyCommands(keys: Command): void {
       .command('rotate-master')
       .description('create a new master key and seal every stored secret again under it; delivery goes on'),
   ).action(async (options: JsonOption) => {
-    const rotated = await withData(loadConfig().config, (call) => call(rotate, null))
+    const rotated = await runAdminCommand(rotate, null)
     printResult(options, rotated, formatRotated)
     if (rotated.unreadable > 0) process.exitCode = 1
   })
@@ -40,8 +39,7 @@ export function addMasterKeyCommands(keys: Command): void {
   withJson(
     keys.command('list-master').description('list the master keys, and the number of secrets sealed under each'),
   ).action(async (options: JsonOption) => {
-    const found = await withData(loadConfig().config, (call) => call(list, null))
-    printResult(options, found, ({ data: shown, newest_since: since }) =>
+    printResult(options, await runAdminCommand(list, null), ({ data: shown, newest_since: since }) =>
       [
         formatTable(
           ['KEY', 'SECRETS', 'STATE'],

@@ -2,10 +2,9 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander'
 import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { assignPlan } from '#features/people/billing/assign.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printResult, toPrintable } from './output.ts'
 
@@ -49,10 +48,9 @@ export function addPlanCommand(accounts: Command): void {
           ...(plan !== undefined && { plan }),
           ...(monthlyQuota !== undefined && { monthlyQuota: monthlyQuota === 'plan' ? null : monthlyQuota }),
         }
-        const done = await withData(loadConfig().config, (call) => call(assign, input))
         printResult(
           options,
-          done,
+          await runAdminCommand(assign, input),
           (shown) =>
             `${toPrintable(shown.account)} has plan ${shown.plan} with ${shown.monthly_quota ?? 'unlimited'} recipients per month.`,
         )

@@ -5,9 +5,8 @@ import { systemClock } from '#platform/clock.ts'
 import { listAlerts } from '../operator/alerts.ts'
 import type { DeliveryAlert } from '../operator/model.ts'
 import { listProviders, type ProviderView, resumeProvider } from '../operator/providers.ts'
-import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import {
   formatCount,
@@ -69,8 +68,7 @@ export function addProviderCommands(program: Command): void {
     'maximum number of providers',
     30,
   ).action(async (options: JsonOption & { limit: number; all?: boolean }) => {
-    const input = { limit: options.limit, all: options.all ?? false }
-    const found = await withData(loadConfig().config, (call) => call(list, input))
+    const found = await runAdminCommand(list, { limit: options.limit, all: options.all ?? false })
     printResult(options, found, (shown) => formatProviders(shown, systemClock.now()))
   })
   withJson(providers.command('resume').description('lift the suspension of a provider, and restore a lowered rate'))
@@ -78,8 +76,7 @@ export function addProviderCommands(program: Command): void {
     .action(async (name: string, _: unknown, command: Command) => {
       // `--json` may also stand before `resume`.
       const options = command.optsWithGlobals<JsonOption>()
-      const done = await withData(loadConfig().config, (call) => call(resume, { name }))
-      printResult(options, done, ({ provider, resumed }) =>
+      printResult(options, await runAdminCommand(resume, { name }), ({ provider, resumed }) =>
         resumed === 0
           ? `${toPrintable(provider)} was neither suspended nor slowed down.`
           : [

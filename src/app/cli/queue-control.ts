@@ -25,7 +25,7 @@ import {
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { type Call, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { requireEmail } from './find-email.ts'
 import { type JsonOption, withJson } from './options.ts'
@@ -219,10 +219,9 @@ async function endRules(options: ControlOptions, kind: QueueRuleKind | undefined
 }
 
 async function releaseRestored(options: JsonOption): Promise<void> {
-  const done = await withData(loadConfig().config, (call) => call(releaseContent, null))
   printResult(
     options,
-    done,
+    await runAdminCommand(releaseContent, null),
     ({ released }) =>
       `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
   )

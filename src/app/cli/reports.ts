@@ -5,9 +5,8 @@
 import type { Command } from 'commander'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { parseDomainName, type ReportView, readReport, toReportView } from '../operator/domain-reports.ts'
-import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatTable, formatUtc, type List, printResult, toPrintable, truncate } from './output.ts'
 
@@ -41,15 +40,13 @@ export function addReportCommands(program: Command): void {
     .option('--domain <domain>', 'only this domain')
     .action(async (options: JsonOption & ListInput) => {
       const { domain, limit } = options
-      const input = { limit, ...(domain !== undefined && { domain }) }
-      const found = await withData(loadConfig().config, (call) => call(list, input))
-      printResult(options, found, formatList)
+      printResult(options, await runAdminCommand(list, { limit, ...(domain !== undefined && { domain }) }), formatList)
     })
 
   withJson(reports.command('show').description('show the unpacked XML or JSON of a report'))
     .argument('<id>', 'report ID, as shown by `tassis reports list`')
     .action(async (id: string, options: JsonOption) => {
-      const found = await withData(loadConfig().config, (call) => call(show, { id }))
+      const found = await runAdminCommand(show, { id })
       printResult(options, found, (shown) => `${formatHeader(shown)}\n\n${toPrintableLines(shown.content)}`)
     })
 }

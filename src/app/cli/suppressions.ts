@@ -8,7 +8,7 @@ import { addSuppression, listSuppressions, removeSuppression } from '#features/a
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand, withData } from './call.ts'
 import { findListName } from './lists.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, printResult, toList, toPrintable, truncate } from './output.ts'
@@ -92,7 +92,7 @@ export function addSuppressionCommands(program: Command): void {
         ...(reason !== undefined && { reason }),
         ...(email !== undefined && { email }),
       }
-      const found = await withData(loadConfig().config, (call) => call(list, input))
+      const found = await runAdminCommand(list, input)
       printResult(options, found, ({ data: shown, total }) =>
         shown.length === 0
           ? 'No suppressions found.'
@@ -116,11 +116,9 @@ export function addSuppressionCommands(program: Command): void {
     .argument('<address>', 'email address')
     .option('--reason <text>', 'reason; unsubscribe suppresses only mail with transactional: false', 'manual')
     .action(async (address: string, options: SuppressionOptions & { reason: string }) => {
-      const input = { ...pickAccount(options), address, reason: options.reason }
-      const row = await withData(loadConfig().config, (call) => call(add, input))
       printResult(
         options,
-        row,
+        await runAdminCommand(add, { ...pickAccount(options), address, reason: options.reason }),
         ({ email_address, reason, created_at }) =>
           `${toPrintable(email_address)} has been suppressed since ${formatUtc(created_at)}: ${toPrintable(reason)}.`,
       )
@@ -128,8 +126,7 @@ export function addSuppressionCommands(program: Command): void {
   withJson(withAccount(suppressions.command('remove').description('remove an address from the list')))
     .argument('<address>', 'email address')
     .action(async (address: string, options: SuppressionOptions) => {
-      const done = await withData(loadConfig().config, (call) => call(remove, { ...pickAccount(options), address }))
-      printResult(options, done, ({ removed }) =>
+      printResult(options, await runAdminCommand(remove, { ...pickAccount(options), address }), ({ removed }) =>
         removed === 0 ? 'The address was not on the list.' : `Removed ${formatCount(removed, 'suppression')}.`,
       )
     })

@@ -17,10 +17,9 @@ import {
 import { findUser, hasOtherOwner, listMemberships, listUsers, type User } from '#features/people/team/users.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { withData } from './call.ts'
+import { runAdminCommand } from './call.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
 import { formatCount, formatTable, formatUtc, printResult, printSecret, printWholeList, toPrintable } from './output.ts'
 
@@ -144,7 +143,7 @@ export function addUserCommands(program: Command): void {
         ...(name !== undefined && { name }),
         ...(password !== undefined && { password }),
       }
-      const created = await withData(loadConfig().config, (call) => call(create, input))
+      const created = await runAdminCommand(create, input)
       const sentence = `${created.is_known ? 'Added' : 'Created'} user ${toPrintable(created.email)} (${created.id}), ${role}.`
       if (created.link === null) return printResult(options, created, () => sentence)
       printSecret(
@@ -156,7 +155,7 @@ export function addUserCommands(program: Command): void {
     })
 
   withJson(users.command('list').description('list all users')).action(async (options: JsonOption) => {
-    const found = await withData(loadConfig().config, (call) => call(list, null))
+    const found = await runAdminCommand(list, null)
     const sentence = 'There is no user yet; create one with `tassis users create ada@example.com`.'
     printWholeList(options, found, sentence, (shown) =>
       formatTable(
@@ -177,7 +176,7 @@ export function addUserCommands(program: Command): void {
   withJson(users.command('reset').description('print a link to set a new password'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
-      const { link } = await withData(loadConfig().config, (call) => call(reset, { email }))
+      const { link } = await runAdminCommand(reset, { email })
       printSecret(options, { link }, link, `This link ${LINK_DESCRIPTION}: give it only to this user.`)
     })
 
@@ -186,14 +185,13 @@ export function addUserCommands(program: Command): void {
     .addArgument(new Argument('<role>', 'the new role').choices(ROLES))
     .action(async (email: string, requestedRole: TeamRole, options: JsonOption & AccountOption) => {
       const input = { email, role: requestedRole, ...(options.account !== undefined && { account: options.account }) }
-      const updated = await withData(loadConfig().config, (call) => call(role, input))
+      const updated = await runAdminCommand(role, input)
       printResult(options, updated, (shown) => `${toPrintable(shown.email)} now has the role ${shown.role}.`)
     })
   withAccount(withJson(users.command('remove').description('remove a user from the team of an account')))
     .argument(...emailArgument)
     .action(async (email: string, { account, ...options }: AccountOption & JsonOption) => {
-      const input = { email, ...(account !== undefined && { account }) }
-      const removed = await withData(loadConfig().config, (call) => call(remove, input))
+      const removed = await runAdminCommand(remove, { email, ...(account !== undefined && { account }) })
       printResult(options, removed, ({ is_gone, has_owner }) =>
         [
           `Removed ${toPrintable(email)} from the team.`,
@@ -208,7 +206,7 @@ export function addUserCommands(program: Command): void {
   withJson(users.command('totp-off').description('disable the second factor of a user who has lost it'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(totpOff, { email }))
+      const done = await runAdminCommand(totpOff, { email })
       printResult(options, done, () => `${toPrintable(email)} now signs in without a code.`)
     })
 
@@ -216,16 +214,13 @@ export function addUserCommands(program: Command): void {
     .argument(...emailArgument)
     .option('--remove', 'the user is no operator any more')
     .action(async (email: string, { remove, ...options }: JsonOption & { readonly remove?: boolean }) => {
-      const done = await withData(loadConfig().config, (call) =>
-        call(operator, { email, is_operator: remove !== true }),
-      )
-      printResult(options, done, formatOperator)
+      printResult(options, await runAdminCommand(operator, { email, is_operator: remove !== true }), formatOperator)
     })
 
   withJson(users.command('sessions').description('list the sessions of a user'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
-      const found = await withData(loadConfig().config, (call) => call(sessions, { email }))
+      const found = await runAdminCommand(sessions, { email })
       printWholeList(options, found, `${toPrintable(email)} has no session.`, (shown) =>
         formatTable(
           ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
@@ -243,7 +238,7 @@ export function addUserCommands(program: Command): void {
   withJson(users.command('sign-out').description('end all sessions of a user immediately'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
-      const done = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
+      const done = await runAdminCommand(signOutAll, { email })
       printResult(options, done, ({ ended }) => `Ended ${formatCount(ended, 'session')} of ${toPrintable(email)}.`)
     })
 }

@@ -23,7 +23,7 @@ import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { type Call, runAdminCommand, withData } from './call.ts'
 import {
   type AccountOption,
   type JsonOption,
@@ -181,7 +181,7 @@ export function addWebhookCommands(program: Command): void {
     ONLY_ACCOUNT_DESCRIPTION,
   ).action(async (options: JsonOption & AccountOption) => {
     const { account } = options
-    const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
+    const found = await runAdminCommand(list, account === undefined ? {} : { account })
     const sentence = 'There is no webhook; POST /v1/webhooks creates one for the account of the API key.'
     printWholeList(options, found, sentence, (shown) => formatWebhooks(shown, systemClock.now()))
   })
@@ -209,8 +209,7 @@ export function addWebhookCommands(program: Command): void {
         throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')
       const { account } = options
       if (id === INBOUND_SECRET_ID) {
-        const input = { rotate, ...(account !== undefined && { account }) }
-        const found = await withData(loadConfig().config, (call) => call(inboundSecret, input))
+        const found = await runAdminCommand(inboundSecret, { rotate, ...(account !== undefined && { account }) })
         const owner = toPrintable(found.account)
         return printSecret(
           options,
@@ -225,7 +224,7 @@ export function addWebhookCommands(program: Command): void {
         throw new UsageError(
           '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
         )
-      const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))
+      const found = await runAdminCommand(secret, { webhook: id, rotate })
       const url = toPrintable(found.url)
       printSecret(
         options,
@@ -263,7 +262,7 @@ export function addWebhookCommands(program: Command): void {
     .addOption(new Option('--event <event>', 'filter by event').choices(HISTORY_EVENTS))
     .action(async (id: string, options: JsonOption & Omit<DeliveriesInput, 'webhook'>) => {
       const { json: _, ...filter } = options
-      const found = await withData(loadConfig().config, (call) => call(deliveries, { webhook: id, ...filter }))
+      const found = await runAdminCommand(deliveries, { webhook: id, ...filter })
       printResult(options, found, (shown) => formatDeliveries(shown, systemClock.now()))
     })
 }
