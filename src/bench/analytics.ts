@@ -20,8 +20,8 @@ import { days, MiB } from '#platform/units.ts'
 import analyticsSql from './analytics.sql' with { type: 'text' }
 import { pollHealth } from './imports.ts'
 import { HTML_BYTES, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
-import { readUsage, spawnSelf } from './processes.ts'
-import { seedDataDirectory } from './seed.ts'
+import { readUsage, startService } from './processes.ts'
+import { runSeedSql, seedDataDirectory } from './seed.ts'
 
 /** Times are in ms, from the request to the last octet of its response. */
 export interface AnalyticsStats {
@@ -153,28 +153,15 @@ async function seedDay(
     clicked_event: toEventCode('clicked'),
   }
   await app.commit.write(({ db }) => {
-    const columns = Object.entries(parameters).map(
-      ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
-    )
-    db.run(
-      `CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}, coalesce((SELECT last_seq FROM event_sequences WHERE account_id = ${accountId}), 0) AS last_seq`,
-    )
-    for (const statement of analyticsSql.split(/;\n/))
-      if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
-    db.run('DROP TABLE seed')
+    const lastSeq = db.query<{ n: number }, [number]>('SELECT last_seq AS n FROM event_sequences WHERE account_id = ?')
+    runSeedSql(db, analyticsSql, { ...parameters, last_seq: lastSeq.get(accountId)?.n ?? 0 })
   })
 }
 
 /** Measures one run. During the run, only the service's own background work changes the data directory. */
 export async function runAnalytics(fixture: AnalyticsFixture): Promise<AnalyticsStats> {
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: fixture.dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-  })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
-  const url = `http://127.0.0.1:${port}`
+  await using service = await startService(fixture.dataDir)
+  const url = `http://127.0.0.1:${service.port}`
   await systemClock.sleep(SETTLE_MS)
   const health = pollHealth(url)
   const year = `from=${fixture.from}&to=${fixture.to}`

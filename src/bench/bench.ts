@@ -6,6 +6,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
+import type { Config } from '#platform/config.ts'
 import { ANALYTICS_STAT_NAMES, type AnalyticsStats, prepareAnalytics, runAnalytics } from './analytics.ts'
 import { IMPORT_STAT_NAMES, type ImportStats, prepareImport, runImport } from './imports.ts'
 import { INBOUND_STAT_NAMES, type InboundStats, prepareInbound, runInbound } from './inbound.ts'
@@ -40,23 +41,32 @@ export interface BenchOptions {
   readonly folder: string
 }
 
-export interface BenchResult {
+export interface Measured<F> {
+  readonly medians: F
+  readonly runs: readonly F[]
+}
+
+export interface BenchResult extends Measured<MailStats> {
   readonly stored: number
-  readonly medians: MailStats
-  readonly runs: readonly MailStats[]
   /** Of the same runs with open dashboards; undefined if none were requested. */
-  readonly watched: { readonly medians: MailStats; readonly runs: readonly MailStats[] } | undefined
+  readonly watched: Measured<MailStats> | undefined
 }
 
 export interface BenchResults {
   readonly mail: readonly BenchResult[]
   /** Each of these is undefined if it was not requested. */
-  readonly told: { readonly medians: WebhookStats; readonly runs: readonly WebhookStats[] } | undefined
-  readonly received: { readonly medians: InboundStats; readonly runs: readonly InboundStats[] } | undefined
-  readonly imported: { readonly medians: ImportStats; readonly runs: readonly ImportStats[] } | undefined
-  readonly templates: { readonly medians: TemplateStats; readonly runs: readonly TemplateStats[] } | undefined
-  readonly analytics: { readonly medians: AnalyticsStats; readonly runs: readonly AnalyticsStats[] } | undefined
-  readonly lists: { readonly medians: ListStats; readonly runs: readonly ListStats[] } | undefined
+  readonly told: Measured<WebhookStats> | undefined
+  readonly received: Measured<InboundStats> | undefined
+  readonly imported: Measured<ImportStats> | undefined
+  readonly templates: Measured<TemplateStats> | undefined
+  readonly analytics: Measured<AnalyticsStats> | undefined
+  readonly lists: Measured<ListStats> | undefined
+}
+
+interface Context {
+  readonly folder: string
+  readonly options: BenchOptions
+  readonly progress: (text: string) => void
 }
 
 /** @param progress receives a description of each step */
@@ -70,23 +80,13 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
     const seeds: { stored: number; path: string; key: string }[] = []
     for (const stored of options.stored) {
       progress(`storing ${stored} emails`)
-      const path = join(folder, `stored-${stored}`)
-      const { config } = loadConfig({
-        TASSIS_DATA_DIR: path,
-        TASSIS_HOSTNAME: 'mail.bench.test',
-        TASSIS_LOG_LEVEL: 'error',
-      })
-      seeds.push({ stored, path, key: await seedDataDirectory(config, stored) })
+      const config = loadBenchConfig(folder, `stored-${stored}`)
+      seeds.push({ stored, path: config.dataDir, key: await seedDataDirectory(config, stored) })
     }
     const stats = new Map<number, MailStats[]>(options.stored.map((stored) => [stored, []]))
     const watchedStats = new Map<number, MailStats[]>(options.stored.map((stored) => [stored, []]))
-    const measure = async (path: string, key: string, dashboards: number): Promise<MailStats> => {
-      const dataDir = join(folder, 'run')
-      await copyFolder(path, dataDir)
-      const result = await runMail({ ...options, dataDir, key, dashboards })
-      rmSync(dataDir, { recursive: true })
-      return result
-    }
+    const measure = (path: string, key: string, dashboards: number): Promise<MailStats> =>
+      runOnCopy(folder, path, (dataDir) => runMail({ ...options, dataDir, key, dashboards }))
     for (let run = 1; run <= options.runs; run++) {
       for (const { stored, path, key } of seeds) {
         progress(`run ${run} of ${options.runs} with ${stored} stored`)
@@ -104,14 +104,15 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
         watched: watched.length > 0 ? { runs: watched, medians: computeMedians(MAIL_STAT_NAMES, watched) } : undefined,
       }
     })
+    const context: Context = { folder, options, progress }
     return {
       mail,
-      told: options.events > 0 ? await benchWebhooks(folder, options, progress) : undefined,
-      received: options.received > 0 ? await benchInbound(folder, options, progress) : undefined,
-      imported: options.import > 0 ? await benchImports(folder, options, progress) : undefined,
-      templates: options.templates > 0 ? await benchTemplates(options, progress) : undefined,
-      analytics: options.analytics > 0 ? await benchAnalytics(folder, options, progress) : undefined,
-      lists: options.list > 0 ? await benchLists(folder, options, progress) : undefined,
+      told: options.events > 0 ? await benchWebhooks(context) : undefined,
+      received: options.received > 0 ? await benchInbound(context) : undefined,
+      imported: options.import > 0 ? await benchImports(context) : undefined,
+      templates: options.templates > 0 ? await benchTemplates(context) : undefined,
+      analytics: options.analytics > 0 ? await benchAnalytics(context) : undefined,
+      lists: options.list > 0 ? await benchLists(context) : undefined,
     }
   } finally {
     process.off('exit', removeAll)
@@ -119,125 +120,78 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
   }
 }
 
-async function benchWebhooks(
-  folder: string,
-  { events, runs: count }: BenchOptions,
-  progress: (text: string) => void,
-): Promise<BenchResults['told']> {
-  progress(`storing ${events} events for a webhook`)
-  const { config } = loadConfig({
-    TASSIS_DATA_DIR: join(folder, 'told'),
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-  })
-  await using fixture = await prepareWebhook(folder, config, events)
-  const runs: WebhookStats[] = []
-  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`delivering to a webhook, run ${runs.length + 1}`)
-    const dataDir = join(folder, 'run')
-    await copyFolder(fixture.dataDir, dataDir)
-    runs.push(await runWebhook(fixture, dataDir))
-    rmSync(dataDir, { recursive: true })
-  }
-  return { runs, medians: computeMedians(WEBHOOK_STAT_NAMES, runs) }
+async function benchWebhooks(context: Context): Promise<BenchResults['told']> {
+  const { folder, options, progress } = context
+  progress(`storing ${options.events} events for a webhook`)
+  await using fixture = await prepareWebhook(folder, loadBenchConfig(folder, 'told'), options.events)
+  return await repeat(context, 'delivering to a webhook', WEBHOOK_STAT_NAMES, () =>
+    runOnCopy(folder, fixture.dataDir, (dataDir) => runWebhook(fixture, dataDir)),
+  )
 }
 
-async function benchInbound(
-  folder: string,
-  { received, runs: count }: BenchOptions,
-  progress: (text: string) => void,
-): Promise<BenchResults['received']> {
-  progress(`creating ${received} messages to submit`)
-  const { config } = loadConfig({
-    TASSIS_DATA_DIR: join(folder, 'received'),
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-  })
-  const fixture = await prepareInbound(folder, config, received)
-  const runs: InboundStats[] = []
-  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`submitting, run ${runs.length + 1}`)
-    const dataDir = join(folder, 'run')
-    await copyFolder(fixture.dataDir, dataDir)
-    runs.push(await runInbound(fixture, dataDir))
-    rmSync(dataDir, { recursive: true })
-  }
-  return { runs, medians: computeMedians(INBOUND_STAT_NAMES, runs) }
+async function benchInbound(context: Context): Promise<BenchResults['received']> {
+  const { folder, options, progress } = context
+  progress(`creating ${options.received} messages to submit`)
+  const fixture = await prepareInbound(folder, loadBenchConfig(folder, 'received'), options.received)
+  return repeat(context, 'submitting', INBOUND_STAT_NAMES, () =>
+    runOnCopy(folder, fixture.dataDir, (dataDir) => runInbound(fixture, dataDir)),
+  )
 }
 
-async function benchImports(
-  folder: string,
-  { import: contacts, runs: count }: BenchOptions,
-  progress: (text: string) => void,
-): Promise<BenchResults['imported']> {
-  progress(`writing a file of ${contacts} contacts`)
-  const { config } = loadConfig({
-    TASSIS_DATA_DIR: join(folder, 'imported'),
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-  })
-  const fixture = await prepareImport(folder, config, contacts)
-  const runs: ImportStats[] = []
-  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`importing, run ${runs.length + 1}`)
-    const dataDir = join(folder, 'run')
-    await copyFolder(fixture.dataDir, dataDir)
-    runs.push(await runImport(fixture, dataDir))
-    rmSync(dataDir, { recursive: true })
-  }
-  return { runs, medians: computeMedians(IMPORT_STAT_NAMES, runs) }
+async function benchImports(context: Context): Promise<BenchResults['imported']> {
+  const { folder, options, progress } = context
+  progress(`writing a file of ${options.import} contacts`)
+  const fixture = await prepareImport(folder, loadBenchConfig(folder, 'imported'), options.import)
+  return repeat(context, 'importing', IMPORT_STAT_NAMES, () =>
+    runOnCopy(folder, fixture.dataDir, (dataDir) => runImport(fixture, dataDir)),
+  )
 }
 
-async function benchTemplates(
-  { templates, runs: count }: BenchOptions,
-  progress: (text: string) => void,
-): Promise<BenchResults['templates']> {
-  const runs: TemplateStats[] = []
-  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`rendering, run ${runs.length + 1}`)
-    runs.push(await runTemplates(templates))
-  }
-  return { runs, medians: computeMedians(TEMPLATE_STAT_NAMES, runs) }
+const benchTemplates = (context: Context): Promise<BenchResults['templates']> =>
+  repeat(context, 'rendering', TEMPLATE_STAT_NAMES, () => runTemplates(context.options.templates))
+
+async function benchAnalytics(context: Context): Promise<BenchResults['analytics']> {
+  const { folder, options, progress } = context
+  progress(`storing ${options.analytics} events`)
+  const fixture = await prepareAnalytics(loadBenchConfig(folder, 'analytics'), options.analytics, progress)
+  return repeat(context, 'requesting analytics', ANALYTICS_STAT_NAMES, () => runAnalytics(fixture))
 }
 
-async function benchAnalytics(
-  folder: string,
-  { analytics, runs: count }: BenchOptions,
-  progress: (text: string) => void,
-): Promise<BenchResults['analytics']> {
-  progress(`storing ${analytics} events`)
-  const { config } = loadConfig({
-    TASSIS_DATA_DIR: join(folder, 'analytics'),
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-  })
-  const fixture = await prepareAnalytics(config, analytics, progress)
-  const runs: AnalyticsStats[] = []
-  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`requesting analytics, run ${runs.length + 1}`)
-    runs.push(await runAnalytics(fixture))
-  }
-  return { runs, medians: computeMedians(ANALYTICS_STAT_NAMES, runs) }
+async function benchLists(context: Context): Promise<BenchResults['lists']> {
+  const { folder, options, progress } = context
+  progress(`storing ${options.list} emails to list`)
+  const fixture = await prepareList(loadBenchConfig(folder, 'lists'), options.list, progress)
+  return repeat(context, 'requesting lists', LIST_STAT_NAMES, () => runList(fixture))
 }
 
-async function benchLists(
-  folder: string,
-  { list, runs: count }: BenchOptions,
-  progress: (text: string) => void,
-): Promise<BenchResults['lists']> {
-  progress(`storing ${list} emails to list`)
-  const { config } = loadConfig({
-    TASSIS_DATA_DIR: join(folder, 'lists'),
+const loadBenchConfig = (folder: string, name: string): Config =>
+  loadConfig({
+    TASSIS_DATA_DIR: join(folder, name),
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
-  })
-  const fixture = await prepareList(config, list, progress)
-  const runs: ListStats[] = []
-  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`requesting lists, run ${runs.length + 1}`)
-    runs.push(await runList(fixture))
+  }).config
+
+async function repeat<F>(
+  { options, progress }: Context,
+  title: string,
+  names: readonly (keyof F)[],
+  run: () => Promise<F>,
+): Promise<Measured<F>> {
+  const runs: F[] = []
+  while (runs.length < Math.min(options.runs, MAX_SLOW_RUNS)) {
+    progress(`${title}, run ${runs.length + 1}`)
+    runs.push(await run())
   }
-  return { runs, medians: computeMedians(LIST_STAT_NAMES, runs) }
+  return { runs, medians: computeMedians(names, runs) }
+}
+
+/** Runs on a copy of a data directory, and removes it. */
+async function runOnCopy<F>(folder: string, from: string, run: (dataDir: string) => Promise<F>): Promise<F> {
+  const dataDir = join(folder, 'run')
+  await copyFolder(from, dataDir)
+  const result = await run(dataDir)
+  rmSync(dataDir, { recursive: true })
+  return result
 }
 
 /** Some benchmarks take longer and vary less. */

@@ -8,7 +8,7 @@ import { formatTable, print, printResult } from '#app/cli/output.ts'
 import { VERSION } from '#app/version.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type AnalyticsStats, DOMAIN_COUNT } from './analytics.ts'
-import { type BenchResults, bench } from './bench.ts'
+import { type BenchOptions, type BenchResults, bench, type Measured } from './bench.ts'
 import { type DashboardsJob, keepDashboardsOpen } from './dashboards.ts'
 import { startHookReceiver } from './hook-receiver.ts'
 import type { ImportStats } from './imports.ts'
@@ -25,22 +25,9 @@ import { IN_FLIGHT, TEMPLATE, type TemplateStats } from './templates.ts'
 import type { Trend } from './trend.ts'
 import { GET_COMMAND, HOOK_RECEIVER_COMMAND, MAX_WAIT_SECONDS, type WebhookStats } from './webhooks.ts'
 
-interface Options extends JsonOption {
-  readonly stored: readonly number[]
-  readonly runs: number
-  readonly connections: number
-  readonly acceptSeconds: number
-  readonly deliver: number
-  readonly dashboards: number
-  readonly events: number
-  readonly received: number
-  readonly import: number
-  readonly templates: number
-  readonly analytics: number
-  readonly list: number
+interface Options extends JsonOption, BenchOptions {
   readonly soak: number
   readonly soakSends: number
-  readonly folder: string
 }
 
 export function addBenchCommand(program: Command): void {
@@ -53,59 +40,29 @@ export function addBenchCommand(program: Command): void {
           .argParser(parseWholeNumbers)
           .default([0, 100_000, 1_000_000], '0,100000,1000000'),
       )
-      .option('--runs <n>', 'runs of each, alternating; prints medians', createWholeNumberParser(1, MAX_NUMBER), 5)
-      .option('--connections <n>', 'HTTP connections', createWholeNumberParser(1, MAX_NUMBER), 20)
-      .option(
-        '--accept-seconds <n>',
-        'duration of acceptance while delivery is held',
-        createWholeNumberParser(1, MAX_NUMBER),
-        5,
-      )
-      .option('--deliver <n>', 'emails to accept and deliver', createWholeNumberParser(1, MAX_NUMBER), 2000)
-      .option(
-        '--dashboards <n>',
-        'repeat each run with so many open dashboards; 0: none',
-        createWholeNumberParser(0, MAX_NUMBER),
-        0,
-      )
-      .option(
-        '--events <n>',
-        'events to deliver to a webhook; 0: none, and no redirects',
-        createWholeNumberParser(0, MAX_NUMBER),
-        100_000,
-      )
-      .option(
-        '--received <n>',
-        'messages to submit over SMTP; 0: none, and no long polls',
-        createWholeNumberParser(0, MAX_NUMBER),
-        3000,
-      )
-      .option(
-        '--import <n>',
-        'contacts to import from one CSV file; 0: none',
-        createWholeNumberParser(0, MAX_NUMBER),
-        1_000_000,
-      )
-      .option('--templates <n>', 'templates to render; 0: none', createWholeNumberParser(0, MAX_NUMBER), 5000)
+      .option('--runs <n>', 'runs of each, alternating; prints medians', parsePositive, 5)
+      .option('--connections <n>', 'HTTP connections', parsePositive, 20)
+      .option('--accept-seconds <n>', 'duration of acceptance while delivery is held', parsePositive, 5)
+      .option('--deliver <n>', 'emails to accept and deliver', parsePositive, 2000)
+      .option('--dashboards <n>', 'repeat each run with so many open dashboards; 0: none', parseCount, 0)
+      .option('--events <n>', 'events to deliver to a webhook; 0: none, and no redirects', parseCount, 100_000)
+      .option('--received <n>', 'messages to submit over SMTP; 0: none, and no long polls', parseCount, 3000)
+      .option('--import <n>', 'contacts to import from one CSV file; 0: none', parseCount, 1_000_000)
+      .option('--templates <n>', 'templates to render; 0: none', parseCount, 5000)
       .option(
         '--analytics <n>',
         'events stored for the analytics benchmark; 0: none (10000000 take some 10 minutes and 6 GB)',
-        createWholeNumberParser(0, MAX_NUMBER),
+        parseCount,
         0,
       )
-      .option(
-        '--list <n>',
-        'emails stored for the benchmark of lists and searches; 0: none',
-        createWholeNumberParser(0, MAX_NUMBER),
-        0,
-      )
+      .option('--list <n>', 'emails stored for the benchmark of lists and searches; 0: none', parseCount, 0)
       .option(
         '--soak <minutes>',
         'instead, run a steady mixed load for this long and measure the growth of memory, descriptors, WAL and disk',
-        createWholeNumberParser(0, MAX_NUMBER),
+        parseCount,
         0,
       )
-      .option('--soak-sends <n>', 'emails per second of the soak', createWholeNumberParser(1, MAX_NUMBER), 50)
+      .option('--soak-sends <n>', 'emails per second of the soak', parsePositive, 50)
       .option('--folder <path>', 'folder for the temporary data; use the disk that the service will use', tmpdir())
       .addHelpText(
         'after',
@@ -206,6 +163,9 @@ function addHelperCommands(program: Command): void {
 
 /** Larger numbers are probably typing errors. */
 const MAX_NUMBER = 100_000_000
+
+const parsePositive = createWholeNumberParser(1, MAX_NUMBER)
+const parseCount = createWholeNumberParser(0, MAX_NUMBER)
 
 function parseWholeNumbers(text: string): number[] {
   if (text === 'none') return []
@@ -342,56 +302,48 @@ function formatBench(
           ),
         ]
       : []),
-    ...(told
-      ? [
-          '',
-          `${options.events} waiting events delivered to one webhook over TLS, none lost; then redirects over 4 connections, each recorded as a click, on an otherwise idle service.`,
-          '',
-          formatTable(['', `${told.runs.length} RUNS`, ''], formatRows(WEBHOOK_ROWS, [told])),
-        ]
-      : []),
-    ...(received
-      ? [
-          '',
-          `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) submitted over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
-          '',
-          formatTable(['', `${received.runs.length} RUNS`, ''], formatRows(INBOUND_ROWS, [received])),
-        ]
-      : []),
-    ...(imported
-      ? [
-          '',
-          `${options.import} contacts of one CSV file, uploaded and imported; each batch durable before the next.`,
-          '',
-          formatTable(['', `${imported.runs.length} RUNS`, ''], formatRows(IMPORT_ROWS, [imported])),
-        ]
-      : []),
-    ...(templates
-      ? [
-          '',
-          `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with different data.`,
-          '',
-          formatTable(['', `${templates.runs.length} RUNS`, ''], formatRows(TEMPLATE_ROWS, [templates])),
-        ]
-      : []),
-    ...(analytics
-      ? [
-          '',
-          `A year of mail to ${DOMAIN_COUNT} domains, the n-th with a share proportional to 1/n; each endpoint requested one request after another on an otherwise idle service.`,
-          '',
-          formatTable(['', `${analytics.runs.length} RUNS`, ''], formatRows(ANALYTICS_ROWS, [analytics])),
-        ]
-      : []),
-    ...(lists
-      ? [
-          '',
-          `GET /v1/emails, 25 of ${options.list} emails of one account; each filter requested one request after another on an otherwise idle service.`,
-          '',
-          formatTable(['', `${lists.runs.length} RUNS`, ''], formatRows(LIST_ROWS, [lists])),
-        ]
-      : []),
+    ...formatSection(
+      `${options.events} waiting events delivered to one webhook over TLS, none lost; then redirects over 4 connections, each recorded as a click, on an otherwise idle service.`,
+      WEBHOOK_ROWS,
+      told,
+    ),
+    ...formatSection(
+      `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) submitted over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
+      INBOUND_ROWS,
+      received,
+    ),
+    ...formatSection(
+      `${options.import} contacts of one CSV file, uploaded and imported; each batch durable before the next.`,
+      IMPORT_ROWS,
+      imported,
+    ),
+    ...formatSection(
+      `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with different data.`,
+      TEMPLATE_ROWS,
+      templates,
+    ),
+    ...formatSection(
+      `A year of mail to ${DOMAIN_COUNT} domains, the n-th with a share proportional to 1/n; each endpoint requested one request after another on an otherwise idle service.`,
+      ANALYTICS_ROWS,
+      analytics,
+    ),
+    ...formatSection(
+      `GET /v1/emails, 25 of ${options.list} emails of one account; each filter requested one request after another on an otherwise idle service.`,
+      LIST_ROWS,
+      lists,
+    ),
   ].join('\n')
 }
+
+/** The lines of one benchmark; none if it was not requested. */
+const formatSection = <F>(
+  description: string,
+  rows: readonly (readonly [string, keyof F, number])[],
+  measured: Measured<F> | undefined,
+): string[] =>
+  measured
+    ? ['', description, '', formatTable(['', `${measured.runs.length} RUNS`, ''], formatRows(rows, [measured]))]
+    : []
 
 const SOAK_ROWS: readonly (readonly [string, 'rssMiB' | 'descriptors' | 'walMiB' | 'diskMiB'])[] = [
   ['RSS MiB', 'rssMiB'],
@@ -420,7 +372,7 @@ function formatSoak({ soak: minutes, soakSends }: Options, result: SoakResult): 
 /** Formats one row per value with the median, minimum and maximum of each result. */
 const formatRows = <F>(
   rows: readonly (readonly [string, keyof F, number])[],
-  results: readonly { readonly medians: F; readonly runs: readonly F[] }[],
+  results: readonly Measured<F>[],
 ): string[][] =>
   rows.map(([title, name, digits]) => [
     title,

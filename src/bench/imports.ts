@@ -4,7 +4,7 @@ import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { MiB } from '#platform/units.ts'
-import { readUsage, spawnSelf } from './processes.ts'
+import { readUsage, startService } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
 /** Results of a run. CPU time is that of the service only: user and system, all threads. */
@@ -58,15 +58,10 @@ export async function prepareImport(folder: string, config: Config, count: numbe
 
 /** Measures one run against a copy of the data directory. */
 export async function runImport({ key, file, count }: ImportFixture, dataDir: string): Promise<ImportStats> {
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
+  await using service = await startService(dataDir, {
     TASSIS_IMPORT_MAX_BYTES: '100GiB',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
-  const url = `http://127.0.0.1:${port}`
+  const url = `http://127.0.0.1:${service.port}`
   const headers = { authorization: `Bearer ${key}` }
   const listId = await createList(url, headers)
   await systemClock.sleep(SETTLE_MS)

@@ -23,7 +23,7 @@ import { signMessage } from '#protocols/dkim/sign.ts'
 import { startBenchDns } from './dns.ts'
 import type { LoadResult } from './load.ts'
 import { createMailPatterns, SENDER_DOMAIN } from './mails.ts'
-import { readUsage, spawnSelf } from './processes.ts'
+import { readUsage, spawnSelf, startService } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 import { SUBMIT_COMMAND } from './submission.ts'
 import type { SubmitJob } from './submit.ts'
@@ -194,18 +194,14 @@ function buildMessage(number: number, text: string, html: string, attachmentByte
 export async function runInbound(fixture: InboundFixture, dataDir: string): Promise<InboundStats> {
   const count = fixture.places.length - 1
   const smtpPort = await findFreePort()
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+  await using service = await startService(dataDir, {
     TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
     TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
     TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
-    TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_DNS_SERVERS: `127.0.0.1:${fixture.dnsPort}`,
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
-    TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
+  const { port } = service
   const url = `http://127.0.0.1:${port}`
   const headers = { authorization: `Bearer ${fixture.key}` }
   const before = readUsage(service.pid)

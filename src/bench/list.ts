@@ -17,8 +17,8 @@ import { days, hours, MiB } from '#platform/units.ts'
 import { measureDatabase, measurePercentiles, REQUEST_COUNT } from './analytics.ts'
 import listSql from './list.sql' with { type: 'text' }
 import { SENDER_DOMAIN } from './mails.ts'
-import { readUsage, spawnSelf } from './processes.ts'
-import { seedDataDirectory } from './seed.ts'
+import { readUsage, startService } from './processes.ts'
+import { runSeedSql, seedDataDirectory } from './seed.ts'
 
 /** Each filter is measured with its own requests. */
 export const LIST_FILTERS = [
@@ -119,14 +119,7 @@ async function seedPart(
     sent_status: statusCode('sent'),
     bounced_status: statusCode('bounced'),
   }
-  await app.commit.write(({ db }) => {
-    const columns = Object.entries(parameters).map(
-      ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
-    )
-    db.run(`CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}`)
-    for (const statement of listSql.split(/;\n/)) if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
-    db.run('DROP TABLE seed')
-  })
+  await app.commit.write(({ db }) => runSeedSql(db, listSql, parameters))
 }
 
 /** Addresses evenly from all emails. */
@@ -141,13 +134,8 @@ function pickAddresses({ db }: App, emails: number): string[] {
 
 /** Measures one run. Only the service's own background work changes the data directory. */
 export async function runList(fixture: ListFixture): Promise<ListStats> {
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: fixture.dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-  })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
+  await using service = await startService(fixture.dataDir)
+  const { port } = service
   await systemClock.sleep(SETTLE_MS)
   const entries: (readonly [keyof ListStats, number])[] = []
   for (const filter of LIST_FILTERS) {

@@ -60,6 +60,25 @@ export function spawnSelf(
   }
 }
 
+export interface ServiceProcess extends ChildProcess {
+  readonly port: number
+}
+
+/** Starts the service on a data directory; resolves when it listens. @param settings besides those of every benchmark */
+export async function startService(
+  dataDir: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<ServiceProcess> {
+  const service = spawnSelf(['serve'], {
+    TASSIS_DATA_DIR: dataDir,
+    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+    ...settings,
+  })
+  return { ...service, port: Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1]) }
+}
+
 export interface Usage {
   /** User and system time so far, all threads. */
   readonly cpuMs: number

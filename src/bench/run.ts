@@ -6,7 +6,7 @@ import { days } from '#platform/units.ts'
 import type { DashboardsJob } from './dashboards.ts'
 import { findFreePort } from './inbound.ts'
 import type { LoadJob, LoadResult } from './load.ts'
-import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
+import { type ChildProcess, readUsage, spawnSelf, startService } from './processes.ts'
 import { submitMessages } from './submission.ts'
 
 /** Hidden commands for child processes of the benchmark. */
@@ -75,17 +75,13 @@ export async function runMail(options: RunOptions): Promise<MailStats> {
   await using receiver = spawnSelf([RECEIVER_COMMAND])
   const ports = JSON.parse(await receiver.readLine()) as { smtpPort: number; dnsPort: number }
   const submissionPort = await findFreePort()
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: options.dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+  await using service = await startService(options.dataDir, {
     TASSIS_SUBMISSION_TLS_ADDR: `127.0.0.1:${submissionPort}`,
-    TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_DNS_SERVERS: `127.0.0.1:${ports.dnsPort}`,
     TASSIS_SMTP_PORT: String(ports.smtpPort),
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
-    TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
+  const { port } = service
   let from = 0
   const load = async (limits: Pick<LoadJob, 'emails' | 'seconds' | 'sendAt'>): Promise<LoadResult> => {
     const { connections, key } = options

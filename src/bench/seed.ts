@@ -3,7 +3,7 @@
  * emails, inserted by SQL. The bodies of the emails are in the content store. A hundred emails share each pair of
  * HTML and text body, because identical bodies are stored once.
  */
-
+import type { Database } from 'bun:sqlite'
 import { openApp } from '#app/create.ts'
 import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -58,16 +58,12 @@ export async function seedDataDirectory(
       delivered_event: toEventCode('delivered'),
     }
     await app.commit.write(({ db }) => {
-      const columns = Object.entries(parameters).map(
-        ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
-      )
-      db.run(`CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}`)
       db.run(
         `CREATE TEMP TABLE seed_parts AS SELECT CAST(key AS INTEGER) AS number, json_extract(value, '$[0]') AS html_ref,
          json_extract(value, '$[1]') AS text_ref FROM json_each(?)`,
         [JSON.stringify(blobs)],
       )
-      for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(removeComments(statement))) db.run(statement)
+      runSeedSql(db, seedSql, parameters)
       indexAllEmails(db)
     })
     return key
@@ -76,7 +72,15 @@ export async function seedDataDirectory(
   }
 }
 
-const removeComments = (statement: string): string => statement.replace(/^--.*$/gm, '')
+/** Runs the statements of an SQL file, which read the parameters from the only row of the table `seed`. */
+export function runSeedSql(db: Database, sql: string, parameters: Readonly<Record<string, string | number>>): void {
+  const columns = Object.entries(parameters).map(
+    ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
+  )
+  db.run(`CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}`)
+  for (const statement of sql.split(/;\n/)) if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
+  db.run('DROP TABLE seed')
+}
 
 /** Stores the bodies and returns pairs of references: HTML and text. */
 async function storeBlobs(

@@ -16,7 +16,7 @@ import { startBenchDns } from './dns.ts'
 import { answerHookDns, HOOK_HOST, startHookReceiver } from './hook-receiver.ts'
 import { findFreePort, routeSupportMail, writeMessages } from './inbound.ts'
 import { createMailPatterns } from './mails.ts'
-import { readUsage, spawnSelf } from './processes.ts'
+import { readUsage, startService } from './processes.ts'
 import { answerReceiverDns } from './receiver.ts'
 import { seedDataDirectory } from './seed.ts'
 import { startBenchSink } from './sink.ts'
@@ -98,21 +98,21 @@ async function runSoak(
   })
   const links = await listLinks(config)
   const inboundPort = await findFreePort()
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+  await using service = await startService(dataDir, {
     TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
     TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
     TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
-    TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_DNS_SERVERS: `127.0.0.1:${dnsPort}`,
     TASSIS_SMTP_PORT: String(sink.port),
     TASSIS_EXTRA_CA_FILE: certificate.certFile,
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
-    TASSIS_LOG_LEVEL: 'error',
   })
-  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(await service.readLine())?.[0] ?? ''
-  const load = startLoad({ url, key, links, messages: { ...messages, port: inboundPort } })
+  const load = startLoad({
+    url: `http://127.0.0.1:${service.port}`,
+    key,
+    links,
+    messages: { ...messages, port: inboundPort },
+  })
   const samples: Sample[] = []
   const startedMs = systemClock.monotonicMs()
   let loggedMinute = 0

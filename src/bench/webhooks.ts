@@ -12,7 +12,7 @@ import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { HOOK_HOST, type HookCount } from './hook-receiver.ts'
 import type { GetJob, LoadResult } from './load.ts'
-import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
+import { type ChildProcess, readUsage, spawnSelf, startService } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
 /** Hidden commands for child processes of the benchmark. */
@@ -100,16 +100,12 @@ export async function listLinks(config: Config): Promise<string[]> {
 /** Measures one run against a copy of the data directory. */
 export async function runWebhook(fixture: WebhookFixture, dataDir: string): Promise<WebhookStats> {
   const { receiver, events } = fixture
-  await using service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
-    TASSIS_HOSTNAME: 'mail.bench.test',
+  await using service = await startService(dataDir, {
     TASSIS_DNS_SERVERS: `127.0.0.1:${fixture.dnsPort}`,
     TASSIS_EXTRA_CA_FILE: fixture.certFile,
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
-    TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
+  const { port } = service
   receiver.writeLine(String(events))
   const counted = JSON.parse(await receiver.readLine()) as HookCount
   if (counted.events !== events) throw new CommandError(`The webhook received ${counted.events} of ${events} events.`)
