@@ -4,6 +4,7 @@
  */
 import { join, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
+import { attempt } from '#platform/attempt.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -188,13 +189,8 @@ function formatReport(report: ReturnType<typeof toReportView>): string {
 }
 
 /** The keys of a backup that the settings do not provide; null where they name no readable key. */
-function findMissingHere(fingerprints: readonly string[]): string[] | null {
-  try {
-    return findMissingKeys(readKeyText(loadConfig().config), fingerprints)
-  } catch {
-    return null
-  }
-}
+const findMissingHere = (fingerprints: readonly string[]): string[] | null =>
+  attempt(() => findMissingKeys(readKeyText(loadConfig().config), fingerprints)) ?? null
 
 async function verify(path: string | undefined, options: BackupOptions): Promise<void> {
   if (path === undefined)

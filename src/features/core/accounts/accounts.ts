@@ -5,6 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -57,12 +58,8 @@ interface Row {
 
 /** The public id of an account in log lines; null if it does not exist. Never throws, as a log line must not fail. */
 export function findAccountLogId(db: Database, id: number): string | null {
-  try {
-    const found = sql(db).uuidOf.get(id)
-    return found && formatUuid(found.uuid)
-  } catch {
-    return null
-  }
+  const found = attempt(() => sql(db).uuidOf.get(id))
+  return found ? formatUuid(found.uuid) : null
 }
 
 /** In SQL: an account that is not deleted, with ?1 in its name or address (a pattern), in state ?2; null: any. */

@@ -5,6 +5,7 @@
  */
 
 import type { Database } from 'bun:sqlite'
+import { attempt } from '#platform/attempt.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -27,12 +28,8 @@ const emailSql = prepareStatements((db) => ({
  * same error.
  */
 export function findLogId(db: Database, emailId: number): string | null {
-  try {
-    const email = emailSql(db).uuid.get(emailId)
-    return email && formatUuid(email.uuid)
-  } catch {
-    return null
-  }
+  const email = attempt(() => emailSql(db).uuid.get(emailId))
+  return email ? formatUuid(email.uuid) : null
 }
 
 /** What names an email in a log line, as public ids. Null: it does not exist. */
@@ -50,30 +47,22 @@ const logSql = prepareStatements((db) => ({
 
 /** Never throws: logging a database error must not fail with the same error. */
 export function findEmailLogFields(db: Database, emailId: number): EmailLogFields {
-  try {
-    const found = logSql(db).email.get(emailId)
-    if (found) return { email_id: formatUuid(found.uuid), account: formatUuid(found.accountUuid) }
-  } catch {}
-  return { email_id: null, account: null }
+  const found = attempt(() => logSql(db).email.get(emailId))
+  return found
+    ? { email_id: formatUuid(found.uuid), account: formatUuid(found.accountUuid) }
+    : { email_id: null, account: null }
 }
 
 /** The same for the email of a recipient. Never throws. */
 export function findRecipientLogFields(db: Database, recipientId: number): EmailLogFields {
-  try {
-    const email = recipientSql(db).email.get(recipientId)
-    if (email) return findEmailLogFields(db, email.id)
-  } catch {}
-  return { email_id: null, account: null }
+  const email = attempt(() => recipientSql(db).email.get(recipientId))
+  return email ? findEmailLogFields(db, email.id) : { email_id: null, account: null }
 }
 
 /** The same for the email of an event; empty if the event has none. Never throws. */
 export function findEventLogFields(db: Database, seq: number | null): EmailLogFields | undefined {
-  try {
-    const emailId = seq === null ? undefined : logSql(db).event.get(seq)?.emailId
-    return emailId == null ? undefined : findEmailLogFields(db, emailId)
-  } catch {
-    return undefined
-  }
+  const emailId = attempt(() => (seq === null ? undefined : logSql(db).event.get(seq)?.emailId))
+  return emailId == null ? undefined : findEmailLogFields(db, emailId)
 }
 
 /** Stands for a recipient that was lost; no row has this id. */

@@ -4,9 +4,11 @@
  *
  * A slow endpoint delays no other: it gets only a few concurrent attempts. Mail delivery never waits for webhooks.
  */
+
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
+import { attempt } from '#platform/attempt.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -17,7 +19,6 @@ import { openSigningSecrets } from './inbound-secret.ts'
 import { DEACTIVATION_REASON, ENDED_BY_FAILURES, moveCursor } from './outcome.ts'
 import { endPending } from './pending.ts'
 import { type RegistryEntry, WebhookRegistry } from './registry.ts'
-import type { SigningSecrets } from './signature.ts'
 import { type Slot, Slots } from './slots.ts'
 import { Streak } from './streak.ts'
 import { PUT_BACK, type Task, type TaskResult, TaskRunner } from './task.ts'
@@ -150,7 +151,7 @@ export class WebhookDispatcher {
   #register(webhook: Webhook): void {
     const { clock, db, log } = this.#app
     const { id } = webhook
-    const secrets = this.#tryOpenSecrets(webhook)
+    const secrets = attempt(() => openSigningSecrets(this.#app, webhook))
     if (secrets === undefined) {
       log.error({ webhook: id }, 'webhook skipped: cannot decrypt its secret')
       this.#registry.remove(id)
@@ -169,14 +170,6 @@ export class WebhookDispatcher {
     // Replays reach only up to the stored cursor. Storing it now lets them cover the events that were skipped before
     // the change.
     this.#track(this.#storeCursor(entry))
-  }
-
-  #tryOpenSecrets(webhook: Webhook): SigningSecrets | undefined {
-    try {
-      return openSigningSecrets(this.#app, webhook)
-    } catch {
-      return undefined
-    }
   }
 
   #pumpId(id: number): void {
