@@ -135,7 +135,7 @@ async function createHistory(office: PostOffice) {
   const imported = await fetch(`${office.url}/v1/contact-lists/${listId}/contacts/import`, {
     method: 'POST',
     headers: { authorization: `Bearer ${office.key}`, 'content-type': 'text/csv' },
-    body: `email,status\n${OTHERS[0]},active\n${PERSON},nonsense\n${PERSON} twice,active\n`,
+    body: `email,status\n${OTHERS[0]},active\n${PERSON},active,too many\n${PERSON} twice,active\n`,
   })
   expect(imported.status).toBe(202)
   const hook = await office.createHook([

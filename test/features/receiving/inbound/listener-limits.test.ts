@@ -622,7 +622,7 @@ describe('the Worker', () => {
     // Never another port: mail arrives at port 25.
     expect(await second.catch((error: Error) => error.message)).toMatch(
       new RegExp(
-        `^TASSIS_INBOUND_ADDR is "127.0.0.1:${fixture.port}", which another program already uses: bun \\(pid ${process.pid}\\); stop it \\(\`[\\w .-]+\`\\)\\.$`,
+        `^TASSIS_INBOUND_ADDR is "127.0.0.1:${fixture.port}", which another program already uses: bun(?:\\.exe)? \\(pid ${process.pid}\\); stop it \\(\`[\\w .-]+\`\\)\\.$`,
       ),
     )
   })
