@@ -1,6 +1,6 @@
 /** @module Runs `tassis` as users do: with settings in its environment and its own data directory. */
 import { spyOn } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommandLine } from '#app/cli/program.ts'
@@ -118,6 +118,9 @@ export interface RunningService extends AsyncDisposable {
   /** Resolves with the exit code. */
   readonly exited: Promise<number>
 }
+
+/** The name of the program that runs the tests: `bun`, or `bun.exe` from npm. */
+export const PROGRAM = readFileSync('/proc/self/comm', 'utf8').trim()
 
 /** Starts a service and waits until it prints its URL. */
 export async function startServing(

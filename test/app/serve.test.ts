@@ -8,6 +8,7 @@ import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import {
   createDataFolder,
   MAIN,
+  PROGRAM,
   runTassis,
   runTassisJson,
   type Settings,
@@ -94,7 +95,7 @@ test.each([
     const move = `, or use another port: \`${variable}=127.0.0.1:${Number(port) + 1} tassis serve\``
     // Within a unit of the system, the command names it.
     expect(stderr.replace(/stop it \(`[^`]+`\)/, 'stop it (COMMAND)')).toBe(
-      `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port: bun (pid ${process.pid}); stop it (COMMAND)${canMove ? move : ''}.\n`,
+      `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port: ${PROGRAM} (pid ${process.pid}); stop it (COMMAND)${canMove ? move : ''}.\n`,
     )
     expect(readdirSync(data.path)).toEqual([])
     await using service = await startServing(data.settings)

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { eventually } from '#test/support/app.ts'
 import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { createDataFolder, runTassis } from '../process.ts'
+import { createDataFolder, PROGRAM, runTassis } from '../process.ts'
 import { type MeteredService, type Samples, startMeteredService } from './fixture.ts'
 
 // A whole service starts and delivers.
@@ -155,6 +155,6 @@ test('a port in use for TASSIS_METRICS_ADDR exits with 1 and suggests another on
   blocker.close()
   expect(exitCode).toBe(1)
   expect(stderr).toContain(
-    `TASSIS_METRICS_ADDR is "127.0.0.1:${port}", but another program uses this port: bun (pid ${process.pid}); stop it`,
+    `TASSIS_METRICS_ADDR is "127.0.0.1:${port}", but another program uses this port: ${PROGRAM} (pid ${process.pid}); stop it`,
   )
 })

@@ -293,7 +293,7 @@ describe('BDAT', () => {
         [`${TO}\r\n`, '250 2.1.5'],
         ['BDAT 2\r\nabSubject: more\r\n', '250 2.0.0'],
         ['', '500 5.5.2'],
-        ['BDAT 0 LAST\r\n', '550 5.7.1'],
+        ['BDAT 0 LAST\r\n', '250 2.0.0'],
       ],
     ],
     ['a size that is none ends the session', [['BDAT x LAST\r\n', '501 5.5.4']]],
