@@ -77,7 +77,9 @@ test('the commands ask first, act in the running service, and say what they did'
     '12 held. Mail that comes later is held too, until `tassis queue release --domain one.test`.\n',
   )
   const shown = (await run()).stdout
-  expect(shown).toMatch(/\none\.test \(low priority of Acme\) +12 +.* held since .* until you release it .*: They asked\n/)
+  expect(shown).toMatch(
+    /\none\.test \(low priority of Acme\) +12 +.* held since .* until you release it .*: They asked\n/,
+  )
   expect(shown).toMatch(/\nmail to one\.test is held since .* by cli: They asked\n/)
   expect((await run('retry', '--account', 'acme', '--yes')).stdout).toBe(
     '0 due now, 12 held left alone.\nMail that was due already is tried now, too.\n',
