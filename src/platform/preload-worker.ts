@@ -8,9 +8,11 @@ import { addPriority, isJournal } from './journal.ts'
 import { redactAddresses } from './redact.ts'
 import { captureStrayOutput } from './stray-output.ts'
 
-// `startWithDescriptors` waits for this.
-Atomics.store(workerData, 0, 1)
-Atomics.notify(workerData, 0)
+// `startWithDescriptors` waits for this, for a limited time. An error here would end the Worker.
+if (workerData instanceof Int32Array) {
+  Atomics.store(workerData, 0, 1)
+  Atomics.notify(workerData, 0)
+}
 
 const isPrioritised = isJournal()
 // `startWorker` passes the name.
