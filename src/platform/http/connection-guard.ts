@@ -93,7 +93,11 @@ const IPPROTO_TCP = 6
 const TCP_INFO = 11
 /** Where struct tcp_info has tcpi_last_data_sent and tcpi_last_data_recv, in words. */
 const [SENT_AT, RECEIVED_AT] = [11, 13]
+const AF_INET = 2
+const AF_INET6 = 10
+/** A struct sockaddr, which begins with the family. */
 const address = new Uint8Array(28)
+const family = new Uint16Array(address.buffer, 0, 1)
 const info = new Uint32Array(26)
 const length = new Uint32Array(1)
 
@@ -110,10 +114,13 @@ export function closeIdleConnections(
 ): number {
   const library = openLibrary(process)
   if (!library) return 0
-  /** The port of one end of a connection; 0 for whatever is none. */
+  /** The port of one end of a TCP connection; 0 for whatever is none. */
   const readPort = (name: 'getsockname' | 'getpeername', descriptor: number): number => {
+    // Of a socket without an address, such as a pipe of a child process, the system writes the family alone.
+    address.fill(0)
     length[0] = address.length
-    return library[name](descriptor, ptr(address), ptr(length)) === 0 ? Buffer.from(address.buffer).readUInt16BE(2) : 0
+    library[name](descriptor, ptr(address), ptr(length))
+    return [AF_INET, AF_INET6].includes(family[0] ?? 0) ? Buffer.from(address.buffer).readUInt16BE(2) : 0
   }
   // Of those that were idle equally long, the last ones that came: the first may have a request that was not read yet.
   const oldest = listDescriptors()

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { closeIdleConnections } from '#platform/http/connection-guard.ts'
 import { eventually } from '#test/support/app.ts'
@@ -32,4 +33,20 @@ test('those that have been idle longest are closed, and never busy ones', async 
   await eventually(() => isOpen().filter(Boolean).length === 3)
   expect(isOpen()).toEqual([true, true, false, true, false])
   for (const socket of sockets) socket.destroy()
+})
+
+test('sockets that have no port stay, such as those to a child process', async () => {
+  const children = Array.from({ length: 5 }, () => Bun.spawn(['cat'], { stdin: 'pipe', stdout: 'pipe' }))
+  await using server = start()
+  const port = server.port ?? 0
+  const stranger = await open(port)
+  const isClosed = once(stranger, 'close')
+  // Both of its ends, so that the descriptor before those of the children has a port that is meant.
+  expect(closeIdleConnections(100, new Set([port, stranger.localPort ?? 0]), new Set())).toBe(2)
+  await isClosed
+  for (const { stdin, stdout } of children) {
+    stdin.write('still open')
+    await stdin.end()
+    expect(await stdout.text()).toBe('still open')
+  }
 })
