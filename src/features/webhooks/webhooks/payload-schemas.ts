@@ -281,9 +281,10 @@ export const PAYLOAD_SCHEMAS: Readonly<Record<PayloadFormat, Readonly<Record<str
 }
 
 const REQUEST_HEADERS: Readonly<Record<string, string>> = {
-  'X-Service-Signature': '`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 over `<t>.<body>`, keyed by the secret.',
-  'X-Service-Event': 'Our name of the event, whatever the format is.',
-  'X-Service-Attempt': 'Number of the attempt, from 1.',
+  'X-Service-Signature':
+    '`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 over `<t>.<body>`, keyed by the secret. By default also as `X-Euromail-Signature`.',
+  'X-Service-Event': 'Our name of the event, whatever the format is. By default also as `X-Euromail-Event`.',
+  'X-Service-Attempt': 'Number of the attempt, from 1. By default also as `X-Euromail-Attempt`.',
   'webhook-id': 'Id of the event; the same at every repetition. Also as `svix-id`.',
   'webhook-timestamp': 'Unix seconds of the attempt. Also as `svix-timestamp`.',
   'webhook-signature':
