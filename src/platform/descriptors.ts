@@ -3,7 +3,9 @@
  * socket that it could not create as ECONNREFUSED, as if the peer had refused the connection. So some are held for
  * Workers, and the HTTP server closes connections when few are left.
  */
-import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { attempt } from './attempt.ts'
+import { perOwner } from './per-owner.ts'
 import { seconds } from './units.ts'
 
 /** Open only to be closed for whoever needs a descriptor. A Worker takes two, and some while it loads. */
@@ -50,17 +52,23 @@ function withSpare<T>(run: () => T): T | undefined {
 /** Open descriptors; empty where the system has no list of them. */
 export const listDescriptors = (): number[] => withSpare(() => readdirSync('/proc/self/fd').map(Number)) ?? []
 
+/** How many descriptors are open. Linux counts them itself from 6.2 on, at a tenth of the cost of a list. */
+export const countOpenDescriptors = (): number =>
+  attempt(() => statSync('/proc/self/fd').size) || listDescriptors().length
+
 /** How many descriptors this process may have; undefined: the system does not say. */
-export function readDescriptorLimit(): number | undefined {
+export const readDescriptorLimit = (): number | undefined => readLimit(process)
+
+const readLimit = perOwner((_: typeof process) => {
   const limits = withSpare(() => readFileSync('/proc/self/limits', 'utf8')) ?? ''
   const limit = /^Max open files +(\d+)/m.exec(limits)?.[1]
   return limit === undefined ? undefined : Number(limit)
-}
+})
 
 /** How many descriptors this process may have, and how many of them it may still open, besides those that are held. */
 export function countDescriptors(): { readonly limit: number; readonly free: number } {
   const limit = readDescriptorLimit() ?? Number.POSITIVE_INFINITY
-  return { limit, free: limit - listDescriptors().length }
+  return { limit, free: limit - countOpenDescriptors() }
 }
 
 /**

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { type Millis, systemClock, type Timer } from '#platform/clock.ts'
-import { listDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
+import { countOpenDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
 import { seconds } from '#platform/units.ts'
 import { certificateStates } from '../certificates/states.ts'
 import { readFileSystem } from '../operator/disk.ts'
@@ -51,7 +51,7 @@ export const collectDescriptors: Collector = (registry) => {
   const registers = [registry]
   new Gauge({ name: 'process_max_fds', help: 'Maximum number of open file descriptors.', registers }).set(max)
   const open = new Gauge({ name: 'process_open_fds', help: 'Open file descriptors.', registers })
-  return () => open.set(listDescriptors().length)
+  return () => open.set(countOpenDescriptors())
 }
 
 export const collectStorage: Collector = (registry, { opened: { app }, isStopping }) => {

@@ -4,7 +4,7 @@ import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
 import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { attempt } from '#platform/attempt.ts'
-import { listDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
+import { countOpenDescriptors, readDescriptorLimit } from '#platform/descriptors.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
 import { describeOwner, findForeignEntry } from '../../data-owner.ts'
@@ -123,7 +123,7 @@ export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
   const max = readDescriptorLimit()
   if (max === undefined) return [skipped('This system does not say how many files may be open.')]
   const fix = 'Set LimitNOFILE=65536 in the systemd unit (Docker: --ulimit nofile=65536:65536).'
-  const used = service ? listDescriptors().length : 0
+  const used = service ? countOpenDescriptors() : 0
   if (used > max * MAX_USED_FILES_FRACTION)
     return [failure(`${used} of ${max} files and sockets are open; beyond that, connections are refused.`, fix)]
   return max < MIN_FILES
