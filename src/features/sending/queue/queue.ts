@@ -252,10 +252,13 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
   const statements = sql(tx.db)
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
   let ended = 0
+  const { now, limit, dueSince, isNewestFirst } = options
   const rows =
-    options.dueSince === undefined
-      ? statements[options.isNewestFirst ? 'newestDue' : 'due'].all(lane, options.now, options.limit)
-      : statements.dueAndOld.all(lane, options.now, options.dueSince, options.limit)
+    dueSince === undefined
+      ? statements[isNewestFirst ? 'newestDue' : 'due'].all(lane, now, limit)
+      : statements.dueAndOld.all(lane, now, dueSince, limit)
+  // Mail that is claimed together is sent in the order in which it became due.
+  if (isNewestFirst) rows.reverse()
   for (const row of rows) {
     const attempt = row.attempts + 1
     const from = statusName(row.status)

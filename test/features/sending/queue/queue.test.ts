@@ -6,6 +6,7 @@ import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import {
   COUNTED_ENTRIES,
+  claimDue,
   countOpen,
   findInterruptedRecipients,
   joinLanes,
@@ -62,6 +63,22 @@ test.each([1, 7, 100, COUNTED_ENTRIES])('lanes are counted in batches of %d reci
   expect(listLanesAfter(db, lanes[4]?.lane ?? '', 2)).toEqual(
     lanes.slice(5, 7).map(({ lane, firstAt }) => ({ lane, firstAt })),
   )
+})
+
+test('a claim takes what became due last or first, and returns it in the order in which it became due', async () => {
+  await using service = await createLanes(1, 5, 1)
+  const { app } = service
+  const lane = listLanesAfter(app.db, '', 1)[0]?.lane ?? ''
+  app.db.run('UPDATE recipients SET lane = ?, next_at = 1000 + id', [lane])
+  const rows = app.db.query<{ id: number }, []>('SELECT id FROM recipients ORDER BY id').all()
+  const ids = rows.map(({ id }) => id)
+  const claim = (isNewestFirst: boolean, limit: number) =>
+    app.commit.write((tx) => {
+      const claimed = claimDue(tx, lane, { now: 2000, eventTime: 2000, limit, retryAt: () => 3000, isNewestFirst })
+      return claimed.map(({ recipientId }) => recipientId)
+    })
+  expect(await claim(true, 2)).toEqual(ids.slice(3))
+  expect(await claim(false, 3)).toEqual(ids.slice(0, 3))
 })
 
 test.each([1, 3, 1000])('recipients that were claimed are found in batches of %d, each once', async (limit) => {
