@@ -304,7 +304,9 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
       if (typeof headerValue !== 'string' && typeof headerValue !== 'number' && typeof headerValue !== 'boolean') {
         throw invalid(field, 'A header value must be a string, a number or a boolean.')
       }
-      const text = String(headerValue)
+      const given = String(headerValue)
+      // RFC 2369 §2: clients fold it, as in a message.
+      const text = UNSUBSCRIBE_HEADER.test(name) ? given.replaceAll(/\r?\n(?=[ \t])/g, '') : given
       requireHeaderSafe(field, text)
       if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
         throw invalid(field, `The header must have at most ${config.maxHeaderOctets} octets.`)

@@ -77,6 +77,10 @@ describe('headers', () => {
     ['<https://example.com/leave?u=1> (by a \\) click),', '<https://example.com/leave?u=1>'],
     ['< https://example.com/leave ?u=1 >,, <mailto:a@b.test>', '<https://example.com/leave?u=1>, <mailto:a@b.test>'],
     ['<mailto:a@b.test?subject=off(now)>', '<mailto:a@b.test?subject=off(now)>'],
+    [
+      '<https://example.com/leave\r\n ?u=1>,\n\t<mailto:a@b.test>',
+      '<https://example.com/leave?u=1>, <mailto:a@b.test>',
+    ],
   ])('List-Unsubscribe may be %j', async (value, stored) => {
     expect(await detailOf({ headers: { 'List-Unsubscribe': value } })).toMatchObject({
       headers: { 'List-Unsubscribe': stored },
@@ -95,6 +99,7 @@ describe('headers', () => {
     [{ 'list-unsubscribe': '<https://example.com/leave>, leave@example.com' }, 'list-unsubscribe'],
     [{ 'List-Unsubscribe': '<javascript:alert(1)>' }, 'List-Unsubscribe'],
     [{ 'List-Unsubscribe': '' }, 'List-Unsubscribe'],
+    [{ 'List-Unsubscribe': '<https://example.com/leave>\r\nBcc: x@y.test' }, 'List-Unsubscribe'],
     [{ 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }, 'List-Unsubscribe-Post'],
     [{ ...oneClick, 'List-Unsubscribe': '<http://example.com/leave>' }, 'List-Unsubscribe-Post'],
     [{ ...oneClick, 'List-Unsubscribe-Post': 'yes' }, 'List-Unsubscribe-Post'],
