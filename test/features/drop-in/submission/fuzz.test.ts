@@ -1,6 +1,7 @@
 /**
  * @module Random sessions and messages of a client that has logged in. Each message gets a reply, none an internal
- * error, and the service goes on. SUBMISSION_FUZZ_MESSAGES=20000 makes a longer run, which prints the memory.
+ * error; only one with a control field or a wrong From is rejected; and the service goes on.
+ * SUBMISSION_FUZZ_MESSAGES=20000 makes a longer run, which prints the memory.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Random, seededRandom } from '#test/kill/random.ts'
@@ -76,6 +77,7 @@ const BODIES = [
     'From x',
   ],
 ]
+const CONTROL_FIELD = /^(?:X-Tassis|X-PM|Resend)-/im
 const LINE_ENDS = ['\r\n', '\r\n', '\r\n', '\n', '\r', '\r\n\r\n']
 
 const pick = (random: Random, list: readonly string[]): string => list[random.between(0, list.length - 1)] ?? ''
@@ -124,6 +126,8 @@ test(`${MESSAGES} random messages get replies, and the service goes on`, async (
     counts[code] = (counts[code] ?? 0) + 1
     if (!/^(?:250|[45]\d\d) \d\.\d\.\d [\x20-\x7e]*$/.test(reply) || reply.includes('Internal error'))
       odd.push(`${reply} ${JSON.stringify(message)}`)
+    if (!CONTROL_FIELD.test(message) && !/^(?:250|550 5\.7\.1) /.test(reply))
+      odd.push(`rejected: ${reply} ${JSON.stringify(message)}`)
     // Composed as for its recipient; fails if that fails.
     const [, id] = /^250 2\.0\.0 Ok: queued as (\S+)/.exec(reply) ?? []
     if (id !== undefined) await service.readSource(id)
