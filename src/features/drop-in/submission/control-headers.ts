@@ -1,10 +1,12 @@
 /**
  * @module The header fields by which a client says what SMTP cannot: `X-Tassis-*`, and those of Resend and Postmark.
- * Reads them into the fields of a send request; the message that is sent has none of them. Pure; throws AppError 422
- * with the name of the field.
+ * Reads them into the fields of a send request; the message that is sent has none of them. Leaves out what is repeated
+ * or too long in those of Postmark, whose programs know no such limits. Pure; throws AppError 422 with the name of the
+ * field.
  */
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/postmark-terms.ts'
+import type { Config } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
 import { type JsonObject, parseJsonObject } from '#platform/json-object.ts'
 
@@ -24,6 +26,8 @@ export interface Controls
 export const HOPS_FIELD = 'X-Tassis-Hops'
 
 const CONTROL_FIELD = /^(?:x-tassis-.*|x-pm-.*|resend-idempotency-key)$/i
+const PM_FIELD = 'x-pm-'
+const PM_TAG = 'x-pm-tag'
 const PM_METADATA = 'x-pm-metadata-'
 const KNOWN = [
   'Idempotency-Key',
@@ -43,10 +47,18 @@ const FALSE = /^(?:false|no|off|0)$/i
 export const isControlField = (name: string): boolean => CONTROL_FIELD.test(name)
 
 /** Reads the control fields. Where a field of ours and one of another provider say the same, ours counts. */
-export function readControls(fields: Fields): Controls {
+export function readControls(
+  fields: Fields,
+  { maxTagCharacters }: Pick<Config, 'maxTagCharacters'>,
+  dropped: Set<string>,
+): Controls {
   const values = new Map<string, string>()
-  for (const [name, value] of fields) if (isControlField(name)) setOnce(values, name, value)
+  for (const [name, value] of fields) if (isControlField(name)) setOnce(values, name, value, dropped)
   requireKnown(values)
+  if ((values.get(PM_TAG)?.length ?? 0) > maxTagCharacters) {
+    values.delete(PM_TAG)
+    dropped.add('X-PM-Tag')
+  }
   const idempotencyKey = readKey(values)
   const tags = readTags(values)
   const metadata = readMetadata(values)
@@ -68,11 +80,14 @@ export function readControls(fields: Fields): Controls {
   }
 }
 
-function setOnce(values: Map<string, string>, name: string, value: string): void {
+function setOnce(values: Map<string, string>, name: string, value: string, dropped: Set<string>): void {
   const key = name.toLowerCase()
-  if (values.has(key) && values.get(key) !== value.trim())
-    throw invalid(name, `The header ${name} must be set only once.`)
-  values.set(key, value.trim())
+  const first = values.get(key) ?? value.trim()
+  if (first !== value.trim()) {
+    if (!key.startsWith(PM_FIELD)) throw invalid(name, `The header ${name} must be set only once.`)
+    dropped.add(name)
+  }
+  values.set(key, first)
 }
 
 /** A misspelt field would otherwise be ignored, and its mail sent immediately, or twice. */
@@ -97,7 +112,7 @@ function readKey(values: ReadonlyMap<string, string>): string | undefined {
 }
 
 const readTags = (values: ReadonlyMap<string, string>): string[] =>
-  [...(values.get('x-tassis-tags') ?? '').split(','), values.get('x-pm-tag') ?? '']
+  [...(values.get('x-tassis-tags') ?? '').split(','), values.get(PM_TAG) ?? '']
     .map((tag) => tag.trim())
     .filter((tag) => tag !== '')
 

@@ -40,15 +40,16 @@ const CONTENT_ID = /^[!-;=?-~]{1,255}$/
 export function translateMessage(
   message: ParsedMessage,
   envelope: Pick<SubmittedMessage, 'mailFrom' | 'recipients'>,
-  { maxHeaders, maxHeaderOctets }: Pick<Config, 'maxHeaders' | 'maxHeaderOctets'>,
+  config: Pick<Config, 'maxHeaders' | 'maxHeaderOctets' | 'maxTagCharacters'>,
 ): Translation {
   const dropped = new Set<string>()
   const hops = countHops(message.headers)
-  const { idempotencyKey, ...controls } = readControls(message.headers)
+  const { idempotencyKey, ...controls } = readControls(message.headers, config, dropped)
   const hasTemplate = controls.template_alias !== undefined
   const recipients = assignRecipients(message, envelope.recipients, dropped)
-  const rules = { isTransactional: controls.transactional ?? true, maxOctets: maxHeaders * maxHeaderOctets }
-  const headers = readFields(message.headers, rules, dropped)
+  const maxOctets = config.maxHeaders * config.maxHeaderOctets
+  const isTransactional = controls.transactional ?? true
+  const headers = readFields(message.headers, { isTransactional, maxOctets }, dropped)
   const reportType = readReportType(message.headers)
   const request: SendRequest = {
     ...controls,

@@ -224,6 +224,14 @@ describe('other fields', () => {
     expect(sent).toMatchObject({ dropped: 'Subject, Message-ID, Date', email: { subject: 'Hello', tags: ['a'] } })
   })
 
+  test('of Postmark that are repeated or too long are left out, and those of the service are rejected', async () => {
+    const tag = 't'.repeat(128)
+    const sent = await acceptFields(`X-PM-Tag: ${tag}`, 'X-PM-Tag: other', 'X-PM-Metadata-a: 1', 'x-pm-metadata-a: 2')
+    expect(sent).toMatchObject({ dropped: 'X-PM-Tag, x-pm-metadata-a', email: { tags: [tag], metadata: { a: '1' } } })
+    expect(await acceptFields(`X-PM-Tag: ${tag}t`)).toMatchObject({ dropped: 'X-PM-Tag', email: { tags: [] } })
+    expect(await sendMessage(client, createMessage(['X-Tassis-Tags: a', 'X-Tassis-Tags: b']))).toStartWith('554 5.6.0 ')
+  })
+
   test('Subject is shortened', async () => {
     const sent = await accept(createMessage().replace('Subject: Hello', `Subject: ${'a '.repeat(600)}`))
     expect(sent).toMatchObject({ dropped: 'the end of Subject', email: { subject: 'a '.repeat(499) } })
