@@ -39,7 +39,7 @@ export function* convertHtml(html: string): Generator<void, string> {
   const text = new TextWriter()
   for (const token of readHtml(html)) {
     if (++tokenCount % TOKENS_PER_STEP === 0) yield
-    if (token.kind === 'style') visibility.addStyles(token.text)
+    if (token.kind === 'style') visibility.addStyles(token)
     else if (token.kind === 'text') {
       if (visibility.isShown) text.write(decodeHTML(token.text))
       if (text.isFull) break

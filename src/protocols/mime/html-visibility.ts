@@ -33,7 +33,7 @@ const IMPLIED_ENDS: Readonly<Record<string, RegExp>> = {
   option: /^opt(?:ion|group)$/,
 }
 const BLOCK_STYLE = /display\s*:\s*(?:block|flex|grid|table|list-item)/i
-const SELECTOR = /^[a-z]*([.#][\w-]+)$/i
+const SELECTOR = /^[a-z\d]*([.#][\w-]+)$/i
 
 export class HtmlVisibility {
   readonly #regions: Region[] = []
@@ -47,14 +47,20 @@ export class HtmlVisibility {
     return this.#regions.at(-1)?.visibility ?? 'shown'
   }
 
-  /** Reads the rules that apply to a class or an id alone, outside of media queries. */
-  addStyles(css: string): void {
+  /** Reads the rules that apply to a class or an id alone, on every screen. */
+  addStyles({ text: css, attributes }: HtmlToken): void {
+    if (!/^(?:all|screen|)$/i.test(attributes.get('media') ?? '')) return
     let depth = 0
     let selectors = ''
     for (const piece of withoutComments(css).split(/([{}])/)) {
       if (piece === '{') depth++
       else if (piece === '}') depth = Math.max(0, depth - 1)
-      else if (depth === 0) selectors = piece
+      else if (depth === 0)
+        selectors =
+          piece
+            .replace(/^\s*<!--/, '')
+            .split(';')
+            .at(-1) ?? ''
       else if (depth === 1 && !selectors.includes('@')) {
         const style = parseStyle(piece)
         if (!isHiding(style) && !style.has('display')) continue

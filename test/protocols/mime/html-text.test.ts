@@ -100,6 +100,9 @@ test.each([
     'an id',
     '<style>#preview_text { display:none } .y{color:red}</style>a<p id="preview_text" class="y">x</p><p id="q">b</p>',
   ],
+  ['a class of a heading', '<style>h1.x{display:none}</style>a<h1 class=x>x</h1>b'],
+  ['a class after an import', '<style>@import url(https://a.test/?b;c);\n.x{display:none}</style>a<p class=x>x</p>b'],
+  ['a class in a hidden style sheet', '<style media="screen"><!-- .x{display:none} --></style>a<p class=x>x</p>b'],
   ['cells and rows', '<table><tr hidden><td>x<table><tr><td>y</table><tr><td hidden>x<td>a b</table>'],
   ['what is never closed', '<table><tr><td>a<div style="display:none">x</td><td>b'],
   ['links', 'a <a href="https://a.test" style="display:none">x</a>b'],
@@ -117,6 +120,10 @@ test.each([
   [
     'an element that its style shows',
     '<style>.h{display:none}</style><p class=h style="display:block">a</p><b hidden style="display:inline">b</b>',
+  ],
+  [
+    'what is hidden on paper and phones',
+    '<style media="print">.x{display:none}</style><style media="(max-width:600px)">.x{display:none}</style><p class=x>a b',
   ],
   ['an element that is to be in the text', '<p data-skip-in-text="false">a b</p>'],
 ])('%s is shown', (_, html) => expect(htmlToText(html).replace(/\s+/g, ' ')).toBe('a b'))
