@@ -65,7 +65,8 @@ class TextWriter {
   #length = 0
   /** Line ends before the next text; 2: an empty line. */
   #breaks = 0
-  #isSpaced = false
+  /** White space before the next text, unless that begins a line. */
+  #space = ''
   #bullet = ''
   #quoteDepth = 0
   #preDepth = 0
@@ -78,11 +79,22 @@ class TextWriter {
   }
 
   write(text: string): void {
+    if (this.#preDepth > 0) {
+      this.#writeLines(text.replaceAll('\r\n', '\n'))
+      return
+    }
     const visible = text.replace(FILLER, '').replace(WHITE_SPACE, ' ').replace(LONE_JOINERS, '').replace(/ {2,}/g, ' ')
-    this.#isSpaced ||= visible.startsWith(' ')
+    if (visible.startsWith(' ')) this.#space ||= ' '
     if (visible.trim() === '') return
-    this.#append(this.#preDepth > 0 ? text.replaceAll('\r\n', '\n').trimEnd() : visible.trim())
-    this.#isSpaced = visible.endsWith(' ')
+    this.#append(visible.trim())
+    this.#space = visible.endsWith(' ') ? ' ' : ''
+  }
+
+  /** Writes text as it is; its elements may divide it anywhere, also between lines. */
+  #writeLines(text: string): void {
+    const shown = text.trimEnd()
+    if (shown !== '') this.#append(this.#breaks > 1 ? shown.replace(/^\n+/, '') : shown)
+    this.#space += text.slice(shown.length)
   }
 
   /** @param isBlock whether it begins or ends a line, although its name does not say so */
@@ -93,14 +105,17 @@ class TextWriter {
     else if (name === 'a') {
       this.#endLink()
       if (isStart) this.#link = { url: readUrl(attributes.get('href')), from: this.#pieces.length }
-    } else if (SPACED.has(name)) this.#isSpaced = true
+    } else if (SPACED.has(name)) this.#space ||= ' '
     else if (name === 'ul' || name === 'ol') this.#changeList(isStart, name === 'ol' ? attributes.get('start') : 'none')
     else if (PARAGRAPHS.has(name)) this.#breakLine(2)
     else if (LINES.has(name)) this.#breakLine(1)
     if (isBlock) this.#breakLine(1)
     if (name === 'li') this.#bullet = isStart ? this.#nextBullet() : ''
     if (name === 'blockquote') this.#quoteDepth = Math.max(0, this.#quoteDepth + step)
-    if (name === 'pre') this.#preDepth = Math.max(0, this.#preDepth + step)
+    if (name === 'pre') {
+      this.#preDepth = Math.max(0, this.#preDepth + step)
+      this.#space = ''
+    }
   }
 
   end(): string {
@@ -144,10 +159,10 @@ class TextWriter {
     if (this.#pieces.length > 0 && this.#breaks > 0)
       this.#push(`${this.#breaks > 1 ? `\n${quote.trimEnd()}` : ''}\n${quote}`)
     else if (this.#pieces.length === 0) this.#push(quote)
-    else if (this.#isSpaced) this.#push(' ')
-    this.#push(this.#bullet + text)
+    else this.#push(this.#space.replaceAll('\n', `\n${quote}`))
+    this.#push(this.#bullet + text.replaceAll('\n', `\n${quote}`))
     this.#breaks = 0
-    this.#isSpaced = false
+    this.#space = ''
     this.#bullet = ''
   }
 

@@ -16,6 +16,7 @@ test('titles, styles, scripts and comments are left out', () => {
 test.each([
   ['2 MB of nested div', '<div>'.repeat(419_430), ''],
   ['2 MB of nested b with spaces', '<b> '.repeat(524_288), ''],
+  ['2 MB of preformatted b with line breaks', `<pre>${'<b>\n'.repeat(524_288)}x`, 'x'],
   ['2 MB of open comments', '<!--'.repeat(524_288), ''],
   ['2 MB of open scripts', '<script>'.repeat(262_144), ''],
   ['2 MB of spaces', `x${' '.repeat(2_097_152)}`, 'x'],
@@ -64,6 +65,12 @@ test.each([
   ['numbered and nested lists', '<ol start=3><li>a<ul><li>b</ul><li>c</ol>', ' 3. a\n    * b\n 4. c'],
   ['a quotation', '<blockquote>a<br>b<blockquote>c</blockquote></blockquote>d', '> a\n> b\n> >\n> > c\n\nd'],
   ['preformatted text', '<pre>a  b\n  c</pre>', 'a  b\n  c'],
+  [
+    'preformatted lines in elements',
+    '<p>x<pre>\n<i>a</i>\n<i>  <b>b</b>  c\n\n</i><i>d</i>\n</pre>y',
+    'x\n\na\n  b  c\n\nd\n\ny',
+  ],
+  ['a preformatted quotation', '<blockquote><pre>a\n<b>b</b>\n<b>c</b></pre></blockquote>', '> a\n> b\n> c'],
   [
     'links',
     '<a href="https://a.test">https://a.test</a> <a href="mailto:b@a.test">b@a.test</a> <a href=#c>c</a> <a href="https://d.test?a=1&amp;b=2"><img></a>',
