@@ -81,8 +81,8 @@ export interface AddOptions {
  * Adds a contact to a list, and schedules its mail, in the caller's transaction. Returns its row id, or undefined when
  * it is on the list already. A contact that left, bounced or complained, here or at its previous service, gets that
  * status and no email; such a status at the previous service also puts the address on the suppression list, which stops
- * the contact that is on the list already. A contact that was pending at its previous service is added as pending. For contacts that may need a confirmation request, call
- * `requireConfirmable` first.
+ * the contact that is on the list already. A contact that was pending at its previous service is added as pending. For
+ * contacts that may need a confirmation request, call `requireConfirmable` first.
  */
 export function addInTransaction(
   app: App,

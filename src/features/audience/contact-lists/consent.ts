@@ -25,8 +25,8 @@ const toMap = <Value extends string>(table: Readonly<Record<Value, string>>): Re
 
 /** Names of columns, without FILLERS and TIMES: `Unsubscribed from all email` is `unsubscribed`. */
 const NAMES = toMap<ConsentKind | 'metadata'>({
-  status: `status subscriptionstatus optinstatus optstatus consentstatus permissionstatus deliverystatus reason
-    suppressionreason suppression suppressions unsubscribereason subscriptionstate consentstate`,
+  status: `status subscriptionstatus subscribestatus optinstatus optstatus consentstatus permissionstatus deliverystatus reason
+    suppressionreason suppression suppressions unsubscribereason subscriptionstate subscriberstate consentstate`,
   subscribed: `subscribed subscribe subscribes subscription subscriptions optin optins optedin consent consents consented
     consentgiven gdprconsent permission permissions accepts accepted agreed allow allowed enabled active mailable
     emailable receive receives wants marketing emailmarketing marketingemail marketingemails newsletter newsletters
@@ -49,7 +49,7 @@ const NAMES = toMap<ConsentKind | 'metadata'>({
 
 /** A name with one of these may be about consent. */
 const LOOKS_LIKE_CONSENT =
-  /unsub|subscribed|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|abmeld|angemeldet|abonn|iscri[tz]|uitgeschreven|afgemeld|descadastr|toestemming|zgoda|inscri|suscri|widerruf|widersp|abbestell|sperr|revo[ck]|withdr|avregistr|avmeld/
+  /unsub|subscribe(?!r)|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|quarantin|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|abmeld|angemeldet|abonn|iscri[tz]|uitgeschreven|afgemeld|descadastr|toestemming|zgoda|inscri|suscri|widerruf|widersp|abbestell|sperr|revo[ck]|withdr|avregistr|avmeld/
 
 const toSet = (words: string): ReadonlySet<string> => new Set(words.split(/\s+/))
 const FILLERS = toSet(
@@ -62,7 +62,7 @@ const TIMES = toSet('at on date time timestamp datetime when since utc')
 const CHANNELS = toSet('sms mms phone phones mobile whatsapp push call calls fax telegram postal print track tracking')
 /** A no in a column with one of these may be one to mail: `I agree to get news`. */
 const MAY_BE_REFUSED =
-  /mail|news|market|promo|offer|contact|notif|update|agree|accept|accett|acept|aceit|akzept|receiv|recev|receb|recib|ricev|erhalt/
+  /mail|news|market|werbe|werbung|promo|offer|contact|deliverab|notif|update|agree|accept|accett|acept|aceit|akzept|receiv|recev|receb|recib|ricev|erhalt/
 /** Unless one of these says that it is about what happened, or a place. */
 const FACTS = toSet('received sent opened clicked delivered opens clicks count number total last owner city state')
 const CIRCUMSTANCES = toSet('ip source url page form method id country version text language referrer')
@@ -106,7 +106,9 @@ export function findConsentKind(name: string): ConsentKind | 'unclear' | 'unclea
     part.toLowerCase(),
   )
   if (parts.some((part) => CHANNELS.has(part))) return 'metadata'
-  const withoutTimes = parts.filter((part) => !TIMES.has(part))
+  // Not of time: `On mailing list`.
+  const isTimeWord = (part: string, index: number): boolean => TIMES.has(part) && !(part === 'on' && index === 0)
+  const withoutTimes = parts.filter((part, index) => !isTimeWord(part, index))
   const core = withoutTimes.filter((part) => !FILLERS.has(part))
   const about = core.filter((part) => !CIRCUMSTANCES.has(part))
   const known = [parts, withoutTimes, core].map((list) => NAMES.get(list.join(''))).find((kind) => kind !== undefined)

@@ -104,10 +104,7 @@ const exports: { from: string; files: string[] }[] = [
   {
     from: 'SendGrid, of bounces and of contacts',
     files: [
-      'status,reason,email,created\n5.1.1,"550 5.1.1 no such account",bounced@x.test,1700000000\n,"Mailbox unavailable, 550",bounced2@x.test,1700000000\n'.replace(
-        ',"Mailbox',
-        '5.0.0,"Mailbox',
-      ),
+      'status,reason,email,created\n5.1.1,"550 5.1.1 no such account",bounced@x.test,1700000000\n5.0.0,"Mailbox unavailable, 550",bounced2@x.test,1700000000\n',
       'EMAIL,FIRST_NAME,UNSUBSCRIBED,CREATED_AT\nyes@x.test,Bob,,2024-01-02\nleft@x.test,Eve,2024-02-02T10:00:00Z,2024-01-02\n',
     ],
   },
@@ -225,6 +222,11 @@ describe('a file that may say who gets no mail', () => {
       'Aceita receber e-mails',
       ['Não'],
     ],
+    ['a wish to subscribe', 'email,Wants to subscribe\na@x.test,No\n', 'Wants to subscribe', ['No']],
+    ['no membership', 'email,On mailing list\na@x.test,yes\nb@x.test,no\n', 'On mailing list', ['no']],
+    ['an address without delivery', 'email,Deliverable\na@x.test,false\n', 'Deliverable', ['false']],
+    ['a no to advertising', 'E-Mail;Werbung\na@x.test;nein\n', 'Werbung', ['nein']],
+    ['a quarantine', 'email,In quarantine\na@x.test,1\n', 'In quarantine', ['1']],
     ["SendGrid's suppressions", 'email,created\na@x.test,1700000000\n', 'created', ['1700000000']],
   ]
   // Proves: contact-23, contact-20
