@@ -297,10 +297,7 @@ export const invalidSetupLinkPage = (): Html =>
 <p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
-/**
- * A page that says what failed and why.
- * @param back link to the page where the user can continue; default: signing in
- */
+/** A page that says what failed and why. */
 export const errorPage = (message: string): Html =>
   userPage(
     'Something went wrong',
