@@ -24,17 +24,15 @@ import type { SendRequest } from '#features/sending/accept/model.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
 import { findMailAbout } from '#features/sending/system-mail/about.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { systemClock } from '#platform/clock.ts'
 import { openDatabase } from '#platform/db/open.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { days, hours } from '#platform/units.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { runTassisJson } from './process.ts'
 
@@ -69,13 +67,7 @@ const nextPath = (): string => join(folder, `data-${++directories}`)
 const open = (dataDir: string, options: TestAppOptions = {}) =>
   createTestApp({
     dataDir,
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
-      timeoutMs: 5000,
-      trustsAuthenticity: false,
-      randomId: () => randomBelow(65_536),
-    }),
+    resolver: createResolver(dns, { timeoutMs: 5000, trustsAuthenticity: false }),
     ...options,
     settings: { TASSIS_SMTP_PORT: String(sink.port), ...options.settings },
   })

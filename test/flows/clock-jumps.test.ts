@@ -3,15 +3,13 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 // Advancing the clock takes long on a busy machine.
@@ -179,11 +177,7 @@ test('mail that a run with a clock ahead of time postponed is due at the next st
       dataDir,
       clock,
       delivers: true,
-      resolver: new StubResolver({
-        servers: [dns.address],
-        clock: systemClock,
-        randomId: () => randomBelow(65_536),
-      }),
+      resolver: createResolver(dns),
       settings: { TASSIS_SMTP_PORT: String(server.port) },
     })
     await eventually(() => rows(again)[0]?.nextAt === null)

@@ -1,10 +1,7 @@
 import { expect, test } from 'bun:test'
 import { simpleParser } from 'mailparser'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import {
   ADDRESS,
   ask,
@@ -13,6 +10,7 @@ import {
 } from '#test/features/audience/contact-lists/confirmation-fixture.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type SinkMessage, startSink } from '#test/support/sink.ts'
 import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
@@ -25,13 +23,7 @@ test('from signup to welcome: the confirmation arrives signed, its link works, a
   })
   await using service = await createConfirmingService({
     delivers: true,
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
-      timeoutMs: 60_000,
-      attempts: 1,
-      randomId: () => randomBelow(65_536),
-    }),
+    resolver: createResolver(dns, { timeoutMs: 60_000, attempts: 1 }),
     settings: { TASSIS_SMTP_PORT: String(sink.port) },
   })
   const key = service.app.db

@@ -11,13 +11,13 @@ import { inboundStatusName } from '#features/receiving/inbound/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { revealInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
 import { systemClock } from '#platform/clock.ts'
-import { formatUuid, randomBelow } from '#platform/ids.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import { CORPUS } from '../protocols/mime/corpus.ts'
@@ -78,7 +78,7 @@ suite('a Postfix that submits a thousand messages', () => {
       clock: systemClock,
       receives: true,
       sendsWebhooks: true,
-      resolver: new StubResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
+      resolver: createResolver(dns),
       settings: {
         TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',
         TASSIS_EXTRA_CA_FILE: receiver.caFile,

@@ -4,8 +4,6 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
@@ -13,6 +11,7 @@ import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api
 import { findFreePort } from '#test/support/free-port.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const suite = describe.skipIf(!isPostfixAvailable())
@@ -47,11 +46,7 @@ suite('an email that a server accepts but cannot deliver', () => {
       delivers: true,
       receives: true,
       sendsWebhooks: true,
-      resolver: new StubResolver({
-        servers: [dns.address],
-        clock: systemClock,
-        randomId: () => randomBelow(65_536),
-      }),
+      resolver: createResolver(dns),
       settings: {
         TASSIS_SMTP_PORT: String(postfix.port),
         TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,

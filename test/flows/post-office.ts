@@ -8,13 +8,12 @@ import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { type HttpsReceiver, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type ScriptedSession, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
@@ -110,11 +109,7 @@ export async function startPostOffice(
     delivers: true,
     receives: true,
     sendsWebhooks: true,
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
-      randomId: () => randomBelow(65_536),
-    }),
+    resolver: createResolver(dns),
     settings: {
       TASSIS_SMTP_PORT: String(server.port),
       TASSIS_PUBLIC_URL: `https://${HOST}`,

@@ -5,16 +5,14 @@
 import { expect, test } from 'bun:test'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
@@ -45,11 +43,7 @@ async function startFlow(
   const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
   const service = await createEmailApi({
     delivers: true,
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
-      randomId: () => randomBelow(65_536),
-    }),
+    resolver: createResolver(dns),
     settings: { TASSIS_SMTP_PORT: String(server.port), TASSIS_PUBLIC_URL: PUBLIC_URL, ...settings },
   })
   const messages = () => server.sessions.flatMap((session) => session.messages)

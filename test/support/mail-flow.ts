@@ -9,13 +9,13 @@ import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest, SendResponse } from '#features/sending/accept/model.ts'
 import { findEmail, readEmailEvents, type StoredEmail, type StoredRecipient } from '#features/sending/emails/read.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { type Clock, systemClock } from '#platform/clock.ts'
-import { parseUuid, randomBelow } from '#platform/ids.ts'
+import type { Clock } from '#platform/clock.ts'
+import { parseUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from './app.ts'
 import { type DnsServer, startDnsServer, type Zone } from './dns-server.ts'
+import { createResolver } from './resolver.ts'
 
 export const SENDER_DOMAIN = 'sender.test'
 
@@ -68,13 +68,10 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
   const service = await createTestApp({
     delivers: true,
     // Like the service's own resolver, but asks a silent server only once.
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
+    resolver: createResolver(dns, {
       timeoutMs: options.dnsTimeoutMs ?? 60_000,
       attempts: 1,
       trustsAuthenticity: options.trustsDnssec === true,
-      randomId: () => randomBelow(65_536),
     }),
     settings: { TASSIS_SMTP_PORT: String(options.smtpPort ?? 9), ...options.settings },
     ...(options.clock && { clock: options.clock }),

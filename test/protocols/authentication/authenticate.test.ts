@@ -2,13 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import { sealMessage } from 'mailauth/lib/arc'
 import { dkimSign } from 'mailauth/lib/dkim/sign'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { composeToBuffer } from '#test/support/compose.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { hasDkimpy, verifyWithDkimpy } from '../dkim/verifiers.ts'
 import { createTrickyInput } from '../mime/sample.ts'
 import {
@@ -637,12 +635,7 @@ describe('hostile messages cost little:', () => {
       'sender.test': { TXT: 'SILENCE' },
       's1._domainkey.sender.test': 'SILENCE',
     })
-    using resolver = new StubResolver({
-      servers: [server.address],
-      clock: systemClock,
-      randomId: () => randomBelow(65_536),
-      timeoutMs: 60_000,
-    })
+    using resolver = createResolver(server, { timeoutMs: 60_000 })
     const clock = new ManualClock(NOW)
     let isDone = false
     const checked = authenticate(signForTest(createMessage()), facts, resolver, clock).then((result) => {

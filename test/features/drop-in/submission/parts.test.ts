@@ -1,12 +1,10 @@
 /** @module The parts of a submitted message, as Python's email package reads the message that is delivered. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createTransport } from 'nodemailer'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { expectError, VERIFIED } from '#test/support/email-api.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import type { RawSmtp } from '#test/support/smtp-client.ts'
 import { createMessage, idOf, type SubmissionFixture, sendMessage, startSubmissionFixture } from './fixture.ts'
@@ -21,13 +19,7 @@ beforeAll(async () => {
   sink = await startSink()
   service = await startSubmissionFixture({
     delivers: true,
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
-      timeoutMs: 60_000,
-      attempts: 1,
-      randomId: () => randomBelow(65_536),
-    }),
+    resolver: createResolver(dns, { timeoutMs: 60_000, attempts: 1 }),
     settings: { TASSIS_SMTP_PORT: String(sink.port) },
   })
   client = await service.connectLoggedIn()

@@ -5,13 +5,12 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTransport } from 'nodemailer'
 import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { findFreePort } from '#test/support/free-port.ts'
+import { createResolver } from '#test/support/resolver.ts'
 
 // A service that sends to itself: half a minute on a busy machine.
 setDefaultTimeout(150_000)
@@ -36,13 +35,8 @@ async function startReplyLoop(): Promise<ReplyLoop> {
     clock: systemClock,
     delivers: true,
     receives: true,
-    resolver: new StubResolver({
-      servers: [dns.address],
-      clock: systemClock,
-      // A busy machine answers late, and a failed lookup would be repeated only minutes later.
-      timeoutMs: 20_000,
-      randomId: () => randomBelow(65_536),
-    }),
+    // A busy machine answers late, and a failed lookup would be repeated only minutes later.
+    resolver: createResolver(dns, { timeoutMs: 20_000 }),
     settings: { TASSIS_SMTP_PORT: String(port), TASSIS_INBOUND_ADDR: `127.0.0.1:${port}` },
   })
   service.app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE verified_at IS NOT NULL')

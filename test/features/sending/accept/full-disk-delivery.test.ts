@@ -1,14 +1,12 @@
 import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** Simulates a full disk: from this call on, an update of the column needs more space than the database may use. */
@@ -41,7 +39,7 @@ async function startDelivery(script: (disk: () => Database) => SmtpScript) {
     clock,
     delivers: true,
     log: createLog('error', { write: (line) => void logged.push(line) }),
-    resolver: new StubResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
+    resolver: createResolver(dns),
     settings: { TASSIS_SMTP_PORT: String(smtp.port) },
   })
   opened.db = emails.app.db

@@ -2,8 +2,6 @@
 import { expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
 import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import {
@@ -16,6 +14,7 @@ import {
 } from '#test/support/broadcasts.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createResolver } from '#test/support/resolver.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** Accepts connections and never replies; at another loopback address than the responding receiver. */
@@ -56,11 +55,7 @@ test('100 contacts at a site without a greeting do not hold up 20 of another dom
   await using receiver = await startScriptedSmtp()
   await using silence = await startSilentServer(receiver.port)
   const dns = await startDnsServer({ 'silent.test': { A: ['127.0.0.2'] }, 'good.test': { A: ['127.0.0.1'] } })
-  const resolver = new StubResolver({
-    servers: [dns.address],
-    clock: systemClock,
-    randomId: () => randomBelow(65_536),
-  })
+  const resolver = createResolver(dns)
   try {
     await using service = await createEmailApi({
       clock: systemClock,

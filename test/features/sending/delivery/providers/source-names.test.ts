@@ -1,11 +1,9 @@
 import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
 import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
-import { systemClock } from '#platform/clock.ts'
-import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
-import { StubResolver } from '#protocols/dns/resolver.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { createResolver } from '#test/support/resolver.ts'
 
 const ARPA = '0.0.127.in-addr.arpa'
 const IP6 = 'fd00::2'
@@ -19,14 +17,7 @@ async function startCheck(zone: Zone, settings: Readonly<Record<string, string>>
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     ...settings,
   })
-  const resolver = new StubResolver({
-    servers: [dns.address],
-    clock: systemClock,
-    timeoutMs: 60_000,
-    attempts: 1,
-    cacheEntries: 0,
-    randomId: () => randomBelow(65_536),
-  })
+  const resolver = createResolver(dns, { timeoutMs: 60_000, attempts: 1, cacheEntries: 0 })
   const lines: string[] = []
   const log = createLog('warn', { write: (line) => void lines.push(String(JSON.parse(line).msg)) })
   const names = new SourceNames({ config, log, resolver })
