@@ -33,11 +33,14 @@ const IMPLIED_ENDS: Readonly<Record<string, RegExp>> = {
   option: /^opt(?:ion|group)$/,
 }
 const BLOCK_STYLE = /display\s*:\s*(?:block|flex|grid|table|list-item)/i
+const ELEMENT_SELECTOR = /(?<![^\s>])([a-z][a-z\d]*)$/i
 const SELECTOR = /^[a-z\d]*([.#][\w-]+)$/i
 
 export class HtmlVisibility {
   readonly #regions: Region[] = []
   readonly #hidden = new Map<string, boolean>()
+  /** Elements whose font size a rule may set. */
+  readonly #sized = new Set<string>()
 
   get isShown(): boolean {
     return this.#visibility === 'shown'
@@ -47,7 +50,7 @@ export class HtmlVisibility {
     return this.#regions.at(-1)?.visibility ?? 'shown'
   }
 
-  /** Reads the rules that apply to a class or an id alone, on every screen. */
+  /** Reads the rules that apply to a class or an id alone, on every screen, and which elements have a font size. */
   addStyles({ text: css, attributes }: HtmlToken): void {
     if (!/^(?:all|screen|)$/i.test(attributes.get('media') ?? '')) return
     let depth = 0
@@ -55,18 +58,18 @@ export class HtmlVisibility {
     for (const piece of withoutComments(css).split(/([{}])/)) {
       if (piece === '{') depth++
       else if (piece === '}') depth = Math.max(0, depth - 1)
-      else if (depth === 0)
-        selectors =
-          piece
-            .replace(/^\s*<!--/, '')
-            .split(';')
-            .at(-1) ?? ''
+      else if (depth === 0) selectors = piece.slice(piece.lastIndexOf(';') + 1).replace(/^\s*<!--/, '')
       else if (depth === 1 && !selectors.includes('@')) {
         const style = parseStyle(piece)
-        if (!isHiding(style) && !style.has('display')) continue
+        const decidesHiding = isHiding(style) || style.has('display')
+        const decidesSize = setsSize(style)
+        if (!decidesHiding && !decidesSize) continue
         for (const selector of selectors.split(',')) {
-          const [, name] = SELECTOR.exec(selector.trim()) ?? []
-          if (name !== undefined) this.#hidden.set(name, isHiding(style))
+          const text = selector.trim()
+          const [, name] = SELECTOR.exec(text) ?? []
+          if (decidesHiding && name !== undefined) this.#hidden.set(name, isHiding(style))
+          const [, element] = ELEMENT_SELECTOR.exec(text) ?? []
+          if (decidesSize && element !== undefined) this.#sized.add(element.toLowerCase())
         }
       }
     }
@@ -111,7 +114,8 @@ export class HtmlVisibility {
 
   #judge(name: string, attributes: HtmlToken['attributes']): Region['visibility'] {
     if (this.#visibility === 'hidden' || HIDDEN_ELEMENTS.has(name)) return 'hidden'
-    if (attributes.size === 0) return this.#visibility
+    const isSized = this.#sized.has(name)
+    if (attributes.size === 0) return isSized ? 'shown' : this.#visibility
     const style = parseStyle(decodeHTMLAttribute(attributes.get('style') ?? ''))
     const hasDisplay = style.has('display')
     const names = (attributes.get('class') ?? '').split(/\s+/).map((each) => `.${each}`)
@@ -121,10 +125,9 @@ export class HtmlVisibility {
     const isHiddenInOutlook = style.get('mso-hide') === 'all' && name !== 'a' && !hasDisplay
     if (isHiding(style) || isHiddenInOutlook || (attributes.get('data-skip-in-text') ?? 'false') !== 'false')
       return 'hidden'
-    const fontSize = style.get('font-size')
-    if (isZero(fontSize)) return 'tiny'
-    const setsSize = fontSize !== undefined || style.has('font') || attributes.has('class') || attributes.has('size')
-    return setsSize ? 'shown' : this.#visibility
+    if (isZero(style.get('font-size'))) return 'tiny'
+    const hasSize = isSized || setsSize(style) || attributes.has('class') || attributes.has('size')
+    return hasSize ? 'shown' : this.#visibility
   }
 }
 
@@ -156,6 +159,8 @@ function parseStyle(css: string): Style {
 }
 
 const isZero = (size: string | undefined): boolean => size !== undefined && Number.parseFloat(size) === 0
+
+const setsSize = (style: Style): boolean => style.has('font') || !isZero(style.get('font-size') ?? '0')
 
 const isHiding = (style: Style): boolean =>
   style.get('display') === 'none' ||

@@ -123,6 +123,10 @@ test.each([
     'text in a frame of font size 0',
     '<td style="font-size:0px"><div style="font-size:13px">a</div><p class="big">b</p></td>',
   ],
+  [
+    'text whose font size a rule sets, in a frame of font size 0',
+    '<style>.x a{color:red} .y > p, B{font:14px Arial}</style><td style="font-size:0"><p>a</p><a>x</a><b id=y>b</b></td>',
+  ],
   ['the link beside a button for Outlook', '<!--[if mso]>x<![endif]--><a style="mso-hide:all">a b</a>'],
   [
     'an element that its style shows',
