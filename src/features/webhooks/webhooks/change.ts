@@ -117,8 +117,9 @@ export async function createWebhook(
 
 /**
  * Changes a webhook. Any change lets the next attempt begin immediately, and reactivates a webhook that failures
- * deactivated; otherwise `isActive` is stored as provided. Events from the inactive time are not sent, but can be replayed. Throws 404 for an unknown webhook; 409
- * `webhook_changed` when it was changed since the user saw it; 403 and 422 like `createWebhook`.
+ * deactivated; otherwise `isActive` is stored as provided. Events from the inactive time are not sent, but can be
+ * replayed. Throws 404 for an unknown webhook; 409 `webhook_changed` when it was changed since the user saw it; 403 and
+ * 422 like `createWebhook`.
  */
 export async function changeWebhook(
   app: App,

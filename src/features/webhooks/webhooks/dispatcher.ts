@@ -4,7 +4,6 @@
  *
  * A slow endpoint delays no other: it gets only a few concurrent attempts. Mail delivery never waits for webhooks.
  */
-
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
