@@ -10,6 +10,7 @@ import {
   lstatSync,
   mkdirSync,
   readdirSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -263,6 +264,14 @@ describe.skipIf(process.getuid?.() !== 0)('what root runs while the service is s
     // It belongs to the file system.
     expect(listForeign(restored.path)).toEqual(['lost+found'])
     await useAsOwner(restored.settings)
+  })
+
+  test('a copy without its lock, marked as a copy', async () => {
+    using data = await createAccount()
+    rmSync(join(data.path, 'lock'))
+    expect(await runTassis(['fence', 'mark'], data.settings)).toMatchObject({ exitCode: 0 })
+    expect(listForeign(data.path)).toEqual([])
+    await useAsOwner(data.settings)
   })
 
   test('a master key outside of the data directory that only root may read and replace', async () => {

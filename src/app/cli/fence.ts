@@ -12,6 +12,7 @@ import { type Millis, systemClock } from '#platform/clock.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
+import { runAsOwner } from '../data-owner.ts'
 import {
   dropFence,
   type FenceSelection,
@@ -142,11 +143,13 @@ export function addFenceCommands(program: Command): void {
   withJson(fence.command('mark'))
     .description('mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
     .option('--taken-at <time>', `when the copy was made, for \`tassis fence\`: ${TIME_FORMS}`)
-    .action((_, command: Command) => {
+    .action(async (_, command: Command) => {
       const options = command.optsWithGlobals<JsonOption & { takenAt?: string }>()
       const takenAt = parseInstantOption('--taken-at', options.takenAt, systemClock.now()) ?? null
       const { config } = loadConfig()
-      markStopped(config, takenAt)
+      requireData(config)
+      // A copy may lack the lock, which this creates.
+      await runAsOwner(config.dataDir, async () => markStopped(config, takenAt))
       printResult(
         options,
         { marked: true },
@@ -157,7 +160,6 @@ export function addFenceCommands(program: Command): void {
 }
 
 function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: number | null): void {
-  requireData(config)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
     throw new DataDirInUseError(
