@@ -2,15 +2,18 @@
  * @module Recognises the mount point of a disk that is not mounted: an empty folder on the wrong disk, which a backup
  * would fill. Only /etc/fstab and the units of systemd say that a folder is meant to be a mount point.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
+import { UNIT_FOLDERS } from '../cli/installed-data.ts'
 
-const UNIT_FOLDERS = ['/etc/systemd/system', '/run/systemd/system', '/run/systemd/generator', '/usr/lib/systemd/system']
 /** A bind mount may be on the disk of the folder above it. */
 const BIND = /\br?bind\b/
 
 /** The mount point at or above an absolute path whose disk is missing; undefined if there is none. */
-export function findUnmounted(path: string, fstab = '/etc/fstab', unitFolders = UNIT_FOLDERS): string | undefined {
+export function findUnmounted(folder: string, fstab = '/etc/fstab', unitFolders = UNIT_FOLDERS): string | undefined {
+  // Of a link, the target; a path that does not exist yet has none.
+  const path = attempt(() => realpathSync(folder)) ?? folder
   if (path === '/') return undefined
   const units = unitFolders.map((folder) => join(folder, toUnitName(path)))
   const isMeant =
@@ -29,7 +32,7 @@ function isInFstab(path: string, fstab: string): boolean {
     .map((line) => line.trim().split(/[ \t]+/))
   return entries.some(
     ([device = '#', point = '', , options = '']) =>
-      !device.startsWith('#') && !BIND.test(options) && unescapeOctal(point) === path,
+      !device.startsWith('#') && !BIND.test(options) && point.startsWith('/') && resolve(unescapeOctal(point)) === path,
   )
 }
 
@@ -38,7 +41,7 @@ const unescapeOctal = (text: string): string =>
 
 /** The name that systemd gives to the unit of a mount point (systemd.mount(5)). */
 const toUnitName = (path: string): string =>
-  `${path
-    .slice(1)
-    .replace(/[^\w.:/]/g, (character) => `\\x${Buffer.from(character).toString('hex')}`)
+  `${Buffer.from(path.slice(1))
+    .toString('latin1')
+    .replace(/[^\w.:/]/g, (byte) => `\\x${Buffer.from(byte, 'latin1').toString('hex')}`)
     .replaceAll('/', '-')}.mount`

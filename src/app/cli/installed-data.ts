@@ -4,13 +4,14 @@ import { join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
 
 /** In the order in which systemd looks. */
-const UNIT_FOLDERS = [
+export const UNIT_FOLDERS: readonly string[] = [
   '/etc/systemd/system',
   '/run/systemd/system',
   '/usr/local/lib/systemd/system',
   '/usr/lib/systemd/system',
   '/lib/systemd/system',
 ]
+
 export interface InstalledData {
   readonly dataDir: string
   /** What says so, such as `/etc/systemd/system/tassis.service`. */

@@ -1,11 +1,11 @@
 /** @module Mount points whose disk is missing, as /etc/fstab and the units of systemd name them. */
 import { afterAll, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findUnmounted } from '#app/backup/mounts.ts'
 
-const root = mkdtempSync(join(tmpdir(), 'tassis-mounts-'))
+const root = realpathSync(mkdtempSync(join(tmpdir(), 'tassis-mounts-')))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 const [disk, plain, spaced, units] = ['disk', 'plain', 'a disk', 'units'].map((name) => join(root, name)) as [
@@ -14,7 +14,10 @@ const [disk, plain, spaced, units] = ['disk', 'plain', 'a disk', 'units'].map((n
   string,
   string,
 ]
-for (const folder of [disk, plain, spaced, units]) mkdirSync(folder)
+const slashed = join(root, 'slashed')
+for (const folder of [disk, plain, spaced, units, slashed]) mkdirSync(folder)
+mkdirSync(join(disk, 'within'))
+symlinkSync(join(disk, 'within'), join(root, 'link'))
 const fstab = join(root, 'fstab')
 writeFileSync(
   fstab,
@@ -24,6 +27,7 @@ writeFileSync(
     `UUID=2\t${disk} ext4 defaults,nofail 0 2`,
     `/dev/sdb1 ${spaced.replaceAll(' ', '\\040')} ext4 defaults 0 2`,
     `/srv ${join(root, 'bound')} none defaults,bind 0 0`,
+    `UUID=5 ${slashed}/ ext4 defaults 0 2`,
     'proc /proc proc defaults 0 0',
     'UUID=4 none swap sw 0 0',
     '',
@@ -33,7 +37,9 @@ writeFileSync(
 test.each([
   ['a mount point of fstab without its disk', disk, disk],
   ['a folder below it', join(disk, 'mail', 'backups'), disk],
+  ['a link to a folder below it', join(root, 'link', 'x'), disk],
   ['a mount point with a blank in its name', join(spaced, 'x'), spaced],
+  ['a mount point that fstab names with a slash at its end', join(slashed, 'x'), slashed],
   ['a bind mount, which may be on the same disk', join(root, 'bound'), undefined],
   ['a plain folder', join(plain, 'backups'), undefined],
   ['a mount point with its disk', '/proc/backups', undefined],
@@ -42,10 +48,10 @@ test.each([
 })
 
 test('a unit of systemd says that a folder is a mount point', () => {
-  const point = join(root, 'of-unit')
+  const point = join(root, 'of-unit-für')
   mkdirSync(point)
   expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBeUndefined()
-  const name = `${point.slice(1).replaceAll('-', '\\x2d').replaceAll('/', '-')}.mount`
+  const name = `${point.slice(1).replaceAll('-', '\\x2d').replace('ü', '\\xc3\\xbc').replaceAll('/', '-')}.mount`
   writeFileSync(join(units, name), '[Mount]\n')
   expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBe(point)
   writeFileSync(join(units, name), '[Mount]\nOptions=rw,bind\n')
