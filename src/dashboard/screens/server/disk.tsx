@@ -47,7 +47,7 @@ function FileSystem({ size_bytes: size, free_bytes: free, wanted_free_bytes: wan
           {formatBytes(free)} of {formatBytes(size)} free
         </Text>
         {isLow ? (
-          <StatusLabel tone="bad">New mail is refused until {formatBytes(wanted)} are free</StatusLabel>
+          <StatusLabel tone="bad">New mail is refused: less than {formatBytes(wanted)} is free</StatusLabel>
         ) : (
           <StatusLabel tone="good">Enough space</StatusLabel>
         )}
