@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
 import { addBenchCommand } from '#bench/command.ts'
+import { eventually } from '#test/support/app.ts'
 import { createDataFolder, type DataFolder, MAIN, runTassis, type Settings, startServing } from './process.ts'
 
 setDefaultTimeout(300_000)
@@ -290,11 +291,13 @@ describe.skipIf(process.getuid?.() !== 0)('what root runs while the service is s
   test('a command that is killed', async () => {
     using owned = createOwnedFolder()
     const create = [process.execPath, MAIN, 'accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
-    await using child = Bun.spawn(['timeout', '--signal=KILL', '0.25', ...create], {
+    await using child = Bun.spawn(create, {
       env: { PATH: process.env['PATH'] ?? '', ...owned.settings },
       stdout: 'ignore',
       stderr: 'ignore',
     })
+    await eventually(() => readdirSync(owned.path).length > 0)
+    child.kill('SIGKILL')
     await child.exited
     expect(listForeign(owned.path)).toEqual([])
   })
