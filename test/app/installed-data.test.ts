@@ -18,10 +18,10 @@ test.each([
   [
     'a file of variables',
     {
-      'tassis.service': withFile(`EnvironmentFile=-${root}/a file of variables/env`),
+      'tassis.service': withFile('EnvironmentFile=-ROOT/env'),
       env: '# TASSIS_DATA_DIR=/old\nTASSIS_DATA_DIR="/srv/file"\n',
     },
-    undefined,
+    '/srv/file',
   ],
   [
     'a file of variables, and a file of settings',
