@@ -68,10 +68,11 @@ export function runAsCaller<T>(use: () => T): T {
 export function giveToOwner(dataDir: string): void {
   const { uid, gid } = findOwner(dataDir)
   if (process.geteuid?.() !== 0 || uid <= 0) return
-  for (const name of readdirSync(dataDir, { recursive: true, encoding: 'utf8' })) {
+  // None when the directory was never created.
+  for (const name of attempt(() => readdirSync(dataDir, { recursive: true, encoding: 'utf8' })) ?? []) {
     const path = join(dataDir, name)
-    // Never follows a link, which may lead out of the directory.
-    if (name !== LOST_AND_FOUND && lstatSync(path).uid === 0) lchownSync(path, uid, gid)
+    // Never follows a link, which may lead out of the directory. A running service may have removed an entry since.
+    if (name !== LOST_AND_FOUND && lstatSync(path, { throwIfNoEntry: false })?.uid === 0) lchownSync(path, uid, gid)
   }
 }
 

@@ -251,6 +251,15 @@ describe.skipIf(process.getuid?.() !== 0)('what root runs while the service is s
     Bun.spawnSync(['rm', link])
   })
 
+  test('a service that cannot start, because its port is taken', async () => {
+    using data = await createAccount()
+    using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+    const settings = { ...data.settings, TASSIS_HTTP_ADDR: `127.0.0.1:${other.port}` }
+    expect(await runTassis(['serve'], settings)).toMatchObject({ exitCode: 1 })
+    expect(listForeign(data.path)).toEqual([])
+    await useAsOwner(data.settings)
+  })
+
   test('a restore, from a backup that only root may read', async () => {
     using data = await createAccount()
     const { settings } = data

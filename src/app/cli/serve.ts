@@ -88,6 +88,8 @@ export async function runService(
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
   const { config } = loaded
   let log = createLog(config.logLevel)
+  // At the end, also of a start that failed.
+  using _owned: Disposable = { [Symbol.dispose]: () => giveToOwner(config.dataDir) }
   using _output = captureStrayOutput((text) => log.warn({ text }, 'unexpected output'))
   using _errors = catchUnexpectedErrors((error) => {
     // State in memory can no longer be trusted; state on disk can.
@@ -129,7 +131,6 @@ export async function runService(
     log.info({ signal }, 'stopping: waiting for deliveries in flight')
   } finally {
     await service.stop()
-    giveToOwner(config.dataDir)
   }
   log.info('stopped')
 }
