@@ -16,11 +16,11 @@ const CHUNK_BYTES = MiB
  * a disk is not mounted, and the backup would then be on the wrong disk.
  * @throws BackupError if the folder above is missing, or a disk is not mounted
  */
-export async function createFolder(folder: string): Promise<void> {
-  const unmounted = findUnmounted(folder)
+export async function createFolder(folder: string, fstab?: string): Promise<void> {
+  const unmounted = findUnmounted(folder, fstab)
   if (unmounted !== undefined)
     throw new BackupError(
-      `The disk of ${unmounted} is not mounted, so nothing was written. Mount it (\`mount ${unmounted}\`), or use another folder.`,
+      `The disk of ${unmounted} is not mounted, so nothing was written. Mount it (\`mount ${unmounted}\`; if a unit of systemd does that, \`systemctl start ${unmounted}\`), or use another folder.`,
     )
   try {
     await mkdir(folder, { mode: 0o700 })

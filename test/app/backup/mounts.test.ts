@@ -1,8 +1,9 @@
 /** @module Mount points whose disk is missing, as /etc/fstab and the units of systemd name them. */
 import { afterAll, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createFolder } from '#app/backup/files.ts'
 import { findUnmounted } from '#app/backup/mounts.ts'
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'tassis-mounts-')))
@@ -56,4 +57,12 @@ test('a unit of systemd says that a folder is a mount point', () => {
   expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBe(point)
   writeFileSync(join(units, name), '[Mount]\nOptions=rw,bind\n')
   expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBeUndefined()
+})
+
+test('a folder for backups is not created on the wrong disk', async () => {
+  const folder = join(disk, 'backups')
+  await expect(createFolder(folder, fstab)).rejects.toThrow(
+    `The disk of ${disk} is not mounted, so nothing was written. Mount it (\`mount ${disk}\`;`,
+  )
+  expect(existsSync(folder)).toBe(false)
 })
