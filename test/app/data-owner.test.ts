@@ -4,6 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
+  appendFileSync,
   chmodSync,
   chownSync,
   lchownSync,
@@ -274,6 +275,21 @@ describe.skipIf(process.getuid?.() !== 0)('what root runs while the service is s
     // It belongs to the file system.
     expect(listForeign(restored.path)).toEqual(['lost+found'])
     await useAsOwner(restored.settings)
+  })
+
+  test('a restore that fails, from a damaged backup', async () => {
+    using data = await createAccount()
+    using backups = createDataFolder()
+    await runTassis(['backup', backups.path, '--with-key'], data.settings)
+    const backup = join(backups.path, readdirSync(backups.path)[0] ?? '')
+    appendFileSync(join(backup, 'capture.db'), 'x')
+    using restored = createOwnedFolder()
+    expect(await runTassis(['restore', backup], restored.settings)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('capture.db'),
+    })
+    expect(readdirSync(restored.path)).toEqual(['lock'])
+    expect(listForeign(restored.path)).toEqual([])
   })
 
   test('a copy without its lock, marked as a copy', async () => {

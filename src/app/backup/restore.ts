@@ -88,6 +88,7 @@ export async function restoreBackup({ reader, dataDir, key, configuredKey }: Res
     lock.release()
   } catch (error) {
     clear(dataDir, [...WRITTEN, ...created, RESTORE_MARKER])
+    giveToOwner(dataDir)
     lock.release()
     if (isNew) await rm(dataDir, { recursive: true, force: true })
     throw explainWriteError(error, dataDir, 'nothing of the restore was kept')
