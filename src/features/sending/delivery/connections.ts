@@ -165,12 +165,13 @@ export class Connections {
     const tlsFailures: TlsResult[] = []
     for (const [index, target] of targets.entries()) {
       if (index < from || skipped.has(target.host)) continue
+      const hadDescriptor = canOpenDescriptor()
       const opened = await this.#openAddress(route, target, signal, trace)
       if ('client' in opened) {
         const connection = tlsFailures.length === 0 ? opened : withTlsFailures(opened, tlsFailures)
         return { kind: 'open', connection, next: index + 1 }
       }
-      if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
+      if (opened.kind === 'failed' && opened.phase === 'connect' && !(hadDescriptor && canOpenDescriptor()))
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
       if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address: target.address, kind: 'connect' })
       const unreachable = toUnreachable(opened, target, route)

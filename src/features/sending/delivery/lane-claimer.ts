@@ -83,8 +83,10 @@ export class LaneClaimer {
         if (await router.isProviderHeld(lane)) return this.#sleepHeld(lane)
         const owner = getTenantId(db, accountOfLane(lane.name))
         lane.isWaitingForLookup = true
+        let hadDescriptor = true
         const found = await this.#routeTurns.run(owner, rankOfLane(lane.name), () => {
           lane.isWaitingForLookup = false
+          hadDescriptor = canOpenDescriptor()
           return sites.slotsFor(lane.name) > 0 ? router.findRoute(lane, owner) : undefined
         })
         if (stopping.aborted) return
@@ -94,7 +96,8 @@ export class LaneClaimer {
           void found.ready.then(() => lanes.wake(lane.name))
           return lanes.sleepInQueue(lane)
         }
-        if (found.kind === 'temporary' && !canOpenDescriptor()) {
+        // Descriptors may have become free only after the lookup had failed for lack of one.
+        if (found.kind === 'temporary' && !(hadDescriptor && canOpenDescriptor())) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
           return lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         }
