@@ -1,4 +1,4 @@
-/** @module Finds a port of 127.0.0.1 for a server that another process starts later. */
+/** @module Finds a port, free at all addresses, for a server that another process starts later. */
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
@@ -19,5 +19,5 @@ const isFree = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const server = createServer()
     server.once('error', () => resolve(false))
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+    server.listen(port, () => server.close(() => resolve(true)))
   })
