@@ -40,41 +40,6 @@ function databaseOf(files: readonly Migration[]): Database {
   return db
 }
 
-test('the upgrade gives a domain that lost its verification earlier its grace period, and its owner gets the mail', () => {
-  using db = new Database(':memory:')
-  const before = migrations.findIndex(({ name }) => name.endsWith('_lost_records'))
-  migrate(db, migrations.slice(0, before))
-  const uuids = ['7', '8', '9'].map((last) => `01890a5d-ac96-774b-bcce-b302099a805${last}`)
-  const hourAgo = Date.now() - 3_600_000
-  db.run('PRAGMA foreign_keys = OFF')
-  for (const [index, uuid] of uuids.entries())
-    db.run(
-      `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at)
-       VALUES (?, 7, ?, 's', 'k', x'00', 'send', 1, 1, 1)`,
-      [Buffer.from(uuid.replaceAll('-', ''), 'hex'), `d${index}.test`],
-    )
-  for (const [at, action, index] of [
-    [5, 'domain.unverified', 0],
-    [9, 'domain.unverified', 0],
-    [11, 'domain.tracking_unverified', 0],
-    [hourAgo, 'domain.unverified', 2],
-  ] as const)
-    db.run(
-      `INSERT INTO audit_logs (uuid, account_id, actor_type, actor_id, action, resource_id, created_at) VALUES (randomblob(16), 7, 'system', 'system', ?, ?, ?)`,
-      [action, uuids[index] ?? '', at],
-    )
-  migrate(db, migrations)
-  const standing = db.query(
-    'SELECT domain, verified_at AS verifiedAt, records_lost_at AS lostAt, loss_notice_due_at AS noticeDueAt FROM domains ORDER BY id',
-  )
-  expect(standing.all()).toEqual([
-    { domain: 'd0.test', verifiedAt: null, lostAt: 9, noticeDueAt: 0 },
-    { domain: 'd1.test', verifiedAt: null, lostAt: null, noticeDueAt: null },
-    // It can send for the rest of its 72 hours.
-    { domain: 'd2.test', verifiedAt: hourAgo, lostAt: hourAgo, noticeDueAt: 0 },
-  ])
-})
-
 interface Named {
   readonly name: string
 }

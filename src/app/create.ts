@@ -40,7 +40,7 @@ import type { KeyRing } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { isDatabaseCorrupt, isNotADatabase } from '#platform/db/corruption.ts'
-import { migrate, NewerDatabaseError } from '#platform/db/migrate.ts'
+import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
 import type { DiskGuard } from '#platform/disk.ts'
@@ -66,7 +66,7 @@ import { fenceIfCopied } from './fence/fence-copy.ts'
 import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
 import { DataDirInUseError, InUseError } from './in-use.ts'
 import { openKeyRing, settleMasterKey } from './master-key.ts'
-import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
+import { migrations } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
 
@@ -199,7 +199,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
   return explainCorruption(path, RESTORE_REMEDY, () => {
     const database = openDatabase(path)
     opened.push(database)
-    migrateOrExplain(database, log)
+    migrate(database, migrations)
     completeAuditChain(database)
     settleMasterKey(database, keys, systemClock.now(), log)
     storeCapturedFrom(database, systemClock.now())
@@ -546,22 +546,3 @@ export const toCorruptionError = (path: string, remedy: string, error: unknown):
 /** Describes a corrupt file to the operator. @param error SQLite's error */
 export const describeCorruption = (path: string, remedy: string, error: unknown): string =>
   `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is corrupt'}; ${remedy}.`
-
-/** From this number of emails on, indexing takes some seconds, during which the service does not answer. */
-const MIN_EMAILS_TO_ANNOUNCE = 100_000
-
-/** Migrates the database; a database of a newer version is not changed. */
-function migrateOrExplain(db: App['db'], log: Log): void {
-  try {
-    migrate(db, migrations, (name) => {
-      if (name === SEARCH_INDEX_MIGRATION && hasManyEmails(db))
-        log.info('indexing stored emails for search; this may take a minute with millions')
-    })
-  } catch (error) {
-    if (error instanceof NewerDatabaseError) throw new ConfigError(error.message)
-    throw error
-  }
-}
-
-const hasManyEmails = (db: App['db']): boolean =>
-  db.query('SELECT 1 FROM emails LIMIT 1 OFFSET ?').get(MIN_EMAILS_TO_ANNOUNCE) !== null

@@ -1,7 +1,7 @@
 /**
- * @module Creates the data directory that `upgrade.test.ts` opens: mail in every state that an upgrade can meet. Run it
- * once, in a checkout of the version to preserve (`bun test/upgrade/make-data.ts test/upgrade/0000_initial`), and never
- * again after the release: the files are the proof.
+ * @module Makes the data directory that `upgrade.test.ts` opens: mail in every state that an upgrade can meet. At each
+ * release, `bun test/upgrade/make-data.ts test/upgrade/0.1.0` stores that of the version; the files are never changed
+ * afterwards, because they are the proof.
  */
 import { Database } from 'bun:sqlite'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -21,14 +21,21 @@ import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 /** The time at which the directory was in use. */
 const MADE_AT = Date.UTC(2026, 0, 15, 10)
 
-const [folder] = process.argv.slice(2)
-if (folder === undefined) throw new Error('name the folder for the files as the first argument')
+export interface Facts {
+  /** The last time shown by its clock. */
+  readonly endedAt: number
+  /** API key of the account with the mail. */
+  readonly key: string
+  readonly ids: Readonly<
+    Record<'delivered' | 'bounced' | 'captured' | 'cancelled' | 'operation' | 'scheduled' | 'deferred', string>
+  >
+}
 
-const dataDir = mkdtempSync(join(tmpdir(), 'tassis-upgrade-'))
-const clock = new ManualClock(MADE_AT)
-const ids: Record<string, string> = {}
-let key = ''
-{
+/** Fills a new data directory, which the caller removes, and stops the service. */
+export async function makeData(): Promise<{ dataDir: string; facts: Facts }> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-upgrade-'))
+  const clock = new ManualClock(MADE_AT)
+  const ids: Partial<Record<keyof Facts['ids'], string>> = {}
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
   await using server = await startScriptedSmtp({
     rcpt: (line) =>
@@ -43,7 +50,7 @@ let key = ''
     clock: systemClock,
     randomId: () => randomBelow(65_536),
   })
-  await using service = await createEmailApi({
+  const service = await createEmailApi({
     clock,
     dataDir,
     delivers: true,
@@ -51,13 +58,12 @@ let key = ''
     settings: { TASSIS_SMTP_PORT: String(server.port) },
   })
   const { api, accepted, detail } = service
-  key = service.key
   const settled = (id: string) =>
     eventually(async () => {
       const { status, attempts, next_retry_at: next } = await detail(id)
       return (status !== 'queued' && status !== 'processing') || (attempts === 1 && next !== null)
     })
-  const keep = async (name: string, request: Record<string, unknown>, options = {}) => {
+  const keep = async (name: keyof Facts['ids'], request: Record<string, unknown>, options = {}) => {
     const { id } = await accepted(request, options)
     ids[name] = id
     if (request['send_at'] === undefined) await settled(id)
@@ -80,25 +86,37 @@ let key = ''
   await keep('bounced', { to: 'unknown@receiver.test' })
   await keep('captured', { from: `ada@${UNVERIFIED}` })
   await keep('cancelled', { send_at: new Date(clock.now() + days(1)).toISOString() })
-  await api('POST', `/v1/emails/${ids['cancelled']}/cancel`)
+  await api('POST', `/v1/emails/${ids.cancelled}/cancel`)
   const batch = await api('POST', '/v1/emails/batch', {
     emails: [{ from: 'ada@sender.test', to: 'batch@receiver.test', subject: 'Batch', text_body: 'One of many.' }],
   })
-  ids['operation'] = String(at(batch.body, 'operation_id'))
+  ids.operation = String(at(batch.body, 'operation_id'))
   await settled(String(at(batch.body, 'data', 0, 'id')))
   await keep('scheduled', { to: 'soon@receiver.test', send_at: new Date(clock.now() + days(1)).toISOString() })
   await keep('deferred', { to: 'later@receiver.test', text_body: 'Try again.' })
+  await service[Symbol.asyncDispose]()
+  return { dataDir, facts: { endedAt: clock.now(), key: service.key, ids: ids as Facts['ids'] } }
 }
 
-for (const file of readdirSync(dataDir, { recursive: true, encoding: 'utf8' })) {
-  if (!/\.(db|key)$/.test(file)) continue
-  if (file.endsWith('.db')) {
-    using db = new Database(join(dataDir, file))
-    db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+/** Writes the files of the directory, compressed, and the facts into a folder. */
+async function pack(folder: string): Promise<void> {
+  const { dataDir, facts } = await makeData()
+  for (const file of readdirSync(dataDir, { recursive: true, encoding: 'utf8' })) {
+    if (!/\.(db|key)$/.test(file)) continue
+    if (file.endsWith('.db')) {
+      using db = new Database(join(dataDir, file))
+      db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    }
+    const target = join(folder, `${file}.zst`)
+    mkdirSync(dirname(target), { recursive: true })
+    writeFileSync(target, await Bun.zstdCompress(readFileSync(join(dataDir, file)), { level: 19 }))
   }
-  const target = join(folder, `${file}.zst`)
-  mkdirSync(dirname(target), { recursive: true })
-  writeFileSync(target, await Bun.zstdCompress(readFileSync(join(dataDir, file)), { level: 19 }))
+  writeFileSync(join(folder, 'facts.json'), `${JSON.stringify(facts, null, 2)}\n`)
+  rmSync(dataDir, { recursive: true, force: true })
 }
-writeFileSync(join(folder, 'facts.json'), `${JSON.stringify({ endedAt: clock.now(), key, ids }, null, 2)}\n`)
-rmSync(dataDir, { recursive: true, force: true })
+
+if (import.meta.main) {
+  const [folder] = process.argv.slice(2)
+  if (folder === undefined) throw new Error('name the folder for the files as the first argument')
+  await pack(folder)
+}

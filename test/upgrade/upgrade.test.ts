@@ -1,6 +1,6 @@
 /**
- * @module Opens data directories of released versions (created there by `make-data.ts`) with the current version:
- * nothing is lost, every request works, and waiting mail is sent.
+ * @module Opens data directories of released versions, and one of this version, with this version (`make-data.ts` makes
+ * them): nothing is lost, every request works, and waiting mail is sent.
  */
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
@@ -20,45 +20,36 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startSink } from '#test/support/sink.ts'
+import { type Facts, makeData } from './make-data.ts'
 
-/** The last migration that each version knew. */
+/** Stored versions, and this one, which stores nothing before its release. */
+const THIS_VERSION = 'this version'
 const VERSIONS = [
-  '0000_initial',
-  '0001_events_told',
-  '0002_mail_comes_in',
-  '0003_lists_and_templates',
-  '0004_life_of_accounts',
+  ...readdirSync(import.meta.dir, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name),
+  THIS_VERSION,
 ]
-
-interface Facts {
-  /** The last time shown by its clock. */
-  readonly endedAt: number
-  /** API key of the account with the mail. */
-  readonly key: string
-  readonly ids: Readonly<
-    Record<'delivered' | 'bounced' | 'captured' | 'cancelled' | 'operation' | 'scheduled' | 'deferred', string>
-  >
-}
 
 interface OldData extends Disposable {
   readonly dataDir: string
   readonly facts: Facts
 }
 
-function unpack(version: string): OldData {
-  const from = join(import.meta.dir, version)
+async function open(version: string): Promise<OldData> {
+  const { dataDir, facts } = version === THIS_VERSION ? await makeData() : unpack(join(import.meta.dir, version))
+  return { dataDir, facts, [Symbol.dispose]: () => rmSync(dataDir, { recursive: true, force: true }) }
+}
+
+function unpack(folder: string): { dataDir: string; facts: Facts } {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-upgrade-'))
-  for (const file of readdirSync(from, { recursive: true, encoding: 'utf8' })) {
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (!file.endsWith('.zst')) continue
     const target = join(dataDir, file.slice(0, -'.zst'.length))
     mkdirSync(dirname(target), { recursive: true })
-    writeFileSync(target, Bun.zstdDecompressSync(readFileSync(join(from, file))), { mode: 0o600 })
+    writeFileSync(target, Bun.zstdDecompressSync(readFileSync(join(folder, file))), { mode: 0o600 })
   }
-  return {
-    dataDir,
-    facts: JSON.parse(readFileSync(join(from, 'facts.json'), 'utf8')) as Facts,
-    [Symbol.dispose]: () => rmSync(dataDir, { recursive: true, force: true }),
-  }
+  return { dataDir, facts: JSON.parse(readFileSync(join(folder, 'facts.json'), 'utf8')) as Facts }
 }
 
 interface Upgraded extends AsyncDisposable {
@@ -117,11 +108,8 @@ function rowsOf(dataDir: string, columns?: Readonly<Record<string, readonly stri
 }
 
 test.each(VERSIONS)('the data of %s keep every row and value', async (version) => {
-  using old = unpack(version)
+  using old = await open(version)
   const before = rowsOf(old.dataDir)
-  expect(before.rows['migrations']).toEqual(
-    migrations.slice(0, migrations.findIndex(({ name }) => name === version) + 1).map(({ name }) => ({ name })),
-  )
   expect(before.rows).toMatchObject({
     accounts: { length: 1 },
     domains: { length: 2 },
@@ -131,37 +119,15 @@ test.each(VERSIONS)('the data of %s keep every row and value', async (version) =
   })
   await (await openUpgraded(old))[Symbol.asyncDispose]()
   const after = rowsOf(old.dataDir, before.columns)
-  expect(after.rows['migrations']).toEqual(migrations.map(({ name }) => ({ name })))
-  const { migrations: _, counters, meta = [], recipients = [], ...rows } = before.rows
-  // Lanes are per account since 0005.
-  const moved = recipients.map((row) =>
-    at(row, 'lane') === null ? row : { ...(row as object), lane: `1:${at(row, 'lane')}` },
-  )
-  expect(after.rows).toMatchObject({ ...rows, recipients: moved })
-  // Counters of captured mail by hour, and the identity of the directory, begin with the first start after the upgrade.
-  const NEW_KEYS = ['captured_counters_from', 'commits', 'instance', 'instance_unfiled']
-  const isNewKey = (row: unknown) => NEW_KEYS.includes(String(at(row, 'key')))
-  expect(after.rows['meta']?.filter((row) => !isNewKey(row))).toEqual(meta)
-  const isOld = (row: unknown) => counters?.some((old) => Bun.deepEquals(old, row)) ?? false
-  expect(after.rows['counters']?.filter(isOld)).toEqual(counters)
-  const added = after.rows['counters']?.filter((row) => !isOld(row)) ?? []
-  expect(added.map((row) => [at(row, 'metric'), at(row, 'value')])).toEqual([
-    // Captured mail is counted separately since 0002, and each stream since 0003.
-    ...(version < '0002' ? [['sandbox:delivered', 1]] : []),
-    ...(version < '0003'
-      ? [
-          ['stream:1:bounced', 1],
-          ['stream:1:delivered', 1],
-          ['stream:1:sent', 4],
-          ['stream:2:delivered', 1],
-          ['stream:2:sent', 1],
-        ]
-      : []),
-  ])
+  const { migrations: applied = [], meta = [], ...rows } = before.rows
+  expect(after.rows).toMatchObject(rows)
+  expect(after.rows['migrations']?.slice(0, applied.length)).toEqual(applied)
+  expect(after.rows['migrations']).toHaveLength(migrations.length)
+  expect(after.rows['meta']).toEqual(expect.arrayContaining(meta))
 })
 
 test.each(VERSIONS)('the data of %s are returned as before, and new fields have their defaults', async (version) => {
-  using old = unpack(version)
+  using old = await open(version)
   await using upgraded = await openUpgraded(old)
   const { ids } = old.facts
   const ask = async (path: string) => {
@@ -198,7 +164,7 @@ test.each(VERSIONS)('the data of %s are returned as before, and new fields have 
 })
 
 test.each(VERSIONS)('mail waiting in the data of %s is sent: signed, once, at its time', async (version) => {
-  using old = unpack(version)
+  using old = await open(version)
   await using sink = await startSink()
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
   using resolver = new StubResolver({

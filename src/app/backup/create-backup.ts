@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import type { Clock } from '#platform/clock.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
+import { readApplied } from '#platform/db/migrate.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { MiB } from '#platform/units.ts'
@@ -153,10 +154,9 @@ function withCopy<T>(target: string, read: (db: Database) => T): T {
 }
 
 function readIdentity(db: Database): Pick<Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
-  const schema = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
   const former = listOutdatedKeys(db)
   return {
-    schema: schema.map(({ name }) => name),
+    schema: readApplied(db),
     key_fingerprint: readNewestKey(db) ?? '',
     ...(former.length > 0 && { former_key_fingerprints: former }),
   }

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { type AppliedMigration, OtherVersionError, requireKnown } from '#platform/db/migrate.ts'
 import { migrations } from '../migrations.ts'
 import { BackupError } from './errors.ts'
 
@@ -29,7 +30,7 @@ export interface Manifest {
   /** Version and commit of the program that wrote the backup. */
   readonly tassis: string
   /** The migrations of the database, in order. */
-  readonly schema: readonly string[]
+  readonly schema: readonly AppliedMigration[]
   /** Fingerprint of the newest master key, which the data needs. */
   readonly key_fingerprint: string
   /** Fingerprints of former keys that it needs too; present only if the backup was made during a rotation. */
@@ -101,11 +102,12 @@ export function readManifest(folder: string): Manifest {
   return parseManifest(text, basename(folder))
 }
 
-/** Throws BackupError when a newer version of the program wrote the backup. */
+/** Throws BackupError when a version that this one does not know wrote the backup. */
 export function requireKnownSchema({ schema, tassis }: Manifest, name: string): void {
-  const unknown = schema.find((known) => !migrations.some((migration) => migration.name === known))
-  if (unknown !== undefined)
-    throw new BackupError(
-      `${name} was written by the newer Tassis ${tassis} (its database has the migration ${unknown}); restore it with that version.`,
-    )
+  try {
+    requireKnown(schema, migrations)
+  } catch (error) {
+    if (error instanceof OtherVersionError) throw new BackupError(`${name} is of Tassis ${tassis}. ${error.message}`)
+    throw error
+  }
 }

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { type Config, ConfigError } from '#platform/config.ts'
-import { NewerDatabaseError } from '#platform/db/migrate.ts'
+import { readApplied, requireKnown } from '#platform/db/migrate.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
@@ -34,11 +34,9 @@ function openSnapshot(path: string): Database {
 
 /** The first read, which fixes the snapshot. */
 function requireCurrentSchema(db: Database): void {
-  const applied = db.query<{ name: string }, []>('SELECT name FROM migrations').all()
-  const known = new Set(migrations.map(({ name }) => name))
-  const newer = applied.find(({ name }) => !known.has(name))
-  if (newer) throw new ConfigError(new NewerDatabaseError(newer.name).message)
-  if (applied.length < known.size)
+  const applied = readApplied(db)
+  requireKnown(applied, migrations)
+  if (applied.length < migrations.length)
     throw new ConfigError(
       'An older version of Tassis wrote the database; read it with that version, or start the service with this one, which upgrades it.',
     )

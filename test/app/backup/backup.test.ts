@@ -332,7 +332,7 @@ describe('a damaged backup', () => {
     }
   })
 
-  test('with another manifest, of a newer version or with paths elsewhere, is refused', async () => {
+  test('with another manifest, of another version or with paths elsewhere, is refused', async () => {
     const { path } = await backUp(newFolder())
     const manifest = parseManifest(readFileSync(join(path, 'manifest.json'), 'utf8'), 'x')
     const rewrite = (changes: Partial<Manifest>): string => {
@@ -341,8 +341,11 @@ describe('a damaged backup', () => {
       writeFileSync(join(copy, 'manifest.json'), formatManifest({ ...manifest, ...changes }))
       return copy
     }
-    const newer = rewrite({ schema: [...manifest.schema, '9999_later'], tassis: '9.0.0 (abc)' })
-    expect(await refusal(newer)).toContain('was written by the newer Tassis 9.0.0 (abc)')
+    const newer = rewrite({ schema: [...manifest.schema, { name: '9999_later', sha256: '' }], tassis: '9.0.0 (abc)' })
+    expect(await refusal(newer)).toContain('is of Tassis 9.0.0 (abc). A newer version of Tassis wrote the database')
+    // As versions before the first release wrote it.
+    const unreleased = rewrite({ schema: ['0000_initial'] as never, tassis: '0.0.1 (abc)' })
+    expect(await refusal(unreleased)).toContain('is of Tassis 0.0.1 (abc). A version from before the first release')
     const nextFormat = rewrite({ format: 2, tassis: '9.0.0 (abc)' })
     expect(await refusal(nextFormat)).toContain('was written by Tassis 9.0.0 (abc), in a newer format')
     const escaping = rewrite({ files: [{ path: '../evil', size: 0, sha256: '' }] })

@@ -84,7 +84,7 @@ export const usageOfSubAccounts = sqliteTable(
 
 /**
  * Stored amounts per account: contacts, and bytes of contacts, templates, newsletters and suppressions. Database
- * triggers keep it up to date; see migrations/0006_stored_amounts.sql.
+ * triggers keep it up to date; see migrations/0000_initial.sql.
  */
 export const storedAmounts = sqliteTable('stored_amounts', {
   accountId: integer('account_id').primaryKey(),

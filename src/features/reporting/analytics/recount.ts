@@ -1,6 +1,6 @@
 /**
  * @module Recounts stats from emails, recipients, events and complaints: for `tassis check`, and for code that changes
- * rows after they were counted. The migration that created the table counts in the same way.
+ * rows after they were counted.
  */
 
 import { addToRow, type DailyField } from '#features/core/events/daily-stats.ts'

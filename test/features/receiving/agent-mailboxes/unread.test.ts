@@ -1,6 +1,4 @@
-import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { migrations } from '#app/migrations.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import type { Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import {
@@ -9,7 +7,6 @@ import {
   MAX_UNREAD_PER_MAILBOX,
 } from '#features/receiving/agent-mailboxes/unread.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
-import { migrate } from '#platform/db/migrate.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
@@ -82,23 +79,4 @@ test('all mailboxes of an account at its limit of unread mail are full', async (
   if (first) expect((await api('DELETE', path(first))).status).toBe(204)
   expect(decide(empty.address)).toMatchObject({ kind: 'domain' })
   expectBalanced(service)
-})
-
-test('the migration counts the octets of unread messages: received and not acknowledged', () => {
-  using db = new Database(':memory:')
-  migrate(
-    db,
-    migrations.filter(({ name }) => name < '0007'),
-  )
-  db.run(`INSERT INTO agent_mailboxes (id, uuid, account_id, domain_id, local_part, domain, created_at, updated_at)
-    VALUES (1, randomblob(16), 1, 1, 'jobs', 'x.test', 0, 0), (2, randomblob(16), 1, 1, 'empty', 'x.test', 0, 0)`)
-  const add = db.prepare(`INSERT INTO mailbox_messages
-    (uuid, mailbox_id, thread_id, mail_from, from_header, from_address, subject, attachments, labels, created_at, size_bytes, read_at, email_id)
-    VALUES (randomblob(16), 1, 1, '', '', '', '', '[]', '[]', 0, ?, ?, ?)`)
-  add.run(1, null, null)
-  add.run(20, null, null)
-  add.run(300, 5, null)
-  add.run(4000, null, 7)
-  migrate(db, migrations)
-  expect(db.query('SELECT unread_bytes FROM agent_mailboxes ORDER BY id').values()).toEqual([[21], [0]])
 })

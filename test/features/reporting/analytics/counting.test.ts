@@ -5,7 +5,6 @@ import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { checkConsistency } from '#app/consistency-rules.ts'
-import { migrations } from '#app/migrations.ts'
 import {
   DAILY_COLUMNS,
   DAILY_FIELDS,
@@ -241,34 +240,6 @@ test('stats of an erased recipient stay in the total, and leave the domain', asy
   await visit(email, 1)
   expect(Object.keys(figures()).filter((name) => name.startsWith('day+1'))).toEqual([])
   balanced()
-})
-
-test('the migration that created the table counts earlier events the same way', async () => {
-  const { clock, app } = mail.service
-  const email = await mail.delivered({ to: ['a@one.test', '"odd@name"@one.test'], cc: ['c@two.test'] })
-  await mail.delivered({ to: 'captured@one.test', from: `ada@${UNVERIFIED}` })
-  await visit(email, 1)
-  clock.advance(days(1))
-  for (const index of [0, 2]) {
-    await visit(email, index)
-    await visit(email, index, 'https://shop.test/')
-  }
-  await mail.apply(await mail.report('standard', email, 1))
-  await mail.apply(await mail.report('comcast', await mail.delivered({ to: ['c@one.test', 'd@two.test'] })))
-  await mail.accepted({ to: ['a@one.test', 'e@three.test'] })
-  await mail.deliver('bounced')
-  balanced()
-  const counted = figures()
-  expect(Object.keys(counted)).toHaveLength(7)
-  const rows = () => app.db.query('SELECT * FROM daily_figures ORDER BY day, domain').all()
-  const counts = rows()
-  const statements = migrations
-    .flatMap(({ sql }) => sql.split('--> statement-breakpoint'))
-    .filter((statement) => statement.includes('INSERT INTO `daily_figures`'))
-  expect(statements).toHaveLength(3)
-  app.db.run('DELETE FROM daily_figures')
-  for (const statement of statements) app.db.run(statement)
-  expect(rows()).toEqual(counts)
 })
 
 test('a domain has one row per month, and a period sums its whole months and the remaining days', async () => {

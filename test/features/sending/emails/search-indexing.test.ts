@@ -6,7 +6,6 @@ import { expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { migrations } from '#app/migrations.ts'
 import type { App } from '#features/core/app/app.ts'
 import { searchEmails } from '#features/sending/emails/search-list.ts'
 import { anonymiseRecipients, eraseEmailContent } from '#features/sending/queue/erase.ts'
@@ -218,16 +217,4 @@ test('pending and indexed emails can be deleted in any order, and the index foll
   await accept(emails, '8')
   expect(await searchSubjects(emails, { to: EMAIL.to })).toEqual(['8'])
   expect(indexed(app)).toEqual([8])
-})
-
-test('after the upgrade that adds domains to the index, all emails are indexed again', async () => {
-  await using emails = await createEmailApi()
-  await accept(emails, 'one', 'two')
-  await indexPendingEmails(emails.app)
-  const upgrade = migrations.find(({ name }) => name === '0011_email_domains_can_be_searched')
-  for (const statement of upgrade?.sql.split('--> statement-breakpoint') ?? []) emails.app.db.run(statement)
-  expect(indexed(emails.app)).toEqual([])
-  expectBalanced(emails)
-  expect(await searchSubjects(emails, { to: '@receiver.test' })).toEqual(['two', 'one'])
-  expectBalanced(emails)
 })

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { migrations } from '#app/migrations.ts'
 import { applyBounce } from '#features/receiving/bounces/apply.ts'
 import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
 import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
@@ -226,32 +225,4 @@ describe('the reputation of a stream', () => {
     })
     expectBalanced(mail.service)
   })
-})
-
-test('the migration counts mail that was sent before these counters existed', async () => {
-  await using post = await startPost()
-  const { mail, send, end } = post
-  const { app, clock } = mail.service
-  const email = await send(createAddresses(5))
-  await end(SENT)
-  clock.advance(hours(3))
-  await mail.apply(await mail.report('standard', email))
-  await send(createAddresses(2), { stream: 'transactional' })
-  await end(BOUNCED)
-  await send('a@receiver.test', { from: `ada@${UNVERIFIED}` })
-  await end(SENT)
-  await send('b@receiver.test')
-  await end(DEFERRED)
-  const cancelled = await send('c@receiver.test', { send_at: new Date(clock.now() + hours(1)).toISOString() })
-  await mail.service.api('POST', `/v1/emails/${cancelled.id}/cancel`)
-  const figures = () => app.db.query("SELECT * FROM counters WHERE metric LIKE 'stream:%' ORDER BY metric, hour").all()
-  const counted = figures()
-  expect(counted).toHaveLength(6)
-  app.db.run("DELETE FROM counters WHERE metric LIKE 'stream:%'")
-  const migration = migrations.find(({ name }) => name === '0003_lists_and_templates')
-  const fills = migration?.sql.split('--> statement-breakpoint').filter((statement) => statement.includes("'stream:'"))
-  expect(fills).toHaveLength(4)
-  for (const statement of fills ?? []) app.db.run(statement)
-  expect(figures()).toEqual(counted)
-  expectBalanced(mail.service)
 })

@@ -1,1 +1,0 @@
-ALTER TABLE `streams` ADD `pool` text;
