@@ -155,8 +155,7 @@ CREATE TABLE `audit_chain` (
 	`anchor_id` integer NOT NULL,
 	`anchor_hash` blob NOT NULL,
 	`head_id` integer NOT NULL,
-	`head_hash` blob NOT NULL,
-	`is_complete` integer NOT NULL
+	`head_hash` blob NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `audit_logs` (
@@ -172,8 +171,8 @@ CREATE TABLE `audit_logs` (
 	`metadata` text,
 	`created_at` integer NOT NULL,
 	`salt` blob,
-	`digest` blob,
-	`hash` blob
+	`digest` blob NOT NULL,
+	`hash` blob NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `audit_logs_account` ON `audit_logs` (`account_id`);
@@ -1226,8 +1225,8 @@ CREATE TABLE `template_versions` (
 	`subject` text NOT NULL,
 	`html_body` text,
 	`text_body` text,
-	`actor_type` text,
-	`actor_id` text,
+	`actor_type` text NOT NULL,
+	`actor_id` text NOT NULL,
 	`created_at` integer NOT NULL,
 	PRIMARY KEY(`template_id`, `version`),
 	FOREIGN KEY (`template_id`) REFERENCES `templates`(`id`) ON UPDATE no action ON DELETE no action
@@ -1343,7 +1342,7 @@ CREATE UNIQUE INDEX `webhooks_route` ON `webhooks` (`route_id`) WHERE route_id i
 --> statement-breakpoint
 CREATE VIRTUAL TABLE `mailbox_search` USING fts5(mailbox, subject, sender, body, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
 --> statement-breakpoint
-INSERT INTO audit_chain VALUES (1, 0, zeroblob(32), 0, zeroblob(32), 0);
+INSERT INTO audit_chain VALUES (1, 0, zeroblob(32), 0, zeroblob(32));
 --> statement-breakpoint
 CREATE TRIGGER `contacts_stored` AFTER INSERT ON `contacts` BEGIN
 	INSERT INTO `stored_amounts` (`account_id`, `contacts`, `bytes`) VALUES (new.account_id, 1, 200 + coalesce(octet_length(new.email), 0) + coalesce(octet_length(new.metadata), 0))

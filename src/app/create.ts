@@ -9,8 +9,6 @@ import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type CommittedStore, type Metrics, NO_METRICS } from '#features/core/app/metrics.ts'
-import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
-import { storeCapturedFrom } from '#features/core/events/captured.ts'
 import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
 import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
@@ -154,9 +152,6 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
     const stores = openStores({ config, log, clock, disk, metrics, checkpointer }, db, databasePath)
-    explainCorruption(stores.captures.path, DELETE_CAPTURES_REMEDY, () =>
-      stores.captures.fillInbox((recipientId) => findEmailOfRecipient(db, recipientId)?.accountId),
-    )
     const network = openNetwork(config, clock, authorities, options.resolver)
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
@@ -200,9 +195,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     const database = openDatabase(path)
     opened.push(database)
     migrate(database, migrations)
-    completeAuditChain(database)
     settleMasterKey(database, keys, systemClock.now(), log)
-    storeCapturedFrom(database, systemClock.now())
     setErasedKey(database, keys.subkey('erased-address'))
     return database
   })

@@ -3,7 +3,7 @@
  * mistaken for anything else. A receiver counts.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
@@ -241,7 +241,7 @@ async function start(dataDir: string): Promise<{ isFenced: boolean; open: number
   return { isFenced: readFence(service.app.db) !== undefined, open: readOpen(service.app).length }
 }
 
-test('a database that comes without its directory is fenced; a directory that was moved or upgraded is not', async () => {
+test('a database that comes without its directory is fenced; a directory that was moved is not', async () => {
   const original = await createOriginal(['moved@one.test'])
   const replica = nextPath()
   mkdirSync(replica)
@@ -250,21 +250,6 @@ test('a database that comes without its directory is fenced; a directory that wa
   const moved = nextPath()
   cpSync(original, moved, { recursive: true })
   expect(await start(moved)).toEqual({ isFenced: false, open: 1 })
-  // As a version without the file left it.
-  const upgraded = nextPath()
-  cpSync(original, upgraded, { recursive: true })
-  rmSync(join(upgraded, 'instance.json'))
-  const db = openDatabase(join(upgraded, 'tassis.db'))
-  db.run("DELETE FROM meta WHERE key IN ('instance', 'instance_unfiled', 'commits')")
-  db.close()
-  expect(await start(upgraded)).toEqual({ isFenced: false, open: 1 })
-  expect(existsSync(join(upgraded, 'instance.json'))).toBe(true)
-  // The database from before the upgrade, put back into the directory of after it.
-  cpSync(join(original, 'tassis.db'), join(upgraded, 'tassis.db'))
-  const old = openDatabase(join(upgraded, 'tassis.db'))
-  old.run("DELETE FROM meta WHERE key IN ('instance', 'instance_unfiled', 'commits')")
-  old.close()
-  expect((await start(upgraded)).isFenced).toBe(true)
 })
 
 test('an older database that is put back into its directory is fenced, and once', async () => {

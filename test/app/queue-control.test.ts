@@ -311,13 +311,6 @@ test.each(['drop', 'bounce'] as const)('the hold of an email ends with the email
   expect(listLaneRecipients(app.db, await lane(), 1, undefined)).toMatchObject([{ waits_for: 'hold' }])
   await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
   expect(readRules(app)).toMatchObject([{ domain: 'two.test' }])
-  // As earlier versions left it.
-  app.db.run(
-    "INSERT INTO queue_rules (kind, email_id, reason, created_by, created_at) VALUES ('hold', ?, '', 'cli', 1)",
-    [selector.emailId ?? null],
-  )
-  expect(readRules(app)).toMatchObject([{ domain: 'two.test' }])
-  app.db.run('DELETE FROM queue_rules WHERE email_id IS NOT NULL')
   await expect(holdMail(app, OPERATOR, selector, '')).rejects.toThrow(
     /^The email is (cancelled|bounced): nothing of it/,
   )

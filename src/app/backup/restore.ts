@@ -8,7 +8,6 @@ import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { parseMasterKeys } from '#platform/crypto.ts'
 import { lockDirectory } from '#platform/lock.ts'
@@ -170,16 +169,15 @@ async function writeFiles(reader: BackupReader, dataDir: string): Promise<void> 
     throw new BackupError(`${reader.name} is damaged: ${problem}. Nothing was restored; use another backup.`)
 }
 
-/** Checks the restored database, and marks it as a copy if an older version of the program did not. */
+/** Checks the restored database. */
 function finishDatabase({ manifest, name }: BackupReader, path: string): void {
   const [problem] = checkDatabase(path)
   if (problem !== undefined)
     throw new BackupError(`The database of ${name} is corrupt (${problem}). Nothing was restored; use another backup.`)
-  const db = new Database(path, { readwrite: true, strict: true })
+  const db = new Database(path, { readonly: true, strict: true })
   try {
     if (readNewestKey(db) !== manifest.key_fingerprint)
       throw new BackupError(`The database of ${name} belongs to another master key. Nothing was restored.`)
-    if (!readCopyMark(db)) markAsCopy(db, { kind: 'backup', takenAt: Date.parse(manifest.taken_at) })
   } finally {
     db.close()
   }

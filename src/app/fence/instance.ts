@@ -60,7 +60,7 @@ export function requireNoOtherMachine(dataDir: string, now: Millis): void {
 
 /**
  * Marks the database as a copy if the file shows that it is one; then `fenceIfCopied` fences it. A database that has no
- * id and no file beside it is new, or of a version before this one.
+ * id and no file beside it is new.
  */
 export function markIfForeign(db: Database, dataDir: string, log: Log): void {
   const instance = getMeta(db, INSTANCE_KEY)

@@ -102,7 +102,6 @@ const OTHER_ACTORS: Readonly<Record<string, string>> = {
 
 function toAuthor(row: TemplateVersionRow, ownId: string, members: readonly MemberRecord[]): string {
   const { actor_type, actor_id } = row
-  if (actor_type === null) return '–'
   if (actor_type === 'user' && actor_id === ownId) return 'You'
   const member = actor_type === 'user' ? members.find(({ id }) => id === actor_id) : undefined
   return member ? member.name || member.email : (OTHER_ACTORS[actor_type] ?? actor_type)

@@ -43,7 +43,7 @@ function read(path: string): Record<string, number> {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
   } catch (error) {
-    // There is no file yet: the data directory is new, or an earlier version created it.
+    // The data directory is new.
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
     throw error
   }

@@ -27,7 +27,7 @@ const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 export interface VerpRecipient {
   /** Row id. After a restored backup the row may belong to another email; the tag detects that. */
   readonly recipientId: number
-  /** Tag of the email, from `computeVerpTag`: 1 to 65535; 0 in addresses created before tags existed. */
+  /** Tag of the email, from `computeVerpTag`: 1 to 65535. */
   readonly tag: number
 }
 

@@ -322,7 +322,7 @@ describe('a damaged backup', () => {
       expect((await verify(copy)).exitCode).toBe(1)
       await refusal(copy)
     }
-    for (const part of [0.001, 0.3, 0.6, 0.95]) {
+    for (const part of [0.0005, 0.3, 0.6, 0.95]) {
       const copy = join(newFolder(), name)
       mkdirSync(join(copy, '..'))
       cpSync(path, copy)

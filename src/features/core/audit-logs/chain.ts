@@ -90,34 +90,22 @@ export interface ChainEnds {
   /** Id of the newest entry in the chain. */
   readonly headId: number
   readonly headHash: Uint8Array
-  /** 1 when the entries written before the chain existed are part of the chain. */
-  readonly isComplete: number
 }
-
-interface OldEntry extends PermanentFields, PersonalFields {}
 
 const sql = prepareStatements((db) => ({
   ends: db.prepare<ChainEnds, []>(
-    `SELECT anchor_id AS anchorId, anchor_hash AS anchorHash, head_id AS headId, head_hash AS headHash, is_complete AS isComplete
+    `SELECT anchor_id AS anchorId, anchor_hash AS anchorHash, head_id AS headId, head_hash AS headHash
      FROM audit_chain WHERE id = 1`,
   ),
   last: db.prepare<{ id: number; createdAt: Millis }, []>(
     'SELECT id, created_at AS createdAt FROM audit_logs ORDER BY id DESC LIMIT 1',
   ),
   setHead: db.prepare<unknown, [number, Uint8Array, Uint8Array]>(
-    `INSERT INTO audit_chain (id, anchor_id, anchor_hash, head_id, head_hash, is_complete) VALUES (1, 0, ?3, ?1, ?2, 1)
+    `INSERT INTO audit_chain (id, anchor_id, anchor_hash, head_id, head_hash) VALUES (1, 0, ?3, ?1, ?2)
      ON CONFLICT DO UPDATE SET head_id = excluded.head_id, head_hash = excluded.head_hash`,
   ),
   setAnchor: db.prepare<unknown, [number, Uint8Array]>(
     'UPDATE audit_chain SET anchor_id = ?, anchor_hash = ? WHERE id = 1',
-  ),
-  setComplete: db.prepare('UPDATE audit_chain SET is_complete = 1 WHERE id = 1'),
-  old: db.prepare<OldEntry, [number, number]>(
-    `SELECT id, uuid, account_id AS accountId, actor_type AS actorType, actor_id AS actorId, action, resource_type AS resourceType,
-     resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?`,
-  ),
-  chain: db.prepare<unknown, [Uint8Array, Uint8Array, Uint8Array, number]>(
-    'UPDATE audit_logs SET salt = ?, digest = ?, hash = ? WHERE id = ?',
   ),
 }))
 
@@ -142,33 +130,3 @@ export const setChainHead = (db: Database, id: number, hash: Uint8Array): void =
   void sql(db).setHead.run(id, hash, GENESIS_HASH)
 
 export const setChainAnchor = (db: Database, id: number, hash: Uint8Array): void => void sql(db).setAnchor.run(id, hash)
-
-const OLD_ENTRIES_PER_BATCH = 2000
-
-/**
- * Adds the entries written before the chain existed. Runs once per database, when it is opened and before anything is
- * written. Each batch is one transaction that moves the head, so an interrupted start resumes where it stopped.
- */
-export function completeAuditChain(db: Database): void {
-  while (readChainEnds(db)?.isComplete === 0) db.transaction(() => chainOldEntries(db))()
-}
-
-function chainOldEntries(db: Database): void {
-  const { old, chain, setComplete } = sql(db)
-  const { headId, headHash } = readChainHead(db)
-  let id = headId
-  let before = headHash
-  const entries = old.all(headId, OLD_ENTRIES_PER_BATCH)
-  for (const entry of entries) {
-    const salt = createSalt()
-    const digest = computeDigest(salt, entry)
-    before = computeHash(before, entry, digest)
-    id = entry.id
-    chain.run(salt, digest, before, id)
-  }
-  if (entries.length > 0) setChainHead(db, id, before)
-  if (entries.length < OLD_ENTRIES_PER_BATCH) setComplete.run()
-}
-
-const readChainHead = (db: Database): Pick<ChainEnds, 'headId' | 'headHash'> =>
-  readChainEnds(db) ?? { headId: 0, headHash: GENESIS_HASH }

@@ -16,7 +16,7 @@ interface OldestEntry {
 const sql = prepareStatements((db) => ({
   // Times never decrease along the ids, so the oldest entries come first.
   oldest: db.prepare<OldestEntry & { createdAt: Millis }, [number]>(
-    'SELECT id, hash, created_at AS createdAt FROM audit_logs WHERE hash IS NOT NULL ORDER BY id LIMIT ?',
+    'SELECT id, hash, created_at AS createdAt FROM audit_logs ORDER BY id LIMIT ?',
   ),
   removeUpTo: db.prepare('DELETE FROM audit_logs WHERE id <= ?'),
 }))

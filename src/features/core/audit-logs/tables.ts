@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
+import { bytes, time, uuid } from '#platform/db/columns.ts'
 
 export const auditLogs = sqliteTable(
   'audit_logs',
@@ -23,13 +23,10 @@ export const auditLogs = sqliteTable(
      * Salt of the digest, so that the personal fields cannot be guessed; null once they are erased. The digest stays.
      */
     salt: bytes('salt'),
-    /**
-     * SHA-256 of the salt and the personal fields: actor, IP address, resource, metadata. Null: written before the
-     * chain existed.
-     */
-    digest: bytes('digest'),
+    /** SHA-256 of the salt and the personal fields: actor, IP address, resource, metadata. */
+    digest: bytes('digest').notNull(),
     /** SHA-256 of the previous hash, the other fields and the digest. */
-    hash: bytes('hash'),
+    hash: bytes('hash').notNull(),
   },
   (t) => [
     index('audit_logs_account').on(t.accountId),
@@ -48,6 +45,4 @@ export const auditChain = sqliteTable('audit_chain', {
   /** Id and hash of the newest entry in the chain. */
   headId: integer('head_id').notNull(),
   headHash: bytes('head_hash').notNull(),
-  /** Whether entries written before the chain existed are part of it. */
-  isComplete: flag('is_complete').notNull(),
 })

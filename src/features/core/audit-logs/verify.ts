@@ -45,8 +45,8 @@ export interface AuditVerification {
 
 interface Row extends PermanentFields, PersonalFields {
   readonly salt: Uint8Array | null
-  readonly digest: Uint8Array | null
-  readonly hash: Uint8Array | null
+  readonly digest: Uint8Array
+  readonly hash: Uint8Array
 }
 
 const sql = prepareStatements((db) => ({
@@ -91,8 +91,8 @@ export function verifyAuditLog(db: Database, expected?: string): AuditVerificati
       const reason = findProblem(row, last, ends?.headId ?? 0)
       if (reason !== undefined)
         report({ id: row.id, uuid: formatUuid(new Uint8Array(row.uuid)), createdAt: row.createdAt, reason })
-      if (row.hash && Buffer.from(row.hash).toString('hex') === expectedHash) hasExpected = true
-      last = { id: row.id, hash: row.hash ? new Uint8Array(row.hash) : GENESIS_HASH }
+      if (Buffer.from(row.hash).toString('hex') === expectedHash) hasExpected = true
+      last = { id: row.id, hash: new Uint8Array(row.hash) }
     }
     const end = rows.at(-1)
     if (!end || rows.length < BATCH_SIZE) break
@@ -124,7 +124,6 @@ function findProblem(row: Row, last: { id: number; hash: Uint8Array }, headId: n
   const { salt, digest, hash } = row
   if (row.id <= last.id) return `precedes the beginning of the chain, entry ${last.id}`
   if (row.id > headId) return 'was inserted after the end of the chain'
-  if (!digest || !hash) return 'has no digest or no hash'
   const isErased = Buffer.from(row.actorId).toString() === ERASED && !row.ipAddress && !row.resourceId && !row.metadata
   const isDigestRight = salt ? isSameBytes(digest, computeDigest(salt, row)) : isErased
   const isHashRight = isSameBytes(hash, computeHash(last.hash, row, digest))

@@ -4,7 +4,6 @@
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
 import { hours } from '#platform/units.ts'
-import { CAPTURED_FROM_KEY } from './captured.ts'
 import { type HorizonKind, toHorizonKey } from './horizon.ts'
 
 const HOUR_MS = hours(1)
@@ -17,9 +16,6 @@ export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
 /** SQL: the time from which the rows of both kinds still exist, for counters whose recount reads both. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
-
-/** SQL: the first hour with complete counters of captured mail. */
-export const CAPTURED_FROM = `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${CAPTURED_FROM_KEY}'), 0)`
 
 /** SQL: a condition on counters that excludes hours whose rows may have been deleted. */
 export const hoursFromSql = (time: string): string => `hour * ${HOUR_MS} >= ${time}`

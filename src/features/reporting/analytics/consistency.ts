@@ -4,7 +4,7 @@
  * later days the stored value must lie within the range that the remaining rows allow.
  */
 import type { Database } from 'bun:sqlite'
-import { CAPTURED_FROM, COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
+import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
 import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { toHorizonKey } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
@@ -91,7 +91,7 @@ const TOTALS = Object.keys(HOURLY_SOURCES)
 export const hourStatsRule = queryRule({
   rule: 'analytics of a day equal the sum of its hours',
   sql: `SELECT account, day, field, sum(hours) AS hours, sum(n) AS n FROM (${HOURLY} UNION ALL ${TOTALS})
-    WHERE day * ${DAY_MS} >= ${COMMON_HORIZON} AND day * 24 >= ${CAPTURED_FROM}
+    WHERE day * ${DAY_MS} >= ${COMMON_HORIZON}
     GROUP BY 1, 2, 3 HAVING sum(hours) <> sum(n)`,
   describe: (r) =>
     `account ${r['account']}, ${formatDay(Number(r['day']))}, ${r['field']}: ${r['n']} stored, the hours sum up to ${r['hours']}`,

@@ -105,12 +105,6 @@ const sql = prepareStatements((db) => ({
   newest: db.prepare<{ receivedAt: number | null }, [number]>(
     'SELECT max(received_at) AS receivedAt FROM inbox WHERE account_id = ?',
   ),
-  unlisted: db.prepare<Omit<SavedCapture, 'accountId'> & { recipientId: number }, []>(
-    `SELECT recipient_id AS recipientId, email_id AS emailId, received_at AS receivedAt, size_bytes AS sizeBytes,
-       rcpt_to AS rcptTo, head FROM captures ORDER BY recipient_id`,
-  ),
-  isFilled: db.prepare<{ one: number }, []>("SELECT 1 AS one FROM sqlite_master WHERE name = 'inbox_filled'"),
-  setFilled: db.prepare('CREATE TABLE IF NOT EXISTS inbox_filled (at INTEGER) STRICT'),
 }))
 
 /** Lists an email, or adds a recipient to it, in the transaction that saves the capture. */
@@ -120,21 +114,6 @@ export function addToInbox(db: Database, saved: SavedCapture): void {
   const recipient = `${normaliseText(saved.rcptTo)}\n`
   const { emailId, accountId, receivedAt, sizeBytes } = saved
   sql(db).add.run(emailId, accountId, receivedAt, sizeBytes, sender, subject, text, recipient)
-}
-
-/**
- * Lists the captures of a version without an inbox, once. @param findAccount the account whose inbox lists a capture;
- * undefined: none
- */
-export function fillInbox(db: Database, findAccount: (recipientId: number) => number | undefined): void {
-  if (sql(db).isFilled.get() !== null) return
-  db.transaction(() => {
-    for (const { recipientId, ...capture } of sql(db).unlisted.iterate()) {
-      const accountId = findAccount(recipientId)
-      if (accountId !== undefined) addToInbox(db, { ...capture, accountId })
-    }
-    sql(db).setFilled.run()
-  })()
 }
 
 /** A page of the captured emails of an account, newest first, and their total. */

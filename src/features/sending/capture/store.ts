@@ -12,7 +12,7 @@ import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.t
 import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { KiB } from '#platform/units.ts'
-import { addToInbox, fillInbox, INBOX_SCHEMA } from './inbox.ts'
+import { addToInbox, INBOX_SCHEMA } from './inbox.ts'
 
 /** A message as submitted for one recipient. */
 export interface NewCapture {
@@ -79,14 +79,12 @@ const MAX_PAGES_FREED_PER_BATCH = 256
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS captures (
     recipient_id INTEGER PRIMARY KEY, email_id INTEGER NOT NULL, mail_from TEXT NOT NULL, rcpt_to TEXT NOT NULL, received_at INTEGER NOT NULL,
-    size_bytes INTEGER NOT NULL, stored_bytes INTEGER NOT NULL, head BLOB NOT NULL, raw BLOB NOT NULL
+    size_bytes INTEGER NOT NULL, stored_bytes INTEGER NOT NULL, head BLOB NOT NULL, raw BLOB NOT NULL, owner_id INTEGER NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS captures_email ON captures (email_id);
   CREATE INDEX IF NOT EXISTS captures_received ON captures (received_at);
+  CREATE INDEX IF NOT EXISTS captures_owner ON captures (owner_id, received_at);
 `
-/** Files of earlier versions lack this column. */
-const ADD_OWNER = 'ALTER TABLE captures ADD COLUMN owner_id INTEGER NOT NULL DEFAULT 0'
-const OWNER_INDEX = 'CREATE INDEX IF NOT EXISTS captures_owner ON captures (owner_id, received_at)'
 
 const SUMMARY_COLUMNS =
   'recipient_id AS recipientId, email_id AS emailId, mail_from AS mailFrom, rcpt_to AS rcptTo, received_at AS receivedAt, size_bytes AS sizeBytes, head'
@@ -156,9 +154,6 @@ export class CaptureStore {
     this.db = openDatabase(this.path)
     try {
       this.db.run(SCHEMA)
-      const columns = this.db.query<{ name: string }, []>("SELECT name FROM pragma_table_info('captures')").all()
-      if (!columns.some(({ name }) => name === 'owner_id')) this.db.run(ADD_OWNER)
-      this.db.run(OWNER_INDEX)
       this.db.run(INBOX_SCHEMA)
       for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#bytes.add(ownerId, storedBytes)
       this.committer = new Committer(this.db, this.path, options.committerOptions)
@@ -200,11 +195,6 @@ export class CaptureStore {
     })
     // Not awaited: if the purge fails, the next one repeats its work.
     if (this.#bytes.total > this.#options.maxBytes) void this.purge().catch(() => undefined)
-  }
-
-  /** Lists what a version without an inbox captured; see `fillInbox`. */
-  fillInbox(findAccount: (recipientId: number) => number | undefined): void {
-    fillInbox(this.db, findAccount)
   }
 
   /** The envelope recipients of a captured email, in its order; empty if it is not captured. */

@@ -5,7 +5,6 @@
 import type { Database } from 'bun:sqlite'
 import { CAPTURED_PREFIX, CAPTURED_TYPES, toCapturedMetric } from '#features/core/events/captured.ts'
 import {
-  CAPTURED_FROM,
   COMMON_HORIZON,
   createCounterRule,
   describeCounter,
@@ -35,8 +34,8 @@ export const sandboxCounters = createCounterRule({
 })
 
 /**
- * Counters of events of captured mail that stats by hour subtract. Databases of earlier versions have them from an hour
- * on; and events of readers do not extend the retention of an email, so once emails were removed there may be more.
+ * Counters of events of captured mail that stats by hour subtract. Events of readers do not extend the retention of an
+ * email, so once emails were removed there may be more.
  */
 export const capturedCounters = queryRule({
   rule: 'the counters of events of captured mail equal a recount',
@@ -46,7 +45,7 @@ export const capturedCounters = queryRule({
       UNION ALL SELECT events.account_id, '${CAPTURED_PREFIX}' || name, ${hourSql('at')}, 0, count(*)
         FROM emails JOIN events ON events.email_id = emails.id JOIN ${codeRows(EVENT_TYPES)} ON code = type
         WHERE sandbox = 1 AND name IN (${CAPTURED_TYPES.map((type) => `'${type}'`).join(', ')}) GROUP BY 1, 2, 3)
-    WHERE ${hoursFromSql(COMMON_HORIZON)} AND hour >= ${CAPTURED_FROM}
+    WHERE ${hoursFromSql(COMMON_HORIZON)}
     GROUP BY 1, 2, 3 HAVING sum(stored) < sum(counted) OR (sum(stored) > sum(counted) AND ${LOGS_HORIZON} = 0)`,
   describe: describeCounter,
 })

@@ -80,5 +80,5 @@ const recipientSql = prepareStatements((db) => ({
  */
 export function findVerpRecipient(db: Database, { recipientId, tag }: VerpRecipient): number {
   const email = recipientSql(db).email.get(recipientId)
-  return email && tag !== 0 && computeVerpTag(email.uuid) !== tag ? LOST_RECIPIENT : recipientId
+  return email && computeVerpTag(email.uuid) !== tag ? LOST_RECIPIENT : recipientId
 }

@@ -67,11 +67,7 @@ const sql = prepareStatements((db) => ({
   same: db.prepare<{ id: number }, [string, number | null, string | null, string | null, number | null]>(
     'SELECT id FROM queue_rules WHERE kind = ? AND account_id IS ? AND domain IS ? AND provider IS ? AND email_id IS ?',
   ),
-  // Earlier versions left the holds of emails that have ended; the recipients of such an email have no lane.
-  all: db.prepare<QueueRule, []>(
-    `SELECT ${COLUMNS} FROM queue_rules WHERE kind <> 'pool' AND (email_id IS NULL
-       OR EXISTS (SELECT 1 FROM recipients WHERE recipients.email_id = queue_rules.email_id AND lane IS NOT NULL)) ORDER BY id`,
-  ),
+  all: db.prepare<QueueRule, []>(`SELECT ${COLUMNS} FROM queue_rules WHERE kind <> 'pool' ORDER BY id`),
   poolOf: db.prepare<{ pool: string }, [number]>(
     "SELECT target AS pool FROM queue_rules WHERE kind = 'pool' AND account_id = ?",
   ),

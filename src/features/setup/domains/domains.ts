@@ -151,9 +151,6 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, ed25519_public_key, ed25519_private_key, sending_subdomain,
      next_check_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
-  setEd25519: db.prepare(
-    'UPDATE domains SET ed25519_public_key = ?, ed25519_private_key = ? WHERE id = ? AND ed25519_private_key IS NULL',
-  ),
   setInbound: db.prepare('UPDATE domains SET inbound_enabled = ?, updated_at = ? WHERE id = ?'),
   markDeleted: db.prepare('UPDATE domains SET deleted_at = ?, updated_at = ? WHERE id = ?'),
   close: db.prepare('UPDATE domains SET deleted_at = ?1, updated_at = ?1 WHERE account_id = ?2 AND deleted_at IS NULL'),
@@ -331,13 +328,6 @@ export const createSelector = (): string => `ts${randomBase62(8).toLowerCase()}`
 export function createEd25519Key(app: App, uuid: UuidBytes): { publicKey: string; sealed: Uint8Array } {
   const { publicKey, privateKeyPem } = generateEd25519DkimKey()
   return { publicKey, sealed: app.keys.seal(privateKeyPem, toEd25519KeyContext(uuid)) }
-}
-
-/** Gives a domain its Ed25519 key if it has none: those that were registered by older versions have none. */
-export function ensureEd25519Key(app: App, tx: Tx, { id, uuid, ed25519PublicKey }: Domain): void {
-  if (ed25519PublicKey !== null) return
-  const { publicKey, sealed } = createEd25519Key(app, uuid)
-  sql(tx.db).setEd25519.run(publicKey, sealed, id)
 }
 
 function requireAvailable(db: Database, accountId: number, domain: string): void {

@@ -15,15 +15,7 @@ import { type Check, verified } from './check-result.ts'
 import { checkDomain, type DomainChecks } from './checks.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
-import {
-  type Domain,
-  domainTaken,
-  ensureEd25519Key,
-  formatFailing,
-  getDomain,
-  isVerifiedElsewhere,
-  toDomainDns,
-} from './domains.ts'
+import { type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere, toDomainDns } from './domains.ts'
 import { computeNoticeDueAt } from './notices.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
@@ -148,7 +140,6 @@ export function storeChecks(
     app.clock.now() + computeNextCheckDelay({ ...after, nextDkim }, checks, now - updatedAt, app.clock.now())
   const { verified } = after
   const changes = findChanges(before, after)
-  if (isWhole) ensureEd25519Key(app, tx, before)
   sql(tx.db).setStanding.run(
     verified.spf ? 1 : 0,
     verified.dkim ? 1 : 0,

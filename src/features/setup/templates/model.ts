@@ -182,10 +182,8 @@ export const toRenderedWire = ({ subject, html, text }: RenderedParts): Rendered
 const VERSION_FIELDS = {
   version: Type.Integer({ description: 'Number of the version; the highest is that of the template.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
-  actor_type: Nullable(Type.String(), {
-    description: 'Who saved it: user, api_key, system or operator; null when it was saved before versions were stored.',
-  }),
-  actor_id: Nullable(Type.String(), { description: 'Id of the key or user, as in the audit log.' }),
+  actor_type: Type.String({ description: 'Who saved it: user, api_key, system or operator.' }),
+  actor_id: Type.String({ description: 'Id of the key or user, as in the audit log.' }),
   created_at: Timestamp({ description: 'When it was saved.' }),
 }
 

@@ -48,9 +48,9 @@ export const templateVersions = sqliteTable(
     subject: text('subject').notNull(),
     htmlBody: text('html_body'),
     textBody: text('text_body'),
-    /** Who saved it, as in the audit log; null: saved before versions were stored. */
-    actorType: text('actor_type'),
-    actorId: text('actor_id'),
+    /** Who saved it, as in the audit log. */
+    actorType: text('actor_type').notNull(),
+    actorId: text('actor_id').notNull(),
     createdAt: time('created_at').notNull(),
   },
   (t) => [primaryKey({ columns: [t.templateId, t.version] })],

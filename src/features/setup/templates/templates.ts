@@ -293,11 +293,7 @@ export async function changeTemplate(
     storeWithinPlan(app, tx, actor.accountId, () =>
       sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, now, before.id),
     )
-    if (isOther) {
-      // Templates that are older than the table of versions have none.
-      recordVersion(tx, before.id, before, undefined, before.updatedAt)
-      recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
-    }
+    if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
     audit(app, tx, actor, {
       action: 'template.updated',
       resourceType: 'template',

@@ -19,10 +19,10 @@ export interface TemplateTexts {
   readonly textBody: string | null
 }
 
-/** Who saved a version; null: it was saved before versions were stored. */
+/** Who saved a version. */
 interface Saved {
-  readonly actorType: string | null
-  readonly actorId: string | null
+  readonly actorType: string
+  readonly actorId: string
   readonly createdAt: Millis
 }
 
@@ -40,7 +40,7 @@ const SAVED = 'actor_type AS actorType, actor_id AS actorId, created_at AS creat
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare(
-    `INSERT OR IGNORE INTO template_versions (template_id, version, subject, html_body, text_body, actor_type, actor_id, created_at)
+    `INSERT INTO template_versions (template_id, version, subject, html_body, text_body, actor_type, actor_id, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   page: db.prepare<ListedVersion, [number, number, number]>(
@@ -59,16 +59,15 @@ const sql = prepareStatements((db) => ({
   deleteAll: db.prepare('DELETE FROM template_versions WHERE template_id = ?'),
 }))
 
-/** Records a version that `actor` saved, unless it is recorded, and deletes versions beyond the limits. */
+/** Records a version that `actor` saved, and deletes versions beyond the limits. */
 export function recordVersion(
   tx: Tx,
   templateId: number,
   { version, subject, htmlBody, textBody }: TemplateTexts,
-  actor: Pick<Actor, 'type' | 'id'> | undefined,
+  actor: Pick<Actor, 'type' | 'id'>,
   at: Millis,
 ): void {
-  const [type, id] = [actor?.type ?? null, actor?.id ?? null]
-  sql(tx.db).insert.run(templateId, version, subject, htmlBody, textBody, type, id, at)
+  sql(tx.db).insert.run(templateId, version, subject, htmlBody, textBody, actor.type, actor.id, at)
   let keptBytes = 0
   for (const [index, stored] of sql(tx.db).sizes.all(templateId).entries()) {
     keptBytes += stored.sizeBytes

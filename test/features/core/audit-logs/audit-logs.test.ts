@@ -182,8 +182,8 @@ test('a filter that matches few of 100,000 entries lets other work run meanwhile
   const { app, actor, api } = service
   app.db.run(
     `WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 100099)
-     INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, resource_type, created_at)
-     SELECT i, randomblob(16), ?, 'system', 'system', 'suppression.created', iif(i = 200, 'rare', 'suppression'), ? FROM n`,
+     INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, resource_type, created_at, digest, hash)
+     SELECT i, randomblob(16), ?, 'system', 'system', 'suppression.created', iif(i = 200, 'rare', 'suppression'), ?, x'', x'' FROM n`,
     [actor.accountId, app.clock.now()],
   )
   let turns = 0

@@ -135,7 +135,7 @@ describe('our own addresses', () => {
       ['bounce', 'verp', 'b-'],
       ['unsubscribe', 'unsubscribe', 'u-'],
     ] as const) {
-      const named = [computeVerpTag(uuid), 0, computeVerpTag(uuid) ^ 2].map((tag) => {
+      const named = [computeVerpTag(uuid), computeVerpTag(uuid) ^ 2].map((tag) => {
         const address = `${encodeVerp({ recipientId, tag }, app.keys.subkey(subkey), prefix)}@send.inbound.test`
         const destination = decide(address)
         return {
@@ -143,7 +143,7 @@ describe('our own addresses', () => {
           id: 'recipientId' in destination && destination.recipientId,
         }
       })
-      expect(named).toEqual([recipientId, recipientId, LOST_RECIPIENT].map((id) => ({ kind, id })))
+      expect(named).toEqual([recipientId, LOST_RECIPIENT].map((id) => ({ kind, id })))
     }
   })
 

@@ -1,10 +1,9 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { hours, MiB } from '#platform/units.ts'
+import { MiB } from '#platform/units.ts'
 import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
-import { createStore } from './fixture.ts'
 
 setDefaultTimeout(120_000)
 
@@ -196,36 +195,4 @@ test('a viewer reads captured mail and changes none of it', async () => {
     ['POST', `/v1/captured-emails/${id}/check-links`],
   ] as const)
     expect([method, (await ask(method, path, body)).status]).toEqual([method, 403])
-})
-
-test('captures of a version without an inbox are listed at the next start, once', async () => {
-  await using fixture = createStore({ maxAgeMs: hours(1) })
-  const head = 'From: Ada <ada@sender.test>\r\nSubject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=\r\n\r\nHello.\r\n'
-  const raw = Buffer.from(head)
-  const base = { ownerId: 1, mailFrom: 'b-1@sender.test', raw }
-  await fixture.store.save({ ...base, recipientId: 1, emailId: 7, rcptTo: 'bob@x.test' })
-  await fixture.store.save({ ...base, recipientId: 2, emailId: 7, rcptTo: 'cy@x.test' })
-  await fixture.store.save({ ...base, recipientId: 3, emailId: 8, rcptTo: 'of-the-service@x.test' })
-  const read = () =>
-    fixture.store.db.query<{ email_id: number; subject: string; search_text: string }, []>('SELECT * FROM inbox').all()
-  expect(read()).toEqual([])
-  const findAccount = (recipientId: number) => (recipientId === 3 ? undefined : 5)
-  fixture.store.fillInbox(findAccount)
-  expect(read()).toEqual([
-    expect.objectContaining({
-      email_id: 7,
-      account_id: 5,
-      subject: 'Grüße',
-      search_text: 'ada <ada@sender.test>\ngrüße\nbob@x.test\ncy@x.test\n',
-    }),
-  ])
-  await fixture.store.remove([7])
-  expect(read()).toEqual([])
-  await fixture.store.save({ ...base, recipientId: 4, emailId: 9, rcptTo: 'bob@x.test' })
-  fixture.store.fillInbox(findAccount)
-  expect(read()).toEqual([])
-  await fixture.store.save({ ...base, recipientId: 5, emailId: 10, accountId: 5, rcptTo: 'bob@x.test' })
-  fixture.clock.advance(hours(2))
-  await fixture.store.purge()
-  expect(read()).toEqual([])
 })

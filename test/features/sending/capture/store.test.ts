@@ -122,19 +122,6 @@ test('over the limit only the owner with most bytes loses the oldest message, al
   expect(storedRecipients(fixture)).toEqual([4, 3, 19, 18])
 })
 
-// Proves: storage-11
-test('a file from a version without owners is migrated, and its messages count as those of one extra owner', async () => {
-  await using fixture = createStore({ maxBytes: 100 * KiB })
-  for (const id of [1, 2, 3]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
-  fixture.store.db.run('DROP INDEX captures_owner')
-  fixture.store.db.run('ALTER TABLE captures DROP COLUMN owner_id')
-  await fixture.reopen()
-  fixture.clock.advance(1)
-  for (const id of [4, 5]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
-  await fixture.store.purge()
-  expect(storedRecipients(fixture)).toEqual([5, 4, 3, 2])
-})
-
 test('concurrent saves do not exceed the limit', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const ids = Array.from({ length: 50 }, (_, i) => i + 1)

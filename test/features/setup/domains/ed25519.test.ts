@@ -64,22 +64,6 @@ describe('the Ed25519 key of a domain', () => {
     expect(signsTwice(t, t.rowId)).toBeUndefined()
   })
 
-  test.each(['request', 'schedule'])('is created by a check on %s for a domain that has none', async (by) => {
-    await using t = await startPublished()
-    t.app.db.run('UPDATE domains SET ed25519_public_key = NULL, ed25519_private_key = NULL')
-    expect(listDnsRecords(t.app.config, t.stored(t.id))).not.toHaveProperty('dkim_ed25519')
-    t.clock.advance(hours(1))
-    const check = () => (by === 'request' ? verifyDomain(t.app, t.actor, t.id) : recheckDomains(t.app))
-    await check()
-    const { ed25519PublicKey: created } = t.stored(t.id)
-    expect(created).toMatch(/^[A-Za-z0-9+/]{43}=$/)
-    t.clock.advance(hours(6))
-    t.publish(t.stored(t.id), ['dkim_ed25519'])
-    await check()
-    expect(t.stored(t.id)).toMatchObject({ ed25519PublicKey: created, isEd25519Verified: true })
-    expect(signsTwice(t, t.rowId)?.selector).toBe(`${t.stored(t.id).dkimSelector}e`)
-  })
-
   test('is bound to the row of its domain', async () => {
     await using t = await startPublished()
     const { domain: other } = await t.register('example.org')

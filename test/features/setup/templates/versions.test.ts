@@ -103,21 +103,6 @@ test('the newest 50 versions are stored, at most 4 MiB, and none of a deleted te
   expect(listVersions(app.db, template?.id ?? 0, { limit: 10, offset: 0 })).toEqual({ versions: [], total: 0 })
 })
 
-test('a template from before versions were stored gets its former text with its first change', async () => {
-  await using service = await createTestApi()
-  const { api, app } = service
-  const id = await createFirst(service)
-  app.db.run('DELETE FROM template_versions')
-  expect(await listNumbers(service, id)).toEqual([])
-  await api('PUT', `/v1/templates/${id}`, { subject: 'Two' })
-  expect(await listNumbers(service, id)).toEqual([2, 1])
-  expect(at((await api('GET', `/v1/templates/${id}/versions/1`)).body, 'data')).toMatchObject({
-    subject: 'One',
-    actor_type: null,
-    actor_id: null,
-  })
-})
-
 test('versions of another account, unknown ones and wrong numbers are a 404', async () => {
   await using service = await createTestApi()
   const { api } = service

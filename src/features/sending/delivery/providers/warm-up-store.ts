@@ -33,10 +33,7 @@ export function saveWarmUp(tx: Tx, provider: string, source: string, state: Warm
   sql(tx.db).save.run(provider, source, day, budget, tried, accepted, failed, isBlocked ? 1 : 0)
 }
 
-/**
- * Whether an address needs no warm-up: mail had left from it when it was first configured in a version that knows
- * warm-ups. `undefined` until `recordSources` has run.
- */
+/** Whether an address needs no warm-up: mail had left from it when it was configured. `undefined` until `recordSources` has run. */
 export const isEstablished = (app: Pick<App, 'db'>, source: string): boolean | undefined => {
   const row = findWarmUp(app, WHOLE_SOURCE, source)
   return row && row.budget === null

@@ -43,12 +43,12 @@ const warmUpsOf = ({ app, delivery }: Pick<TestApp, 'app' | 'delivery'>) =>
   )
 
 test.each([
-  // The second address is added with the upgrade.
+  // The second address is new.
   ['configured', '127.0.0.2', '127.0.0.2', '127.0.0.2, 127.0.0.3', { '127.0.0.2': null, '127.0.0.3': { budget: 50 } }],
   // No test can have the address that the system chose before.
   ['chosen by the system', '', '192.0.2.10', '', { '': null }],
 ])(
-  'after the upgrade of an installation that sends, an address that is %s is not new',
+  'an address that is %s is not new if mail had left from it before it was set',
   async (...row) => {
     const [, outboundIps, sentFrom, outboundIpsAfterwards, warmUps] = row
     await using receiver = await startScriptedSmtp({})
@@ -71,7 +71,7 @@ test.each([
       expect((await flow.outcome('r@one.test')).recipient.status).toBe('sent')
       flow.app.db.run('UPDATE recipients SET sending_ip = ?', [sentFrom])
     }
-    // The database of a version without warm-ups.
+    // The address is set for the first time.
     const db = new Database(join(dataDir, 'tassis.db'))
     db.run('DELETE FROM warm_ups')
     db.close()
