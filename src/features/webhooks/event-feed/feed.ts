@@ -1,7 +1,7 @@
 /**
- * @module Reads the event feed: all events of an account in one gap-free order, in limited batches, by primary key;
- * `newest-first.ts` reads it backwards. Checks where a reader may start. Events that it reads may not be durable yet; the
- * caller waits until they are before it returns them to a client.
+ * @module Reads the event feed: all events of an account in one gap-free order, in limited batches, by primary key.
+ * Checks where a reader may start. Events that it reads may not be durable yet; the caller waits until they are before
+ * it returns them to a client.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
