@@ -96,7 +96,6 @@ export interface OpenedApp {
   readonly takeRate: TakeRate
   /** Resolves names in received mail. */
   readonly senderResolver: DnsClient
-  /** Parses received mail. */
   readonly parser: Parser
   readonly sourceNames: SourceNames
   /** Held by backups of this data directory. */
@@ -208,7 +207,6 @@ function fenceAndOpenInstance(db: Database, { dataDir }: Config, log: Log, now: 
   return openInstance(db, dataDir, now)
 }
 
-/** The dependencies of `openStores`. */
 interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk' | 'metrics'> {
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }

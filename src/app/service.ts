@@ -46,7 +46,6 @@ export interface Service {
   /** Where `/metrics` is; undefined if no address is configured. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined
   readonly certificates: RunningCertificates
-  /** The URL of the HTTP API from this machine. */
   readonly url: string
   /**
    * Accepts no request and starts no delivery; waits for running requests and for up to 60 s for running deliveries;

@@ -26,7 +26,6 @@ export function canOpenDescriptor(): boolean {
   }
 }
 
-/** Holds descriptors, as far as there are any. */
 function holdDescriptors(): void {
   if (process.platform !== 'linux') return
   try {

@@ -20,7 +20,6 @@ export type ProbeResult =
   | {
       readonly kind: 'response'
       readonly status: number
-      /** The Location field as received. */
       readonly location: string | undefined
     }
   | { readonly kind: 'failed'; readonly reason: string }

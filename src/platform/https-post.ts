@@ -14,14 +14,11 @@ import { canOpenDescriptor } from './descriptors.ts'
 import { KiB } from './units.ts'
 
 export interface PostTarget {
-  /** The address to dial. */
   readonly address: string
   readonly port: number
   /** Name or address in the URL; the certificate must match it. */
   readonly host: string
-  /** The Host header. */
   readonly authority: string
-  /** Path and query. */
   readonly path: string
 }
 

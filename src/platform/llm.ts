@@ -23,7 +23,6 @@ export const canUseModel = ({ llmUrl, llmUses }: LlmConfig, use: string): boolea
   llmUrl !== '' && llmUses.includes(use)
 
 export interface ModelRequest {
-  /** The instructions. */
   readonly system: string
   /**
    * Data that the model must not treat as instructions. Callers send it as JSON, so that no text in it can end the data
@@ -37,7 +36,6 @@ export interface ModelRequest {
   readonly form?: { readonly name: string; readonly schema: object } | 'object' | 'any'
   /** Limit for the whole response body. */
   readonly maxAnswerBytes: number
-  /** Aborts the call. */
   readonly signal: AbortSignal
 }
 

@@ -333,7 +333,6 @@ async function resolveHost(host: string, lookUp: SafeFetchOptions['lookUp']): Pr
   return lookUp(host)
 }
 
-/** Ends a call early. */
 interface CallAbort {
   readonly signal: AbortSignal
   /** Resolves when `signal` is aborted. */

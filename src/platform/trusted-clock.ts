@@ -40,7 +40,6 @@ export class TrustedClock implements Clock {
    */
   readonly setBack: Signal<void> = createSignal()
   readonly #sleptSinceMs: () => number
-  /** The last accepted reading. */
   #last: Reading
   /** When the wall clock was first too far ahead, in the time of the monotonic clock. */
   #doubtedSinceMs: number | undefined

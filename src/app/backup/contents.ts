@@ -61,7 +61,6 @@ export const listBlobFiles = (dataDir: string, store: string): string[] =>
     )
     .sort()
 
-/** The files of a folder of complete files. */
 export const listFolderFiles = (dataDir: string, folder: string): string[] =>
   listNames(join(dataDir, folder))
     .sort()

@@ -143,7 +143,6 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
   return manifest
 }
 
-/** Reads the copy of the main database. */
 function withCopy<T>(target: string, read: (db: Database) => T): T {
   const db = new Database(join(target, MAIN_DATABASE), { readonly: true, strict: true })
   try {
@@ -162,7 +161,6 @@ function readIdentity(db: Database): Pick<Manifest, 'schema' | 'key_fingerprint'
   }
 }
 
-/** Gives a complete backup its name. */
 async function nameBackup(partial: string, folder: string, takenAt: number): Promise<string> {
   await syncFolder(partial)
   const names = new Set(listNames(folder))

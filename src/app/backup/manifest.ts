@@ -35,7 +35,6 @@ export interface Manifest {
   readonly key_fingerprint: string
   /** Fingerprints of former keys that it needs too; present only if the backup was made during a rotation. */
   readonly former_key_fingerprints?: readonly string[]
-  /** Host name of the service. */
   readonly hostname: string
   /** Moment of the snapshot of the database, ISO 8601. */
   readonly taken_at: string

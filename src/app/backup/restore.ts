@@ -44,7 +44,6 @@ const WRITTEN: readonly string[] = [
   ...FOLDERS,
 ]
 
-/** What may be in the directory before a restore. */
 const MAY_EXIST: readonly string[] = [KEY_FILE, 'lock', 'lost+found', RESTORE_MARKER]
 
 /** Restores. A failure leaves the directory as it was. @throws BackupError that says what to do */
@@ -169,7 +168,6 @@ async function writeFiles(reader: BackupReader, dataDir: string): Promise<void> 
     throw new BackupError(`${reader.name} is damaged: ${problem}. Nothing was restored; use another backup.`)
 }
 
-/** Checks the restored database. */
 function finishDatabase({ manifest, name }: BackupReader, path: string): void {
   const [problem] = checkDatabase(path)
   if (problem !== undefined)

@@ -99,7 +99,6 @@ interface ListOptions extends JsonOption, AccountOption {
   readonly limit: number
 }
 
-/** Finds an account by id or name. */
 function resolveAccountId(config: Config, db: Database, requested: string): number {
   const matches = listAccounts(config, db).filter(
     ({ uuid, name }) => formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),

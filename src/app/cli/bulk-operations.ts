@@ -30,11 +30,9 @@ import {
 import { formatTable, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
 
 interface OperationView extends OperationRecord {
-  /** Name of the account. */
   readonly account: string
   /** Name of the contact list of a broadcast or import; null for other operations. */
   readonly list_name: string | null
-  /** How many emails of the operation failed. */
   readonly failed_emails: number
 }
 

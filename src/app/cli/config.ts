@@ -48,7 +48,6 @@ async function findDifferingVariables({ config, report: settings }: LoadedConfig
   return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
 }
 
-/** Shown in place of a secret value. */
 const SECRET_PLACEHOLDER = '(set)'
 
 export function addConfigCommand(program: Command): void {

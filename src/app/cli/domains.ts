@@ -92,7 +92,6 @@ const add = defineAdminCommand('domains.add', async ({ opened: { app } }, { acco
 
 const WARNING_PREFIX = 'Warning: '
 
-/** Maximum number of domains in the list. */
 const MAX_LISTED = 1000
 
 const list = defineAdminCommand('domains.list', ({ opened: { app } }, { account }: AccountOption) => {

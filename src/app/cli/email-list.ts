@@ -37,12 +37,10 @@ interface Filters extends SearchText {
 
 interface ListInput extends AccountOption, Filters {}
 
-/** Rows per page of a search. */
 const PAGE_SIZE = 100
 
 interface OwnedEmail {
   readonly email: StoredEmail
-  /** Name of its account. */
   readonly account: string
 }
 

@@ -16,7 +16,6 @@ export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis email
 export interface FoundEmail {
   readonly email: StoredEmail
   readonly accountId: number
-  /** Name of the account. */
   readonly account: string
 }
 
@@ -45,7 +44,6 @@ export function requireEmail(app: App, text: string): FoundEmail {
   return withAccount(app, email)
 }
 
-/** Adds its account to an email. */
 export function withAccount({ config, db }: App, email: StoredEmail): FoundEmail {
   const account = findAccountByUuid(config, db, email.accountUuid)
   if (!account) throw notFound('email_not_found', 'The account of the email was deleted.')

@@ -28,7 +28,6 @@ const TIMEOUT_MS = seconds(10)
 const MAX_EVENTS_PER_PAGE = 100
 
 export interface ListenOptions {
-  /** Base URL of the service. */
   readonly url: string
   readonly key: string
   /** Where events are posted. */

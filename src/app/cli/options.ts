@@ -19,7 +19,6 @@ export const withAccount = (
 /** Description of `--account` for commands that show all accounts by default. */
 export const ONLY_ACCOUNT_DESCRIPTION = 'only this account'
 
-/** Maximum number of rows in a list. */
 const MAX_ROWS = 1000
 
 /** Adds `--limit`, up to MAX_ROWS. @param description such as `maximum number of deliveries` */

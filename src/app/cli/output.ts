@@ -24,7 +24,6 @@ export const print = (text: string): void => void process.stdout.write(`${text}\
 const escapeControls = (json: string): string =>
   json.replace(UNESCAPED, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
-/** Formats JSON without control characters. */
 export const formatJson = (value: unknown): string => escapeControls(JSON.stringify(value, null, 2))
 
 const formatJsonLine = (value: unknown): string => escapeControls(JSON.stringify(value))

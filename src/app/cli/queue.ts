@@ -153,7 +153,6 @@ async function listRecipients(
   return found
 }
 
-/** Open recipients counted for a page of lanes. */
 const RECIPIENTS_PER_PAGE = 2000
 
 /** A page of all lanes, in the order of their names. The last lane may continue on the next page. */

@@ -1,7 +1,6 @@
 /** @module What the statuses of emails mean, for operators. Pure. */
 import type { Status } from '#features/sending/queue/status.ts'
 
-/** Explains each status to the operator. */
 const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
   queued: 'waiting for its first attempt or a retry',
   scheduled: 'waiting for its scheduled time',

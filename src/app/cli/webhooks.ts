@@ -49,7 +49,6 @@ import {
 } from './output.ts'
 
 interface WebhookView extends WebhookRecord {
-  /** Name of the account. */
   readonly account: string
   /** Deactivated by failures, not by its user. */
   readonly off_by_failures: boolean
@@ -104,7 +103,6 @@ const list = defineAdminCommand('webhooks.list', ({ opened: { app } }, { account
 })
 
 interface WebhookInput {
-  /** Id of the webhook. */
   readonly webhook: string
 }
 

@@ -18,7 +18,6 @@ export interface DashboardBundle {
   readonly files: readonly BundledFile[]
 }
 
-/** The path of the dashboard's files. */
 export const ASSETS_PATH = '/app/assets/'
 
 /** @param folder `src/dashboard` @throws Error with the messages of the bundler */

@@ -4,7 +4,6 @@
 export type FindingStatus = 'ok' | 'warning' | 'failure' | 'skipped'
 
 export interface Finding {
-  /** Name of the check. */
   readonly check: string
   readonly status: FindingStatus
   /** What it is about, if a check looks at several things: an address, a domain, the id of a webhook. */

@@ -28,7 +28,6 @@ export interface MetricSources {
  */
 export type Collector = (registry: Registry, sources: MetricSources) => (() => void | Promise<void>) | undefined
 
-/** Replaces all values of a gauge. */
 export function setAll<L extends string>(
   gauge: Gauge<L>,
   values: Iterable<readonly [labels: Readonly<Record<L, string>>, value: number]>,

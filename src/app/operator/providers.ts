@@ -46,7 +46,6 @@ export interface ProviderView {
   /** The daily budget while our address is new to the provider; null: it is not. */
   readonly warm_up: { readonly budget: number; readonly used: number; readonly next_day_at: string } | null
   readonly in_delivery: number
-  /** Lanes that wait for this provider. */
   readonly waiting_lanes: number
   readonly last_hour: TrafficCounts
   readonly last_day: TrafficCounts

@@ -41,7 +41,6 @@ const sql = prepareStatements((db) => ({
 /** What an operator names: mail that matches every field. */
 export interface SelectorInput {
   readonly domain?: string | undefined
-  /** Name of a provider. */
   readonly provider?: string | undefined
   /** Public id of the account. */
   readonly account_id?: string | undefined
@@ -155,7 +154,6 @@ const toRuleView = (app: App, rule: QueueRule): RuleView => ({
 export const readRules = (app: App): RuleView[] => listRules(app.db).map((rule) => toRuleView(app, rule))
 
 export interface SelectionView {
-  /** Recipients that wait for an attempt. */
   readonly waiting: number
   /** Recipients in delivery, which no action changes. */
   readonly in_delivery: number

@@ -35,7 +35,6 @@ import { syncFolder, writeFileSynced } from './synced-files.ts'
 export type ContentRef = number
 
 const MAX_CACHED_IDS = 10_000
-/** Files checked per tick. */
 const FILES_PER_BATCH = 100
 
 const sql = prepareStatements((db) => ({

@@ -39,7 +39,6 @@ export interface ScanOptions {
   readonly line: number
   /** Whether the file ends with the window. If not, the window must have more than `MAX_RECORD_BYTES` bytes. */
   readonly isEnd: boolean
-  /** Maximum number of records to return. */
   readonly maxRecords: number
   /** Maximum number of lines to read, including empty ones. */
   readonly maxLines?: number

@@ -5,13 +5,11 @@
 import type { Database } from 'bun:sqlite'
 
 export interface ConsistencyRule {
-  /** The rule as a sentence. */
   readonly rule: string
   /** Returns the first few violations, one sentence each; none when the rule holds. Only reads. */
   readonly findDifferences: (db: Database) => readonly string[]
 }
 
-/** The result of checking a rule. */
 export interface Violation {
   readonly rule: string
   readonly differences: readonly string[]
@@ -36,7 +34,6 @@ export type Row = Readonly<Record<string, string | number | null>>
 
 interface QueryRule {
   readonly rule: string
-  /** Selects the violations of the rule. */
   readonly sql: string
   readonly describe: (row: Row) => string
 }

@@ -10,9 +10,7 @@ import { fdatasync, fstatSync, read, readSync, writeSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { Committer } from './commit.ts'
 
-/** Free pages released per step. */
 const PAGES_PER_RELEASE = 64
-/** Pages zeroed per step. */
 const PAGES_PER_STEP = 256
 const PAGES_PER_READ = 256
 /**

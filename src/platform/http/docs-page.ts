@@ -54,7 +54,6 @@ interface Description {
   }
 }
 
-/** An OpenAPI document. */
 interface SpecDocument {
   /** Where it is served. */
   readonly path: string
@@ -220,7 +219,6 @@ const nameOf = (reference: string): string => reference.split('/').at(-1) ?? ''
 const resolve = (schema: Schema, schemas: Schemas): Schema =>
   schema.$ref === undefined ? schema : (schemas[nameOf(schema.$ref)] ?? schema)
 
-/** The schema without its alternative `null`. */
 function withoutNull(schema: Schema): Schema {
   const others = schema.anyOf?.filter(({ type }) => type !== 'null')
   return others?.length === 1 && others[0]

@@ -8,7 +8,6 @@ export interface WebhookDescription {
   readonly summary: string
   readonly description: string
   readonly tags: readonly string[]
-  /** Descriptions of the headers of the request, by name. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: TSchema
 }

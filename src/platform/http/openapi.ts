@@ -29,7 +29,6 @@ export interface ApiInfo {
   readonly description: string
   /** Further fields of the info object, such as `license`. */
   readonly more?: Readonly<Record<string, { readonly [name: string]: string }>>
-  /** Descriptions of the tags, by name. */
   readonly tags?: Readonly<Record<string, string>>
   /** Requests that the service sends to its users. */
   readonly webhooks?: readonly WebhookDescription[]

@@ -2,7 +2,6 @@
 import type { Clock } from '../clock.ts'
 
 export interface Rate {
-  /** Tokens added per second. */
   readonly ratePerSecond: number
   /** Tokens in a full bucket. */
   readonly burst: number

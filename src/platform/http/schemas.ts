@@ -22,7 +22,6 @@ import { invalidFields } from './validation.ts'
 export const StrictObject = <T extends TProperties>(properties: T, options: ObjectOptions = {}): TObject<T> =>
   Type.Object(properties, { ...options, additionalProperties: false })
 
-/** T or null. */
 export const Nullable = <T extends TSchema>(schema: T, options: SchemaOptions = {}) =>
   Type.Union([schema, Type.Null()], options)
 
@@ -171,7 +170,6 @@ export function parsePage(query: Static<typeof PageQuery>): Page {
   return { page, perPage, limit: perPage, ...toOffset('page', (page - 1) * perPage) }
 }
 
-/** The page at a cursor. */
 export function parsePageAfter(cursor: string, perPage: number): Page {
   const { rowsBefore, key } = parseCursor(cursor)
   const page = { page: Math.floor(rowsBefore / perPage) + 1, perPage, limit: perPage }

@@ -78,7 +78,6 @@ export interface HttpServerOptions<Actor> {
   readonly sessions?: SessionGate<Actor>
   /** Other providers' interfaces among the routes. */
   readonly dialects?: readonly Dialect<Actor>[]
-  /** Called with the status of each response. */
   readonly onResponse?: (status: number) => void
   /** Decides on requests before anything else does; default: all go to their route. */
   readonly screen?: (request: ScreenedRequest) => Screening | undefined
@@ -333,7 +332,6 @@ export class BunHttpServer<Actor> implements HttpServer {
   }
 }
 
-/** The connection of a request. */
 interface Connection {
   readonly server: Bun.Server<undefined>
   readonly isTls: boolean
@@ -638,7 +636,6 @@ function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): Fair
   }
 }
 
-/** Number of rows in a list. */
 const countRows = (value: unknown): number =>
   typeof value === 'object' && value !== null && 'data' in value && Array.isArray(value.data) ? value.data.length : 0
 

@@ -1,7 +1,6 @@
 /** @module The delay after consecutive failures: grows by a factor each time. Pure; never waits. */
 
 export interface BackoffDelays {
-  /** The delay after the first failure. */
   readonly minMs: number
   readonly maxMs: number
   /** By which each delay exceeds the one before; default 2. */

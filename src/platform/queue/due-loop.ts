@@ -7,11 +7,9 @@ import type { Clock, Millis, Timer } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'
 
 export interface DueLoopOptions {
-  /** Name of the loop, for the log. */
   readonly name: string
   readonly clock: Clock
   readonly log: { error(context: object, message: string): void }
-  /** Signals that wake the loop. */
   readonly wokenBy?: readonly { listen(listener: () => void): () => void }[]
   /**
    * Does a limited part of the due work. Resolves with the time of the next step, which may be now, or with undefined

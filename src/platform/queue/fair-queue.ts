@@ -64,7 +64,6 @@ export class FairQueue<T> {
   readonly #limits: Required<FairQueueLimits>
   readonly #sharesOf: (owner: Owner) => readonly Owner[]
   readonly #onEvicted: (item: T) => void
-  /** Owners with items. */
   readonly #owners = new Map<Owner, OwnerState<T>>()
   readonly #shares = new Map<Owner, Share>()
   #virtualTime = 0

@@ -44,7 +44,6 @@ export function parseArguments(given: readonly unknown[], names: readonly string
   return { get: (name) => named?.get(name) ?? positional[names.indexOf(name)] }
 }
 
-/** Formats a value as minijinja prints it. */
 export function formatValue(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return 'none'

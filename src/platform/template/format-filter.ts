@@ -2,7 +2,6 @@
 import { type Charge, FilterError, formatValue, MAX_WIDTH, toNumber } from './filter-arguments.ts'
 
 const MAX_DIGITS = 50
-/** Units per conversion. */
 const CONVERSION_UNITS = 300
 /** For numbers below this limit, toFixed writes no exponent. */
 const FIXED_UNTIL = 1e21

@@ -51,7 +51,6 @@ export interface RenderRequest {
   /** `bulk` waits while any other request waits. */
   readonly urgency: 'now' | 'bulk'
   readonly source: TemplateSource
-  /** The variables, as JSON text of an object. */
   readonly dataJson: string
 }
 

@@ -152,7 +152,6 @@ export type RouteAddresses =
 /** Number of hosts resolved concurrently. The next batch is resolved only when no host of this batch has an address. */
 const HOSTS_BATCH_SIZE = 8
 
-/** Resolves the addresses of a route's hosts. */
 export async function resolveRouteAddresses(
   resolver: Resolver,
   hosts: readonly MailHost[],

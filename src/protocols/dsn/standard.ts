@@ -9,7 +9,6 @@ export interface DeliveryStatus {
 }
 
 const MAX_RECIPIENTS = 100
-/** Maximum length of a stored diagnostic. */
 export const MAX_DIAGNOSTIC_LENGTH = 2000
 const MAX_NAME_LENGTH = 255
 /** Maximum length of an address: that of a path (RFC 5321 §4.5.3.1), and room for escapes. */

@@ -291,7 +291,6 @@ class QuotedPrintableWriter {
     return at + 3
   }
 
-  /** Writes a soft line break. */
   #breakLine(at: number): number {
     this.#out[at] = EQUALS
     this.#out[at + 1] = CR

@@ -11,7 +11,6 @@ export interface MessageSource {
 /** Octets of a chunk, between which consumers yield to the event loop. */
 const CHUNK_BYTES = 64 * 1024
 
-/** A message in memory. */
 export const createSource = (bytes: Uint8Array): MessageSource => ({
   *chunks() {
     for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES)

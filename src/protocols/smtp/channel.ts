@@ -11,7 +11,6 @@ import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'
 import { TLS_FAILURE_CODES } from './tls-failures.ts'
 
-/** The result of waiting for a reply. */
 export type ReplyOrFailure = SmtpReply | SmtpFailure
 
 export const isReply = (result: ReplyOrFailure): result is SmtpReply => 'code' in result

@@ -6,7 +6,6 @@ import { toWireAddress } from '../address/parse.ts'
 import type { SmtpExtensions } from './extensions.ts'
 import { makeReply, type SmtpReply } from './replies.ts'
 
-/** The envelope of one recipient. */
 export interface SmtpEnvelope {
   /** The reverse-path without angle brackets; empty for the null sender. */
   readonly mailFrom: string

@@ -23,7 +23,6 @@ export interface SmtpConnectOptions {
   /** The IP address to connect to, or a name that the system resolves. */
   readonly address: string
   readonly port: number
-  /** The local IP address to connect from. */
   readonly localAddress?: string
   /** The name of this client: a domain or an address literal. */
   readonly ehloName: string

@@ -51,7 +51,6 @@ function formatReplyText(code: number, lines: readonly string[], enhanced: strin
 export class ReplyParser {
   readonly #onReply: (reply: SmtpReply) => void
   readonly #maxReplyBytes: number
-  /** The bytes of an unfinished line. */
   #partial: Buffer[] = []
   #lines: string[] = []
   /** Bytes of the current reply, including its unfinished line. */
