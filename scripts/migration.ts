@@ -38,7 +38,8 @@ function generate(folder: string, name: string): string {
   const before = new Set(readdirSync(folder))
   Bun.spawnSync([...command, ...paths], { cwd: ROOT, stdin: 'inherit', stdout: 'inherit', stderr: 'inherit' })
   const file = readdirSync(folder).find((entry) => entry.endsWith('.sql') && !before.has(entry))
-  if (file === undefined) throw new Error('drizzle-kit wrote no migration')
+  // drizzle-kit has said that there is nothing to migrate.
+  if (file === undefined) process.exit()
   return join(folder, file)
 }
 

@@ -27,7 +27,7 @@ const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 export interface VerpRecipient {
   /** Row id. After a restored backup the row may belong to another email; the tag detects that. */
   readonly recipientId: number
-  /** Tag of the email, from `computeVerpTag`: 1 to 65535. */
+  /** Tag of the email, from `computeVerpTag`: 0 to 65535. */
   readonly tag: number
 }
 
@@ -37,7 +37,7 @@ export interface VerpRecipient {
  * @param emailUuid must end in random octets
  */
 export const computeVerpTag = (emailUuid: Uint8Array): number =>
-  ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1
+  ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0)
 
 /**
  * Returns the local part for a recipient: 34 octets, always the same for the same recipient and key. Throws when the id
