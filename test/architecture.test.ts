@@ -75,12 +75,12 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   webhooks: 7368,
   lifecycle: 4185,
   'drop-in': 6213,
-  app: 20487,
+  app: 20456,
   bench: 3154,
   dashboard: 28326,
-  platform: 16722,
-  protocols: 10351,
-  src: 172515,
+  platform: 16689,
+  protocols: 10343,
+  src: 172442,
   test: 138541,
 }
 
