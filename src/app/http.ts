@@ -112,7 +112,6 @@ import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
 import { operatorStatusRoutes } from './operator/status-routes.ts'
 import { VERSION } from './version.ts'
-import { createWordingDefaults } from './wording-defaults.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -298,7 +297,7 @@ export function createRoutes(
     authRoutes(app, people),
     teamRoutes(app),
     accountRoutes(app),
-    wordingRoutes(app, { defaults: createWordingDefaults(), publicUrl: trimTrailingSlashes(app.config.publicUrl) }),
+    wordingRoutes(app, trimTrailingSlashes(app.config.publicUrl)),
     accountDeletionRoutes(app),
     accountExportRoutes(app),
     subAccountRoutes(app, { deleteAccount, inviteOwner: createOwnerInviter(app, later) }),

@@ -2,9 +2,9 @@
  * @module The languages of the pages and emails for recipients, and the choice between them: the reader's if it is
  * translated, else English. Pure.
  */
-import { type Html, html, unlistedResponse } from './html.ts'
+import { type Html, unlistedResponse } from './html.ts'
 
-/** All languages (BCP 47); the first is the default. Each table of texts is a Record of them, so that none is missing. */
+/** All languages (BCP 47); the first is the default. Each has a file in `setup/wording/texts`. */
 export const LANGUAGES = ['en', 'de', 'fr', 'es', 'it', 'nl', 'pl', 'pt'] as const
 export type Language = (typeof LANGUAGES)[number]
 
@@ -38,14 +38,6 @@ export function parseLanguage(tag: unknown): Language | undefined {
   if (typeof tag !== 'string' || tag.length > MAX_TAG_LENGTH) return undefined
   return findLanguage(TAG.exec(tag)?.[1] ?? '')
 }
-
-/** Fills names into a text, as in `Hello {name}`; for plain text. */
-export const fillPlain = (text: string, names: Readonly<Record<string, string>>): string =>
-  text.replace(/\{(\w+)\}/g, (_, name: string) => names[name] ?? '')
-
-/** Fills names into a text, as in `Hello {name}`. A name is plain text or HTML. */
-export const fillText = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
-  html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : names[piece]))}`
 
 /** An unlisted page in a language that depends on Accept-Language. */
 export const localisedResponse = (

@@ -2,10 +2,10 @@
  * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks for a
  * confirmation, and its button confirms; opening the page changes nothing. The pages load nothing from other hosts.
  */
-import { BRAND_STYLE, renderBrand, renderOwnText, renderSender } from '#features/setup/wording/brand.ts'
-import { type Html, html, htmlPage } from '#platform/http/html.ts'
-import { fillText } from '#platform/http/language.ts'
-import type { ConfirmationTexts } from './texts.ts'
+import { renderOwnText, renderSender, renderTextPage } from '#features/setup/wording/brand.ts'
+import { fillHtml } from '#features/setup/wording/languages.ts'
+import type { ShownTexts } from '#features/setup/wording/wording.ts'
+import { type Html, html } from '#platform/http/html.ts'
 
 /** The subscription that the pages are about. */
 export interface PageSubject {
@@ -16,131 +16,105 @@ export interface PageSubject {
 }
 
 /** Asks whether the owner of the address wants the list's mail. */
-export const confirmationPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
-  renderPage(
+export const confirmationPage = (texts: ShownTexts, subject: PageSubject): Html =>
+  renderTextPage(
     texts,
-    texts.title,
-    html`<h1>${texts.question}</h1>
-${renderOwnText(texts.own?.texts.confirm_text)}<p>${fillSentence(texts, texts.willGet, subject)}</p>
+    texts.confirm_heading,
+    html`${renderOwnText(texts.confirm_text)}<p>${fillSentence(texts, texts.confirm_will_get, subject)}</p>
 ${buttonHtml(texts)}
-<p class="note">${texts.notAsked}</p>`,
+<p class="note">${texts.confirm_not_asked}</p>`,
+    texts.confirm_title,
   )
 
 /** The visitor has just confirmed with the button. */
-export const confirmedPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
-  renderPage(
+export const confirmedPage = (texts: ShownTexts, subject: PageSubject): Html =>
+  renderTextPage(
     texts,
-    texts.isConfirmed,
-    html`<h1>${texts.isConfirmed}</h1>
-${renderOwnText(texts.own?.texts.confirmed_text)}<p>${fillSentence(texts, texts.gets, subject)}</p>
-<p>${texts.everyMessage}</p>`,
+    texts.confirmed_heading,
+    html`${renderOwnText(texts.confirmed_text)}<p>${fillSentence(texts, texts.confirmed_gets, subject)}</p>
+<p>${texts.confirmed_every_message}</p>`,
   )
 
 /** The subscription had been confirmed before. */
-export const alreadyConfirmedPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
-  renderPage(
+export const alreadyConfirmedPage = (texts: ShownTexts, subject: PageSubject): Html =>
+  renderTextPage(
     texts,
-    texts.wasConfirmed,
-    html`<h1>${texts.wasConfirmed}</h1>
-<p>${fillSentence(texts, texts.gets, subject)} ${texts.nothingToDo}</p>`,
+    texts.confirmed_before_heading,
+    html`<p>${fillSentence(texts, texts.confirmed_gets, subject)} ${texts.confirmed_before_nothing_to_do}</p>`,
   )
 
 /** @param formUrl where to subscribe again; undefined: the list has no form */
-export const linkExpiredPage = (texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html =>
-  renderPage(
+export const linkExpiredPage = (texts: ShownTexts, subject: PageSubject, formUrl: string | undefined): Html =>
+  renderTextPage(
     texts,
-    texts.hasExpired,
-    html`<h1>${texts.hasExpired}</h1>
-<p>${fillSentence(texts, texts.notInTime, subject)}</p>
+    texts.link_expired_heading,
+    html`<p>${fillSentence(texts, texts.link_expired_not_in_time, subject)}</p>
 ${resubscribeHtml(texts, subject, formUrl)}`,
   )
 
 /** A later email contains the valid link. */
-export const linkReplacedPage = (texts: ConfirmationTexts, subject: PageSubject): Html =>
-  renderPage(
+export const linkReplacedPage = (texts: ShownTexts, subject: PageSubject): Html =>
+  renderTextPage(
     texts,
-    texts.isReplaced,
-    html`<h1>${texts.isReplaced}</h1>
-<p>${fillSentence(texts, texts.sentAnother, subject)}</p>
-<p>${texts.cannotFind}</p>`,
+    texts.link_replaced_heading,
+    html`<p>${fillSentence(texts, texts.link_replaced_sent_another, subject)}</p>
+<p>${texts.link_replaced_cannot_find}</p>`,
   )
 
 /**
  * After the link was sent, the contact left, its mail bounced, or its address was suppressed: the link is no longer
  * valid.
  */
-export const linkWithdrawnPage = (texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html =>
-  renderPage(
+export const linkWithdrawnPage = (texts: ShownTexts, subject: PageSubject, formUrl: string | undefined): Html =>
+  renderTextPage(
     texts,
-    texts.isWithdrawn,
-    html`<h1>${texts.isWithdrawn}</h1>
-<p>${fillSentence(texts, texts.noLongerGets, subject)}</p>
+    texts.link_withdrawn_heading,
+    html`<p>${fillSentence(texts, texts.link_withdrawn_no_longer_gets, subject)}</p>
 ${resubscribeHtml(texts, subject, formUrl)}`,
   )
 
 /** The list, or the address on it, has been deleted. */
-export const nothingToConfirmPage = (texts: ConfirmationTexts): Html =>
-  renderPage(
-    texts,
-    texts.nothingLeft,
-    html`<h1>${texts.nothingLeft}</h1>
-<p>${texts.listClosed}</p>`,
-  )
+export const nothingToConfirmPage = (texts: ShownTexts): Html =>
+  renderTextPage(texts, texts.nothing_left_heading, html`<p>${texts.nothing_left_list_closed}</p>`)
 
 /** The token is not one of ours, or was changed since. */
-export const incompleteLinkPage = (texts: ConfirmationTexts): Html =>
-  renderPage(
+export const incompleteLinkPage = (texts: ShownTexts): Html =>
+  renderTextPage(
     texts,
-    texts.isIncomplete,
-    html`<h1>${texts.isIncomplete}</h1>
-<p>${texts.whatUnknown}</p>
-<p>${texts.openAgain}</p>`,
+    texts.confirm_incomplete_heading,
+    html`<p>${texts.confirm_incomplete_what_unknown}</p>
+<p>${texts.confirm_incomplete_open_again}</p>`,
   )
 
 /** The service cannot store anything at the moment. */
-export const notStoredPage = (texts: ConfirmationTexts): Html =>
-  renderPage(
+export const notStoredPage = (texts: ShownTexts): Html =>
+  renderTextPage(
     texts,
-    texts.didNotWork,
-    html`<h1>${texts.didNotWork}</h1>
-<p>${texts.notStored}</p>
+    texts.failed_heading,
+    html`<p>${texts.failed_confirmation_not_stored}</p>
 ${buttonHtml(texts)}`,
   )
 
 /** Fills in the names that most texts have. */
-function fillSentence(texts: ConfirmationTexts, text: string, { address, listName, senderDomain }: PageSubject): Html {
-  const names = { list: html`<bdi>${listName}</bdi>`, sender: renderSender(texts.own, senderDomain) }
-  return fillText(text, {
+function fillSentence(texts: ShownTexts, text: string, { address, listName, senderDomain }: PageSubject): Html {
+  const names = { list: html`<bdi>${listName}</bdi>`, sender: renderSender(texts, senderDomain) }
+  return fillHtml(text, {
     ...names,
     address: html`<strong><bdi>${address}</bdi></strong>`,
-    mail: fillText(senderDomain === '' && !texts.own?.name ? texts.mail : texts.mailFrom, names),
+    mail: fillHtml(senderDomain === '' && !texts.name ? texts.list_mail : texts.list_mail_from, names),
   })
 }
 
-function resubscribeHtml(texts: ConfirmationTexts, subject: PageSubject, formUrl: string | undefined): Html {
-  const askSender = subject.senderDomain === '' && !texts.own?.name ? texts.askUnknownSender : texts.askSender
-  return html`<p>${texts.stillWanted} ${
+function resubscribeHtml(texts: ShownTexts, subject: PageSubject, formUrl: string | undefined): Html {
+  const askSender =
+    subject.senderDomain === '' && !texts.name ? texts.still_wanted_ask_unknown_sender : texts.still_wanted_ask_sender
+  return html`<p>${texts.still_wanted} ${
     formUrl === undefined
       ? fillSentence(texts, askSender, subject)
-      : html`<a href="${formUrl}">${texts.subscribeAgain}</a>`
+      : html`<a href="${formUrl}">${texts.still_wanted_subscribe}</a>`
   }</p>`
 }
 
 /** Posts to the page's own URL, so that any path prefix is kept. */
-const buttonHtml = ({ confirm }: ConfirmationTexts): Html =>
-  html`<form method="post"><button>${confirm}</button></form>`
-
-/** These pages' browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and the button's size (§2.5.5). */
-const STYLE = `
-form { margin: 1.25rem 0 0; }
-.note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }
-button { min-width: min(12rem, 100%); max-width: 100%; overflow-wrap: anywhere; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; background: var(--strong); color: var(--on-strong); }
-button:hover { text-decoration: underline; }
-button:focus-visible, a:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
-@media (max-width: 30rem) {
-  button { width: 100%; }
-}
-`
-
-const renderPage = ({ language, own }: ConfirmationTexts, title: string, main: Html): Html =>
-  htmlPage({ title, language, style: STYLE + BRAND_STYLE, main: html`${renderBrand(own)}${main}` })
+const buttonHtml = (texts: ShownTexts): Html =>
+  html`<form method="post"><button>${texts.confirm_button}</button></form>`

@@ -6,14 +6,13 @@ import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
-import { findOwnWords } from '#features/setup/wording/wording.ts'
+import { chooseOurTexts, findShownTexts, type ShownTexts } from '#features/setup/wording/wording.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
 import { confirmSubscription, type LinkState, readLinkState } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
-import { applyOwnWords, chooseConfirmationTexts } from './languages.ts'
 import {
   alreadyConfirmedPage,
   confirmationPage,
@@ -26,7 +25,6 @@ import {
   notStoredPage,
   type PageSubject,
 } from './page.ts'
-import type { ConfirmationTexts } from './texts.ts'
 
 const hiddenDetail = { hide: true }
 
@@ -45,7 +43,7 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
     .get(
       `${CONFIRM_PATH}/:token`,
       ({ params, request }) => {
-        const texts = chooseTextsFor(request)
+        const texts = chooseOurTexts(request)
         const facts = openConfirmToken(app.keys, params.token)
         if (!facts) return localisedResponse(texts.language, incompleteLinkPage(texts), 404)
         return toResponse(texts, readLinkState(app, facts, app.eventTime()), {
@@ -60,7 +58,7 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
     .post(
       `${CONFIRM_PATH}/:token`,
       async ({ params, request }) => {
-        const texts = chooseTextsFor(request)
+        const texts = chooseOurTexts(request)
         const facts = openConfirmToken(app.keys, params.token)
         if (!facts) return localisedResponse(texts.language, incompleteLinkPage(texts), 404)
         try {
@@ -79,25 +77,21 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
     )
 }
 
-const chooseTextsFor = (request: Request): ConfirmationTexts =>
-  chooseConfirmationTexts(request.headers.get('accept-language'))
-
 interface LinkView {
   readonly db: Database
   readonly facts: ConfirmFacts
   readonly formUrl: (listId: number) => string | undefined
   /** The page for an open link: the question in a GET, the confirmation in a POST. */
-  readonly renderOpen: (texts: ConfirmationTexts, question: PageSubject) => Html
+  readonly renderOpen: (texts: ShownTexts, question: PageSubject) => Html
 }
 
 /** The page for the state of a link. */
-function toResponse(ours: ConfirmationTexts, state: LinkState, { db, facts, formUrl, renderOpen }: LinkView): Response {
+function toResponse(ours: ShownTexts, state: LinkState, { db, facts, formUrl, renderOpen }: LinkView): Response {
   const { language } = ours
   if (state.kind === 'gone') return localisedResponse(language, nothingToConfirmPage(ours), 410)
   const { list, contact } = state
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
-  const own = findOwnWords(db, facts.accountUuid, { language, sender: facts.senderDomain, list: list.name })
-  const texts = applyOwnWords(ours, own)
+  const texts = findShownTexts(db, facts.accountUuid, { language, sender: facts.senderDomain, list: list.name })
   switch (state.kind) {
     case 'open':
       return localisedResponse(language, renderOpen(texts, question))

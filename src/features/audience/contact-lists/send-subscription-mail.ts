@@ -16,7 +16,7 @@ import { markWelcomed } from '#features/setup/contact-store/status.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
-import { findOwnWords, LOGO_PATH } from '#features/setup/wording/wording.ts'
+import { findShownTexts, LOGO_PATH } from '#features/setup/wording/wording.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -25,7 +25,6 @@ import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox, formatMailbox } from '#protocols/address/parse.ts'
 import { CONFIRM_PATH, sealConfirmToken } from './confirm-token.ts'
 import { renderConfirmationMail } from './confirmation-mail.ts'
-import { applyOwnWords, CONFIRMATION_TEXTS } from './languages.ts'
 import { findConfirmationSender, findNoReplySender, type SubscriptionMailKind } from './subscription-mails.ts'
 import { createWelcomeDraft } from './welcome.ts'
 
@@ -138,14 +137,13 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
   const from = findConfirmationSender(app.db, mail.accountId, mail.from)
   if (from === undefined) throw new NoVerifiedSenderError('The account has no verified domain to send from.')
   const senderDomain = domainOfMailbox(from)
-  const language = chooseMailLanguage(mail, contact)
-  const own = findOwnWords(app.db, mail.accountUuid, {
-    language,
+  const texts = findShownTexts(app.db, mail.accountUuid, {
+    language: chooseMailLanguage(mail, contact),
     sender: senderDomain,
     list: list.name,
     toLogoUrl: (hash) => `${trimTrailingSlashes(app.config.publicUrl)}${LOGO_PATH}/${hash}`,
   })
-  const { subject, text, html } = renderConfirmationMail(applyOwnWords(CONFIRMATION_TEXTS[language], own), {
+  const { subject, text, html } = renderConfirmationMail(texts, {
     listName: list.name,
     address: contact.email,
     senderDomain,
@@ -155,7 +153,7 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
   const draft = createDraft(
     app,
     // Tracking would replace the link, and the text shows the link's URL.
-    { from: addName(from, own.name), to: contact.email, subject, text_body: text, html_body: html, tracking: false },
+    { from: addName(from, texts.name), to: contact.email, subject, text_body: text, html_body: html, tracking: false },
     undefined,
   )
   return { ...draft, extra: { ...draft.extra, headers: AUTOMATIC_HEADERS } }

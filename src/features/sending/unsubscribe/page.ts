@@ -2,15 +2,10 @@
  * @module Renders the pages behind an unsubscribe link. Pure: turns values into HTML without scripts. Buttons send the
  * request; viewing a page changes nothing. Loads nothing from other hosts.
  */
-import {
-  BRAND_STYLE,
-  renderBrand,
-  renderSender as renderNamedSender,
-  renderOwnText,
-} from '#features/setup/wording/brand.ts'
-import { type Html, html, htmlPage } from '#platform/http/html.ts'
-import { fillText } from '#platform/http/language.ts'
-import type { Texts } from './texts.ts'
+import { renderSender as renderNamedSender, renderOwnText, renderTextPage } from '#features/setup/wording/brand.ts'
+import { fillHtml } from '#features/setup/wording/languages.ts'
+import type { ShownTexts } from '#features/setup/wording/wording.ts'
+import { type Html, html } from '#platform/http/html.ts'
 
 /** The action of a button. */
 export type PageAction = 'unsubscribe' | 'unsubscribe-all' | 'resubscribe' | 'resubscribe-all'
@@ -27,51 +22,48 @@ export interface Subscription {
 }
 
 /** The address still gets this mail: asks whether to unsubscribe. */
-export const askPage = (texts: Texts, subscription: Subscription): Html =>
-  renderPage(
+export const askPage = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderTextPage(
     texts,
-    texts.unsubscribe,
-    html`<h1>${texts.question}</h1>
-${renderOwnText(texts.own?.texts.unsubscribe_text)}<p>${fillSentence(texts, texts.willStop, subscription)}</p>
-${renderForm(renderButton('unsubscribe', texts.unsubscribe))}
+    texts.unsubscribe_heading,
+    html`${renderOwnText(texts.unsubscribe_text)}<p>${fillSentence(texts, texts.unsubscribe_will_stop, subscription)}</p>
+${renderForm(renderButton('unsubscribe', texts.unsubscribe_button))}
 ${subscription.isOfPart && renderAllOffer(texts, subscription)}
 ${renderEssentialNote(texts)}`,
+    texts.unsubscribe_button,
   )
 
 /** The address no longer gets this mail. */
-export const stoppedPage = (texts: Texts, subscription: Subscription): Html =>
-  renderPage(
+export const stoppedPage = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderTextPage(
     texts,
-    texts.isOff,
-    html`<h1>${texts.isOff}</h1>
-${renderOwnText(texts.own?.texts.unsubscribed_text)}<p>${fillSentence(texts, texts.hasStopped, subscription)} ${texts.mayStillArrive}</p>
+    texts.unsubscribed_heading,
+    html`${renderOwnText(texts.unsubscribed_text)}<p>${fillSentence(texts, texts.unsubscribed_has_stopped, subscription)} ${texts.unsubscribed_may_still_arrive}</p>
 ${subscription.isOfPart && renderAllOffer(texts, subscription)}
-<h2>${texts.wasItMistake}</h2>
-${renderForm(renderButton('resubscribe', texts.subscribeAgain, 'quiet'))}
+<h2>${texts.unsubscribed_was_it_mistake}</h2>
+${renderForm(renderButton('resubscribe', texts.unsubscribed_button, 'quiet'))}
 ${renderEssentialNote(texts)}`,
   )
 
 /** The address gets only transactional mail from this sender. */
-export const allStoppedPage = (texts: Texts, subscription: Subscription): Html =>
-  renderPage(
+export const allStoppedPage = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderTextPage(
     texts,
-    texts.isOff,
-    html`<h1>${texts.isOff}</h1>
-${renderOwnText(texts.own?.texts.unsubscribed_text)}<p>${fillSentence(texts, texts.hasStopped, { ...subscription, isOfPart: false })} ${texts.mayStillArrive}</p>
-<h2>${texts.wasItMistake}</h2>
-${renderForm(renderButton('resubscribe-all', texts.subscribeAgain, 'quiet'))}
+    texts.unsubscribed_heading,
+    html`${renderOwnText(texts.unsubscribed_text)}<p>${fillSentence(texts, texts.unsubscribed_has_stopped, { ...subscription, isOfPart: false })} ${texts.unsubscribed_may_still_arrive}</p>
+<h2>${texts.unsubscribed_was_it_mistake}</h2>
+${renderForm(renderButton('resubscribe-all', texts.unsubscribed_button, 'quiet'))}
 ${renderEssentialNote(texts)}`,
   )
 
 /** The recipient subscribed again. */
-export const startedPage = (texts: Texts, subscription: Subscription): Html =>
-  renderPage(
+export const startedPage = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderTextPage(
     texts,
-    texts.isOn,
-    html`<h1>${texts.isOn}</h1>
-<p>${fillText(texts.hasStarted, { address: renderAddress(subscription), mail: renderMailAsBefore(texts, subscription) })}</p>
-<h2>${texts.changedMind}</h2>
-${renderForm(renderButton('unsubscribe', texts.unsubscribe, 'quiet'))}
+    texts.resubscribed_heading,
+    html`<p>${fillHtml(texts.resubscribed_has_started, { address: renderAddress(subscription), mail: renderMailAsBefore(texts, subscription) })}</p>
+<h2>${texts.resubscribed_changed_mind}</h2>
+${renderForm(renderButton('unsubscribe', texts.unsubscribe_button, 'quiet'))}
 ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
   )
 
@@ -79,117 +71,95 @@ ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
  * The sender sends nothing to the address, and only the sender can change that. All that the page can offer is to stop
  * the mail that would resume after such a change.
  */
-export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
-  const title = isOff ? texts.isOff : texts.getsNothing
+export const blockedPage = (texts: ShownTexts, subscription: Subscription, isOff: boolean): Html => {
+  const title = isOff ? texts.unsubscribed_heading : texts.blocked_heading
   const names = {
     address: renderAddress(subscription),
-    sender: renderSender(texts, subscription, texts.thisSenderAtStart),
+    sender: renderSender(texts, subscription, texts.this_sender_at_start),
   }
-  return renderPage(
+  return renderTextPage(
     texts,
     title,
-    html`<h1>${title}</h1>
-<p>${fillText(texts.sendsNothing, names)} ${texts.mayStillArrive}</p>
-<h2>${texts.wantMail}</h2>
-<p>${fillSentence(texts, texts.askSender, subscription)}</p>
+    html`<p>${fillHtml(texts.blocked_sends_nothing, names)} ${texts.unsubscribed_may_still_arrive}</p>
+<h2>${texts.blocked_want_mail}</h2>
+<p>${fillSentence(texts, texts.blocked_ask_sender, subscription)}</p>
 ${!isOff && renderPermanentOffer(texts, subscription)}`,
   )
 }
 
 /** The account was deleted: no mail comes any more. */
-export const senderGonePage = (texts: Texts, subscription: Subscription): Html =>
-  renderPage(
+export const senderGonePage = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderTextPage(
     texts,
-    texts.isOff,
-    html`<h1>${texts.isOff}</h1>
-<p>${fillSentence(texts, texts.senderGone, subscription)}</p>`,
+    texts.unsubscribed_heading,
+    html`<p>${fillSentence(texts, texts.sender_gone, subscription)}</p>`,
   )
 
 /** A token that this service did not create, or that was changed in transit. */
-export const unknownLinkPage = (texts: Texts): Html =>
-  renderPage(
+export const unknownLinkPage = (texts: ShownTexts): Html =>
+  renderTextPage(
     texts,
-    texts.linkIsCut,
-    html`<h1>${texts.linkIsCut}</h1>
-<p>${texts.whomUnknown}</p>
-<p>${texts.followAgain}</p>`,
+    texts.unsubscribe_incomplete_heading,
+    html`<p>${texts.unsubscribe_incomplete_whom_unknown}</p>
+<p>${texts.unsubscribe_incomplete_open_again}</p>`,
   )
 
 /** The service cannot store anything now, or there were too many requests. */
-export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
-  renderPage(
+export const notDonePage = (texts: ShownTexts, isTooOften: boolean): Html =>
+  renderTextPage(
     texts,
-    texts.didNotWork,
-    html`<h1>${texts.didNotWork}</h1>
-<p>${isTooOften ? texts.tooOften : texts.notStored}</p>
-${renderForm(renderButton('unsubscribe', texts.unsubscribe))}`,
+    texts.failed_heading,
+    html`<p>${isTooOften ? texts.failed_too_often : texts.failed_not_stored}</p>
+${renderForm(renderButton('unsubscribe', texts.unsubscribe_button))}`,
   )
 
 /** Fills in the names that most texts have. */
-const fillSentence = (texts: Texts, text: string, subscription: Subscription): Html =>
-  fillText(text, {
+const fillSentence = (texts: ShownTexts, text: string, subscription: Subscription): Html =>
+  fillHtml(text, {
     address: renderAddress(subscription),
-    sender: renderSender(texts, subscription, texts.thisSender),
+    sender: renderSender(texts, subscription, texts.this_sender),
     mail: renderNoMoreMail(texts, subscription),
   })
 
 const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const renderSender = ({ own }: Texts, { senderDomain }: Subscription, fallback: string): Html | string =>
-  senderDomain === '' && !own?.name ? fallback : renderNamedSender(own, senderDomain)
+const renderSender = (texts: ShownTexts, { senderDomain }: Subscription, fallback: string): Html | string =>
+  senderDomain === '' && !texts.name ? fallback : renderNamedSender(texts, senderDomain)
 
-const renderNoMoreMail = (texts: Texts, subscription: Subscription): Html =>
-  renderMail(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])
+const renderNoMoreMail = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderMail(texts, subscription, [texts.no_more_all, texts.no_more_part, texts.no_more_named])
 
-const renderMailAsBefore = (texts: Texts, subscription: Subscription): Html =>
-  renderMail(texts, subscription, [texts.asBeforeAll, texts.asBeforePart, texts.asBeforeNamed])
+const renderMailAsBefore = (texts: ShownTexts, subscription: Subscription): Html =>
+  renderMail(texts, subscription, [texts.as_before_all, texts.as_before_part, texts.as_before_named])
 
 function renderMail(
-  texts: Texts,
+  texts: ShownTexts,
   subscription: Subscription,
   [all, part, named]: readonly [all: string, part: string, named: string],
 ): Html {
   const { isOfPart, partName } = subscription
   const text = !isOfPart ? all : partName === null ? part : named
-  return fillText(text, {
-    sender: renderSender(texts, subscription, texts.thisSender),
+  return fillHtml(text, {
+    sender: renderSender(texts, subscription, texts.this_sender),
     part: html`<bdi>${partName}</bdi>`,
   })
 }
 
-const renderAllOffer = (texts: Texts, subscription: Subscription): Html => html`
-<h2>${texts.orAll}</h2>
-<p>${fillSentence(texts, texts.offerAll, subscription)}</p>
-${renderForm(renderButton('unsubscribe-all', texts.unsubscribeAll, 'quiet'))}`
+const renderAllOffer = (texts: ShownTexts, subscription: Subscription): Html => html`
+<h2>${texts.unsubscribe_all_heading}</h2>
+<p>${fillSentence(texts, texts.unsubscribe_all_offer, subscription)}</p>
+${renderForm(renderButton('unsubscribe-all', texts.unsubscribe_all_button, 'quiet'))}`
 
-const renderPermanentOffer = (texts: Texts, subscription: Subscription): Html => html`
-<h2>${texts.orForGood}</h2>
-<p>${fillSentence(texts, texts.offerForGood, subscription)}</p>
-${renderForm(renderButton('unsubscribe', texts.unsubscribe, 'quiet'))}`
+const renderPermanentOffer = (texts: ShownTexts, subscription: Subscription): Html => html`
+<h2>${texts.blocked_stay_heading}</h2>
+<p>${fillSentence(texts, texts.blocked_stay_offer, subscription)}</p>
+${renderForm(renderButton('unsubscribe', texts.unsubscribe_button, 'quiet'))}`
 
-const renderEssentialNote = (texts: Texts): Html => html`
-<p class="note">${texts.essentialComes}</p>`
+const renderEssentialNote = (texts: ShownTexts): Html => html`
+<p class="note">${texts.unsubscribed_essential_comes}</p>`
 
 /** Without an action, the form posts to the page's own URL, even behind a path prefix. */
 const renderForm = (content: Html): Html => html`<form method="post">${content}</form>`
 
 const renderButton = (action: PageAction, label: string, style: 'strong' | 'quiet' = 'strong'): Html =>
   html`<button class="${style}" name="action" value="${action}">${label}</button>`
-
-/** Browser tests measure the contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the buttons (§2.5.5). */
-const STYLE = `
-h2 { padding-top: 1.5rem; border-top: 1px solid var(--line); }
-form { margin: 1.25rem 0 0; }
-.note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }
-button { min-width: min(12rem, 100%); max-width: 100%; overflow-wrap: anywhere; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; }
-button.strong { background: var(--strong); color: var(--on-strong); }
-button.quiet { border-color: var(--edge); background: transparent; color: var(--text); }
-button:hover { text-decoration: underline; }
-button:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
-@media (max-width: 30rem) {
-  button { width: 100%; }
-}
-`
-
-const renderPage = ({ language, own }: Texts, title: string, main: Html): Html =>
-  htmlPage({ title, language, style: STYLE + BRAND_STYLE, main: html`${renderBrand(own)}${main}` })

@@ -6,14 +6,13 @@
 import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { findOwnWords } from '#features/setup/wording/wording.ts'
+import { chooseOurTexts, findShownTexts, type ShownTexts } from '#features/setup/wording/wording.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { UNSUBSCRIBE_PATH } from './headers.ts'
-import { applyOwnWords, chooseTexts } from './languages.ts'
 import {
   allStoppedPage,
   askPage,
@@ -26,7 +25,6 @@ import {
   stoppedPage,
   unknownLinkPage,
 } from './page.ts'
-import type { Texts } from './texts.ts'
 import { MAX_TOKEN_LENGTH, openUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
 import {
   isForStreamOrList,
@@ -77,11 +75,14 @@ export function unsubscribePages(app: App) {
     .get(
       `${UNSUBSCRIBE_PATH}/:token`,
       ({ params, request }) => {
-        const texts = chooseTextsFor(request)
+        const texts = chooseOurTexts(request)
         const facts = readFacts(params.token)
         return facts
-          ? createLocalisedResponse(texts, choosePage(app, texts, facts, readSubscriptionState(app.db, facts), askPage))
-          : createLocalisedResponse(texts, unknownLinkPage(texts), 404)
+          ? localisedResponse(
+              texts.language,
+              choosePage(app, texts, facts, readSubscriptionState(app.db, facts), askPage),
+            )
+          : localisedResponse(texts.language, unknownLinkPage(texts), 404)
       },
       { detail: hidden },
     )
@@ -90,17 +91,17 @@ export function unsubscribePages(app: App) {
     .post(
       `${UNSUBSCRIBE_PATH}/:token`,
       async ({ params, body, request }) => {
-        const texts = chooseTextsFor(request)
+        const texts = chooseOurTexts(request)
         const facts = readFacts(params.token)
-        if (!facts) return createLocalisedResponse(texts, unknownLinkPage(texts), 404)
+        if (!facts) return localisedResponse(texts.language, unknownLinkPage(texts), 404)
         try {
           const state = await applyAction(facts, parseAction(body))
-          return createLocalisedResponse(texts, choosePage(app, texts, facts, state, startedPage))
+          return localisedResponse(texts.language, choosePage(app, texts, facts, state, startedPage))
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           const { status, retryAfterSeconds } = error
           const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-          return createLocalisedResponse(texts, notDonePage(texts, status === 429), status, headers)
+          return localisedResponse(texts.language, notDonePage(texts, status === 429), status, headers)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
@@ -113,25 +114,15 @@ export function unsubscribePages(app: App) {
  */
 const stripDamage = (token: string): string => (token.length > MAX_INPUT_LENGTH ? '' : token.replace(/[^\w-]/g, ''))
 
-const chooseTextsFor = (request: Request): Texts => chooseTexts(request.headers.get('accept-language'))
-
 /** For readers who follow a link without its token or with an extra path. */
 function createIncompleteLinkPage(request: Request): Response {
-  const texts = chooseTextsFor(request)
-  return createLocalisedResponse(texts, unknownLinkPage(texts), 404)
+  const texts = chooseOurTexts(request)
+  return localisedResponse(texts.language, unknownLinkPage(texts), 404)
 }
 
 /** The link in the text of a welcome names a contact; other links name a recipient. */
 const rateLimitKey = ({ emailId, recipientId }: UnsubscribeFacts): string =>
   `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
-
-/** A page in the reader's language. */
-const createLocalisedResponse = (
-  { language }: Texts,
-  page: Html,
-  status = 200,
-  headers: Readonly<Record<string, string>> = {},
-): Response => localisedResponse(language, page, status, headers)
 
 const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
 
@@ -148,10 +139,10 @@ function parseAction(body: unknown): PageAction | undefined {
 /** The page for the state of the address; the page of `renderSubscribed` if the address still gets the mail. */
 function choosePage(
   { db }: Pick<App, 'db'>,
-  ours: Texts,
+  ours: ShownTexts,
   facts: UnsubscribeFacts,
   state: SubscriptionState | undefined,
-  renderSubscribed: (texts: Texts, subscription: Subscription) => Html,
+  renderSubscribed: (texts: ShownTexts, subscription: Subscription) => Html,
 ): Html {
   const subscription: Subscription = {
     address: facts.address,
@@ -162,8 +153,7 @@ function choosePage(
   }
   if (!state) return senderGonePage(ours, subscription)
   const { language } = ours
-  const own = findOwnWords(db, facts.accountUuid, { language, sender: subscription.senderDomain })
-  const texts = applyOwnWords(ours, own)
+  const texts = findShownTexts(db, facts.accountUuid, { language, sender: subscription.senderDomain })
   if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
   if (state.isOffAll) return allStoppedPage(texts, subscription)
   return state.isOffNamed ? stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)

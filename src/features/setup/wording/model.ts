@@ -2,11 +2,11 @@
 import { type Static, type TOptional, type TString, Type } from '@sinclair/typebox'
 import { LANGUAGES, type Language } from '#platform/http/language.ts'
 import { Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
-import { listPlaceholders, MAX_NAME_LENGTH, TEXT_NAMES, TEXT_USES, type TextName } from './texts.ts'
+import { listAllowedPlaceholders, MAX_NAME_LENGTH, TEXT_NAMES, TEXT_USES, type TextName } from './texts.ts'
 import { LOGO_PATH, type Wording } from './wording.ts'
 
 const describeText = (name: TextName): string => {
-  const placeholders = listPlaceholders(name).map((placeholder) => `{{${placeholder}}}`)
+  const placeholders = listAllowedPlaceholders(name).map((placeholder) => `{{${placeholder}}}`)
   return `${TEXT_USES[name].use} ${placeholders.join(' and ')} can be used.`
 }
 

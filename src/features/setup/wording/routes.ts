@@ -9,20 +9,14 @@ import { DataBody } from '#platform/http/schemas.ts'
 import { KiB } from '#platform/units.ts'
 import { MAX_LOGO_BYTES, MAX_UPLOAD_PIXELS, readLogo } from './logo.ts'
 import { toWordingWire, WordingChangeBody, WordingRecord } from './model.ts'
-import type { TextsByLanguage } from './texts.ts'
+import { DEFAULT_TEXTS } from './texts.ts'
 import { changeLogo, changeWording, deleteWording, readWording, type Wording } from './wording.ts'
 
 const tags = ['Account']
 
-export interface WordingRouteOptions {
-  /** Our texts, which those of an account replace. */
-  readonly defaults: TextsByLanguage
-  /** Without trailing slashes. */
-  readonly publicUrl: string
-}
-
-export const wordingRoutes = (app: App, { defaults, publicUrl }: WordingRouteOptions) => {
-  const toBody = (wording: Wording) => dataBody({ ...toWordingWire(wording, publicUrl), defaults })
+/** @param publicUrl without trailing slashes */
+export const wordingRoutes = (app: App, publicUrl: string) => {
+  const toBody = (wording: Wording) => dataBody({ ...toWordingWire(wording, publicUrl), defaults: DEFAULT_TEXTS })
   const read = ({ accountId }: Actor) => toBody(readWording(app.db, accountId))
   return new Elysia({ prefix: '/v1/account' })
     .use(authenticated)

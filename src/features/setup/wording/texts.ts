@@ -4,6 +4,7 @@
  */
 import { invalid } from '#platform/errors.ts'
 import { LANGUAGES, type Language } from '#platform/http/language.ts'
+import { fillPlain, listPlaceholders, type OurTexts, TEXTS } from './languages.ts'
 
 /** `line`: replaces a line of ours. `lines`: a paragraph, which may have line breaks. */
 type TextKind = 'line' | 'lines'
@@ -44,23 +45,25 @@ export type TextsByLanguage = { readonly [L in Language]?: Texts }
 
 export const MAX_NAME_LENGTH = 100
 
+/** Those of our texts that an account may replace. */
+export const DEFAULT_TEXTS: TextsByLanguage = Object.fromEntries(
+  LANGUAGES.map((language) => {
+    const ours: Texts = TEXTS[language]
+    return [language, Object.fromEntries(TEXT_NAMES.flatMap((name) => (ours[name] ? [[name, ours[name]]] : [])))]
+  }),
+)
+
 /** What the placeholders of a text stand for. */
-export interface PlaceholderValues {
+type PlaceholderValues = {
   /** The account's own name, else the domain of the sender. */
   readonly name: string
   /** Name of the contact list; undefined where there may be none. */
-  readonly list?: string | undefined
+  readonly list: string | undefined
 }
 
-const PLACEHOLDER = /\{\{([^{}]*)\}\}/g
-
-/** The placeholders of a text: unsubscribe links are also in mail that belongs to no list. */
-export const listPlaceholders = (name: TextName): readonly string[] =>
+/** The placeholders that a text may have: unsubscribe links are also in mail that belongs to no list. */
+export const listAllowedPlaceholders = (name: TextName): readonly string[] =>
   name.startsWith('unsubscribe') ? ['name'] : ['name', 'list']
-
-/** Fills the placeholders of a text of the account. */
-export const fillPlaceholders = (text: string, values: PlaceholderValues): string =>
-  text.replace(PLACEHOLDER, (_, name: string) => (name.trim() === 'list' ? values.list : values.name) ?? '')
 
 /** C0 without the line feed, DEL, C1, Unicode line ends, and characters that turn the direction of the text after them. */
 const CONTROL = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
@@ -69,7 +72,28 @@ const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\u2800]/gu
 const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u
 
 /** Whether a text has a letter or digit that people see: a button without one has no label. */
-export const isReadable = (text: string): boolean => LETTER_OR_DIGIT.test(text.replace(INVISIBLE, ''))
+const isReadable = (text: string): boolean => LETTER_OR_DIGIT.test(text.replace(INVISIBLE, ''))
+
+/** Of a line in RFC 5322 §2.1.1. A subject that repeats a long name may exceed it. */
+const MAX_LINE_LENGTH = 998
+
+/** Our texts, some replaced by those of an account, and its paragraphs beside them. */
+export type ReplacedTexts = OurTexts & Omit<Texts, keyof OurTexts>
+
+/**
+ * Our texts with those of the account in their place or beside them. What the names leave without a letter or digit, or
+ * too long for a line, is ours.
+ */
+export function replaceTexts(ours: OurTexts, own: Texts, values: PlaceholderValues): ReplacedTexts {
+  const replacements: Texts = Object.fromEntries(
+    TEXT_NAMES.flatMap((name) => {
+      const text = fillPlain(own[name] ?? '', values)
+      const isTooLong = TEXT_USES[name].kind === 'line' && text.length > MAX_LINE_LENGTH
+      return isReadable(text) && !isTooLong ? [[name, text]] : []
+    }),
+  )
+  return { ...ours, mail_subject: fillPlain(ours.mail_subject, values), ...replacements }
+}
 
 /**
  * A text as it is stored; undefined when it is empty. Throws 422 that names `field` for control characters, for line
@@ -101,13 +125,13 @@ export function parseTexts(language: Language, provided: ProvidedTexts): Texts {
 }
 
 function requireKnownPlaceholders(field: string, name: TextName, text: string): void {
-  const known = listPlaceholders(name)
-  const unknown = [...text.matchAll(PLACEHOLDER)].find(([, placeholder = '']) => !known.includes(placeholder.trim()))
+  const known = listAllowedPlaceholders(name)
+  const unknown = listPlaceholders(text).find((placeholder) => !known.includes(placeholder.trim()))
   // Left over: an opening or closing pair without the other.
-  const isBroken = /\{\{|\}\}/.test(text.replace(PLACEHOLDER, ''))
-  if (!unknown && !isBroken) return
+  const isBroken = /\{\{|\}\}/.test(fillPlain(text, {}))
+  if (unknown === undefined && !isBroken) return
   const list = known.map((placeholder) => `{{${placeholder}}}`).join(' and ')
-  const problem = unknown ? `${unknown[0]} is not a placeholder` : 'a placeholder is incomplete'
+  const problem = unknown === undefined ? 'a placeholder is incomplete' : `{{${unknown}}} is not a placeholder`
   throw invalid(field, `${field}: ${problem}; ${list} can be used here.`, 'unknown_placeholder')
 }
 

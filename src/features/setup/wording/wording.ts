@@ -1,22 +1,20 @@
-/** @module The wording of an account: reads it, changes it, and finds what a mail or page shows of it. */
+/** @module The wording of an account: reads it, changes it, and finds what a mail or page shows with it. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
-import { LANGUAGES, type Language } from '#platform/http/language.ts'
+import { chooseLanguage, LANGUAGES, type Language } from '#platform/http/language.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import { TEXTS } from './languages.ts'
 import { fitLogo, type Logo } from './logo.ts'
 import {
-  fillPlaceholders,
-  isReadable,
-  type PlaceholderValues,
   parseText,
   parseTexts,
+  type ReplacedTexts,
   readStoredTexts,
-  TEXT_NAMES,
-  type Texts,
+  replaceTexts,
   type TextsByLanguage,
 } from './texts.ts'
 
@@ -89,16 +87,21 @@ export const readWording = (db: Database, accountId: number): Wording => toWordi
 export const findLogo = (db: Database, hash: string, accountUuid?: UuidBytes): StoredLogo | undefined =>
   sql(db).logo.get(hash, accountUuid ?? null) ?? undefined
 
-/** What one mail or page shows of an account's wording. */
-export interface OwnWords {
+/** What one mail or page shows: the texts in its language, and the name and logo of the account. */
+export interface ShownTexts extends ReplacedTexts {
+  readonly language: Language
   readonly name: string | null
   /** With its size in CSS pixels. */
   readonly logo: { readonly url: string; readonly width: number; readonly height: number; readonly alt: string } | null
-  /** With their placeholders filled; missing ones are ours. */
-  readonly texts: Texts
 }
 
-/** Where words of an account are shown. */
+/** Our texts in the language of the reader, for pages that know no account yet. */
+export function chooseOurTexts(request: Request): ShownTexts {
+  const language = chooseLanguage(request.headers.get('accept-language'))
+  return { ...TEXTS[language], language, name: null, logo: null }
+}
+
+/** Where texts are shown. */
 interface Occasion {
   readonly language: Language
   /** Domain of the sender, for {{name}} while the account has set no name. */
@@ -109,30 +112,23 @@ interface Occasion {
   readonly toLogoUrl?: (hash: string) => string
 }
 
-/** What a mail or page shows of an account's wording; empty for a deleted account. */
-export const findOwnWords = (db: Database, accountUuid: UuidBytes, occasion: Occasion): OwnWords =>
-  toOwnWords(toWording(sql(db).ofUuid.get(accountUuid)), occasion)
+/** What a mail or page of an account shows; after its deletion, only our texts. */
+export const findShownTexts = (db: Database, accountUuid: UuidBytes, occasion: Occasion): ShownTexts =>
+  toShownTexts(toWording(sql(db).ofUuid.get(accountUuid)), occasion)
 
-/** What a mail or page shows of a wording. A text that its placeholders leave without a letter or digit is ours. */
-export function toOwnWords(
+/** What a mail or page shows with a wording. */
+export function toShownTexts(
   { name, logo, texts }: Wording,
   // A path prefix in front of a page may be unknown to us.
   { language, sender, list, toLogoUrl = (hash) => `..${LOGO_PATH}/${hash}` }: Occasion,
-): OwnWords {
+): ShownTexts {
   return {
+    ...replaceTexts(TEXTS[language], texts[language] ?? {}, { name: name ?? sender, list }),
+    language,
     name,
     logo: logo && { url: toLogoUrl(logo.hash), ...fitLogo(logo), alt: name ?? sender },
-    texts: fillTexts(texts[language] ?? {}, { name: name ?? sender, list }),
   }
 }
-
-const fillTexts = (texts: Texts, values: PlaceholderValues): Texts =>
-  Object.fromEntries(
-    TEXT_NAMES.flatMap((name) => {
-      const text = fillPlaceholders(texts[name] ?? '', values)
-      return isReadable(text) ? [[name, text]] : []
-    }),
-  )
 
 interface WordingChange {
   /** Null and an empty text: none. */

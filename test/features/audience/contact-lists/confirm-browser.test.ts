@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { CONFIRMATION_TEXTS } from '#features/audience/contact-lists/languages.ts'
+import { TEXTS } from '#features/setup/wording/languages.ts'
 import { days, hours } from '#platform/units.ts'
 import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import { at } from '#test/support/api.ts'
@@ -199,17 +199,17 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   test('every language fits a narrow screen with large text', async () => {
     const { path } = await asked('languages@receiver.test', 'Languages')
     const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
-    for (const texts of Object.values(CONFIRMATION_TEXTS)) {
-      await using opened = await openPage(browser, narrow, texts.language)
+    for (const [language, texts] of Object.entries(TEXTS)) {
+      await using opened = await openPage(browser, narrow, language)
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)
       await page.evaluate('document.documentElement.style.fontSize = "36px"')
-      await picture(`confirm-11-${texts.language}`)
+      await picture(`confirm-11-${language}`)
       expect(await inspectPage(page)).toMatchObject({
-        language: texts.language,
-        title: texts.title,
-        headings: [texts.question],
-        buttons: [texts.confirm],
+        language,
+        title: texts.confirm_title,
+        headings: [texts.confirm_heading],
+        buttons: [texts.confirm_button],
         overflowPx: 0,
       })
     }

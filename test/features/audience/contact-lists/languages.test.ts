@@ -1,29 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { renderConfirmationMail } from '#features/audience/contact-lists/confirmation-mail.ts'
-import { CONFIRMATION_TEXTS } from '#features/audience/contact-lists/languages.ts'
+import { toShownTexts } from '#features/setup/wording/wording.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type ConfirmingService, createConfirmingService, PUBLIC_URL } from './confirmation-fixture.ts'
-
-const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
-
-describe.each(Object.entries(CONFIRMATION_TEXTS))('the texts in %s', (language, texts) => {
-  test('are complete, have the placeholders of the English texts, and contain no markup', () => {
-    const shape = (of: object) =>
-      Object.fromEntries(Object.entries(of).map(([key, text]) => [key, { names: names(text), isWell: true }]))
-    const actual = Object.fromEntries(
-      Object.entries(texts).map(([key, text]) => [
-        key,
-        { names: names(text), isWell: /^[^<>&"'\s][^<>&"']*\S$/.test(text) },
-      ]),
-    )
-    expect(actual).toEqual(shape(CONFIRMATION_TEXTS.en))
-    expect(texts.language as string).toBe(language)
-    const others = Object.values(CONFIRMATION_TEXTS).filter((other) => other.language !== language)
-    expect(others.filter(({ ifNotYou }) => ifNotYou === texts.ifNotYou)).toEqual([])
-  })
-})
 
 test.each([
   ['en', 1, 'The link works for 1 day.'],
@@ -38,7 +19,8 @@ test.each([
   ['pt', 7, 'O link é válido durante 7 dias.'],
 ] as const)('the email in %s counts %d in the right plural', (language, days, sentence) => {
   const mail = { listName: 'News', address: 'a@b.test', senderDomain: 'c.test', url: 'https://x.test', days }
-  const { text } = renderConfirmationMail(CONFIRMATION_TEXTS[language], mail)
+  const texts = toShownTexts({ name: null, logo: null, texts: {} }, { language, sender: 'c.test', list: 'News' })
+  const { text } = renderConfirmationMail(texts, mail)
   expect(text.replaceAll('\u00a0', ' ')).toContain(`\n${sentence}\n`)
 })
 

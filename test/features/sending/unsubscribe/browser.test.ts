@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { TEXTS } from '#features/sending/unsubscribe/languages.ts'
 import { suppress, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
+import { TEXTS } from '#features/setup/wording/languages.ts'
 import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
@@ -158,8 +158,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         await picture('wording-unsubscribed')
         expect(await inspectPage(page)).toMatchObject({ ...NO_PROBLEMS, language: 'de', title: 'Auf Wiedersehen' })
         // Other tests expect that nobody has unsubscribed.
-        await page.getByRole('button', { name: TEXTS.de.subscribeAgain, exact: true }).click()
-        await page.getByRole('heading', { name: TEXTS.de.isOn }).waitFor()
+        await page.getByRole('button', { name: TEXTS.de.unsubscribed_button, exact: true }).click()
+        await page.getByRole('heading', { name: TEXTS.de.resubscribed_heading }).waitFor()
         expect(complaints).toEqual([])
       } finally {
         await service.api('DELETE', '/v1/account/wording')
@@ -192,13 +192,13 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   test('in every language the page fits the narrowest phone, also with text twice as large', async () => {
     const path = await service.link({ stream: 'news', to: 'languages@receiver.test' })
     const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
-    for (const texts of Object.values(TEXTS)) {
-      await using opened = await openPage(browser, narrow, texts.language)
+    for (const [language, texts] of Object.entries(TEXTS)) {
+      await using opened = await openPage(browser, narrow, language)
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)
       await page.evaluate('document.documentElement.style.fontSize = "36px"')
-      await picture(`10-${texts.language}`)
-      expect(await page.evaluate<unknown[]>(SHAPE)).toEqual([texts.language, texts.unsubscribe, 0])
+      await picture(`10-${language}`)
+      expect(await page.evaluate<unknown[]>(SHAPE)).toEqual([language, texts.unsubscribe_button, 0])
     }
   })
 
