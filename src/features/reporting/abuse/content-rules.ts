@@ -4,16 +4,19 @@
  */
 import type { ContentParts, Link } from './content-parts.ts'
 import {
-  FREE_HOSTS,
   findBorrowedBrand,
   findBrandByDomain,
   findNamedBrand,
   isIpHost,
   parseShownHost,
-  SHORTENERS,
   toRegistrableDomain,
 } from './hosts.ts'
-import { CREDENTIAL_PHRASES, PRESSURE_PHRASES } from './phrases.ts'
+import data from './phishing.json' with { type: 'json' }
+
+const CREDENTIAL_PHRASES = Object.values(data.credential_phrases).flat()
+const PRESSURE_PHRASES = Object.values(data.pressure_phrases).flat()
+const FREE_HOSTS: ReadonlySet<string> = new Set(data.free_hosts)
+const SHORTENERS: ReadonlySet<string> = new Set(data.shorteners)
 
 /** At this score the account is paused without a model's opinion. */
 export const PAUSE_SCORE = 10

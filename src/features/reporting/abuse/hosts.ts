@@ -4,7 +4,17 @@
  */
 import { domainToUnicode } from 'node:url'
 import { parse } from 'tldts'
-import { BRANDS, type Brand } from './brands.ts'
+import data from './phishing.json' with { type: 'json' }
+
+/** The file says what the fields mean. */
+export interface Brand {
+  readonly token: string
+  readonly names: readonly string[]
+  readonly domains: readonly string[]
+  readonly isCommon?: boolean | undefined
+}
+
+const BRANDS: readonly Brand[] = data.brands
 
 /** The registrable domain, such as `example.co.uk`; the host itself where there is none. */
 export const toRegistrableDomain = (host: string): string => parse(host).domain ?? host
@@ -41,47 +51,11 @@ export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
   return found
 }
 
-/** Digits and letters of other scripts that resemble Latin letters. */
-const LOOKALIKES: Readonly<Record<string, string>> = {
-  '0': 'o',
-  '1': 'l',
-  '3': 'e',
-  '5': 's',
-  а: 'a',
-  в: 'b',
-  с: 'c',
-  ԁ: 'd',
-  е: 'e',
-  һ: 'h',
-  і: 'i',
-  ј: 'j',
-  к: 'k',
-  ӏ: 'l',
-  м: 'm',
-  п: 'n',
-  о: 'o',
-  р: 'p',
-  ԛ: 'q',
-  г: 'r',
-  ѕ: 's',
-  т: 't',
-  у: 'y',
-  х: 'x',
-  ѡ: 'w',
-  α: 'a',
-  ε: 'e',
-  ι: 'i',
-  κ: 'k',
-  ν: 'v',
-  ο: 'o',
-  ρ: 'p',
-  τ: 't',
-  υ: 'u',
-  ı: 'i',
-  ł: 'l',
-  ø: 'o',
-  ɡ: 'g',
-}
+const LOOKALIKES: ReadonlyMap<string, string> = new Map(
+  Object.entries(data.lookalikes).flatMap(([letter, lookalikes]) =>
+    [...lookalikes].map((one) => [one, letter] as const),
+  ),
+)
 
 /**
  * Simplifies the text to what a reader takes it for: without accents, in Latin letters; `i` equals `l`, `rn` equals
@@ -89,7 +63,7 @@ const LOOKALIKES: Readonly<Record<string, string>> = {
  */
 const toSkeleton = (text: string): string =>
   [...text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()]
-    .map((letter) => LOOKALIKES[letter] ?? letter)
+    .map((letter) => LOOKALIKES.get(letter) ?? letter)
     .join('')
     .replaceAll('rn', 'm')
     .replaceAll('vv', 'w')
@@ -121,16 +95,3 @@ export function parseShownHost(text: string): string | undefined {
   const { hostname, isIcann } = parse(found.toLowerCase())
   return isIcann && hostname !== null ? hostname : undefined
 }
-
-/** Hosts on which anyone can publish pages within minutes; the domain does not identify the owner. */
-export const FREE_HOSTS: ReadonlySet<string> = new Set(
-  'netlify.app web.app firebaseapp.com weebly.com weeblysite.com github.io pages.dev workers.dev r2.dev vercel.app blogspot.com glitch.me wixsite.com square.site webflow.io herokuapp.com repl.co replit.app surge.sh 000webhostapp.com godaddysites.com ngrok.io ngrok-free.app trycloudflare.com duckdns.org dweb.link ipfs.io jotform.com formstack.com sites.google.com forms.gle docs.google.com'.split(
-    ' ',
-  ),
-)
-
-export const SHORTENERS: ReadonlySet<string> = new Set(
-  'bit.ly t.co tinyurl.com goo.gl ow.ly is.gd buff.ly rb.gy cutt.ly shorturl.at rebrand.ly t.ly s.id tiny.cc qrco.de lnkd.in'.split(
-    ' ',
-  ),
-)

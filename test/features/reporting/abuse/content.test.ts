@@ -5,15 +5,23 @@ import { PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+// Honest mail as banks, shops and services send it, and typical phishing with invented hosts, in six languages.
+import HONEST from '#test/corpus/abuse/honest.json' with { type: 'json' }
+import PHISHING from '#test/corpus/abuse/phishing.json' with { type: 'json' }
 import { eventually } from '#test/support/app.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { startWatched, type Watched } from './fixture.ts'
-import { HONEST, type Sample } from './honest-mail.ts'
-import { PHISHING } from './phishing-mail.ts'
 
 // Events due within 30 s of the test clock may take longer on a busy machine.
 setDefaultTimeout(90_000)
+
+interface Sample {
+  readonly from: string
+  readonly subject: string
+  readonly html?: string | undefined
+  readonly text?: string | undefined
+}
 
 function judge({ from, subject, html = '', text = '' }: Sample): Score {
   const mailbox = parseMailbox(from)
