@@ -1,9 +1,11 @@
 /**
  * @module What a contact file says about who may get mail: the columns that say so, and the meaning of their cells, in
- * the words of other services' exports. What may say so and is not known is unclear, never a guess. Pure.
+ * the words of other services' exports (`consent.json`). What may say so and is not known is unclear, never a guess.
+ * Pure.
  */
-import { toStatusOfReason } from '#features/audience/suppressions/columns.ts'
+import { indexWords, toStatusOfReason } from '#features/audience/suppressions/columns.ts'
 import { CONTACT_STATUSES, type ContactStatus } from '#features/setup/contact-store/status.ts'
+import data from './consent.json' with { type: 'json' }
 
 /** In all but `status`, a cell is a yes or no, or a time, which is a yes; a cell with a word for a status means that. */
 export const CONSENT_KINDS = ['status', 'subscribed', 'confirmed', 'unsubscribed', 'bounced', 'complained'] as const
@@ -18,74 +20,28 @@ const YES_AND_NO: Readonly<Record<Exclude<ConsentKind, 'status'>, readonly [Cont
   complained: ['complained', 'active'],
 }
 
-const toMap = <Value extends string>(table: Readonly<Record<Value, string>>): ReadonlyMap<string, Value> =>
-  new Map(
-    (Object.entries(table) as [Value, string][]).flatMap(([value, words]) => words.split(/\s+/).map((w) => [w, value])),
-  )
-
 /** Names of columns, without FILLERS and TIMES: `Unsubscribed from all email` is `unsubscribed`. */
-const NAMES = toMap<ConsentKind | 'metadata'>({
-  status: `status subscriptionstatus subscribestatus optinstatus optstatus consentstatus permissionstatus deliverystatus reason
-    suppressionreason suppression suppressions unsubscribereason subscriptionstate subscriberstate consentstate`,
-  subscribed: `subscribed subscribe subscribes subscription subscriptions optin optins optedin consent consents consented
-    consentgiven gdprconsent permission permissions accepts accepted agreed allow allowed enabled active mailable
-    emailable receive receives wants marketing emailmarketing marketingemail marketingemails newsletter newsletters
-    mailinglist abonniert angemeldet einwilligung inscrit abonne consentement iscritto consenso suscrito inscrito
-    consentimiento consentimento aangemeld toestemming zgoda zapisany`,
-  confirmed: 'confirmed verified optinconfirmed doubleoptinconfirmed activated bestatigt confirme',
-  unsubscribed: `unsubscribed unsubscribe unsubscribes unsub unsubbed unsubscribeall optout optouts optedout blocklisted
-    blocklist blacklisted blacklist emailblacklisted blocked suppressed suppress disabled inactive excluded
-    excludedcampaigns quarantined deleted archived banned removed donot donotsend donotallow donotbulk donotemail donotbulkemail
-    donotcontact dnc noemail noemails nomail nonewsletter nomarketing emailoptout isunsubscribed optedoutofemail
-    hasoptedoutofemail emaildisabled consentwithdrawn consentrevoked withdrawn revoked abgemeldet widerrufen gesperrt
-    desinscrit desabonne disiscritto baja desuscrito descadastrado afgemeld uitgeschreven wypisany deactivated
-    widerruf widersprochen abbestellt`,
-  bounced:
-    'bounced bounce bounces bouncedhard hardbounced hardbounce hardbounces cleaned cleantime invalid undeliverable unreachable',
-  complained:
-    'complained complaint complaints spam spamcomplaint spamcomplaints spamreport spamreports markedasspam abuse',
-  metadata: 'activesubscription doubleoptin softbounce softbounces softbounced bouncedsoft spamscore',
-})
+const NAMES = indexWords<ConsentKind | 'metadata'>(data.columns)
 
 /** A name with one of these may be about consent. */
 const LOOKS_LIKE_CONSENT =
   /unsub|subscribe(?!r)|opt(?:ed|s)?(?:in|out)|consent|permission|bounce|complain|spam|bl(?:ack|ock)list|blocked|quarantin|suppress|donot|gdpr|dsgvo|rgpd|lgpd|einwillig|abgemeldet|abmeld|angemeldet|abonn|iscri[tz]|uitgeschreven|afgemeld|descadastr|toestemming|zgoda|inscri|suscri|widerruf|widersp|abbestell|sperr|revo[ck]|withdr|avregistr|avmeld/
 
-const toSet = (words: string): ReadonlySet<string> => new Set(words.split(/\s+/))
-const FILLERS = toSet(
-  `is has have email emails e mail mails mailing marketing newsletter newsletters to from for by all any of the a our
-  contact contacts subscriber subscribers user member customer global address account profile list campaign
-  this la eu`,
-)
-const TIMES = toSet('at on date time timestamp datetime when since utc')
+const FILLERS = new Set(data.fillers)
+const TIMES = new Set(data.times)
 /** A column about another channel, or about how somebody agreed, says nothing about mail to him. */
-const CHANNELS = toSet('sms mms phone phones mobile whatsapp push call calls fax telegram postal print track tracking')
+const CHANNELS = new Set(data.channels)
 /** A no in a column with one of these may be one to mail: `I agree to get news`. */
 const MAY_BE_REFUSED =
   /mail|news|market|werbe|werbung|promo|offer|contact|deliverab|notif|update|agree|accept|accett|acept|aceit|akzept|receiv|recev|receb|recib|ricev|erhalt/
 /** Unless one of these says that it is about what happened, or a place. */
-const FACTS = toSet('received sent opened clicked delivered opens clicks count number total last owner city state')
-const CIRCUMSTANCES = toSet('ip source url page form method id country version text language referrer')
+const FACTS = new Set(data.facts)
+const CIRCUMSTANCES = new Set(data.circumstances)
 
-const WORDS = toMap<ContactStatus>({
-  active: `active enabled subscribed subscriber confirmed optin optedin singleoptin doubleoptin consented granted accepted
-    allowed ok valid deliverable express implied marketingcontact softbounce softbounced aktiv angemeldet abonniert inscrit
-    abonne actif activo suscrito iscritto attivo actief`,
-  pending: `pending unconfirmed notconfirmed unactivated unverified notverified waiting awaitingconfirmation
-    pendingconfirmation confirmationpending validating invited unbestatigt`,
-  unsubscribed: `unsubscribed unsubscribe unsub notsubscribed nonsubscribed neversubscribed optout optedout notoptedin
-    disabled blocklisted blocklist blacklisted blacklist blocked suppressed usersuppressed cancelled canceled removed
-    deleted archived inactive left denied declined rejected refused withdrawn revoked noconsent notconsented nopermission
-    nopermissions nopermissionsset nonmarketingcontact transactional transactionalonly trash excluded banned
-    donotmail donotemail donotcontact manualsuppression abgemeldet inaktiv gesperrt desinscrit desabonne inactif inactivo baja disiscritto
-    inattivo afgemeld uitgeschreven`,
-  bounced: `bounced bounce hardbounced hardbounce cleaned invalid invalidemail undeliverable unreachable nonexistent dead`,
-  complained: `complained complaint complaints spam junk abuse spamcomplaint spamreport spamreported markedasspam
-    reportedspam spammer`,
-})
-const YES = toSet('yes y true t 1 on x ja j oui o si s sim tak wahr vrai vero verdadero verdadeiro checked ✓ ✔')
-const NO = toSet('no n false f 0 off nein non nee nie nao falsch faux falso unchecked never')
-const NOTHING = toSet('null none nil na nan undefined')
+const WORDS = indexWords<ContactStatus>(data.cells)
+const YES = new Set(data.yes)
+const NO = new Set(data.no)
+const NOTHING = new Set(data.nothing)
 
 /** The rank of a status is its strictness. */
 export const isStricter = (status: ContactStatus, than: ContactStatus | undefined): boolean =>

@@ -5,6 +5,7 @@
 import type { StoppedStatus } from '#features/setup/contact-store/status.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
+import data from './columns.json' with { type: 'json' }
 import { MAX_REASON_LENGTH } from './suppressions.ts'
 
 /** Columns of an export. */
@@ -31,33 +32,21 @@ export interface Columns {
 const MAX_COLUMNS = 50
 const MAX_NAME_LENGTH = 64
 
+/** @param words of each value */
+export const indexWords = <Value extends string>(
+  words: Readonly<Record<Value, readonly string[]>>,
+): ReadonlyMap<string, Value> =>
+  new Map(
+    (Object.entries(words) as [Value, readonly string[]][]).flatMap(([value, list]) => list.map((w) => [w, value])),
+  )
+
 /** Lower case, letters and digits only. */
-const ROLES_BY_NAME: Readonly<Record<string, Role>> = {
-  email: 'email_address',
-  emailaddress: 'email_address',
-  emailadresse: 'email_address',
-  adresseemail: 'email_address',
-  reason: 'reason',
-  suppressionreason: 'reason',
-  stream: 'stream',
-  list: 'list',
-  origin: 'origin',
-  type: 'origin',
-}
+const ROLES_BY_NAME = indexWords<Role>(data.columns)
 /**
  * Names of an address column in a file without an email column: in a file with an email column, an address is a postal
  * address.
  */
-const FALLBACK_ADDRESS_NAMES: readonly string[] = [
-  'address',
-  'recipient',
-  'recipients',
-  'emails',
-  'emailaddresses',
-  'addresses',
-  'mail',
-  'to',
-]
+const FALLBACK_ADDRESS_NAMES: readonly string[] = data.address_columns
 
 export const EXPECTED =
   'The first line must name the columns: email_address (or email, or address), and optionally reason, stream and list; a file of addresses alone, or of addresses and reasons, needs no header.'
@@ -74,7 +63,7 @@ export function parseColumns(header: readonly string[]): Columns {
   const at: Partial<Record<Role, number>> = {}
   const ignored: string[] = []
   for (const [index, name] of names.entries()) {
-    const role = Object.hasOwn(ROLES_BY_NAME, name) ? ROLES_BY_NAME[name] : undefined
+    const role = ROLES_BY_NAME.get(name)
     if (role === undefined) ignored.push(truncateName(header[index]))
     else if (at[role] === undefined) at[role] = index
     else if (role === 'origin') ignored.push(truncateName(header[index]))
@@ -100,37 +89,7 @@ const isHeaderless = ([first = '', second = '', ...more]: readonly string[]): bo
 const truncateName = (name: string | undefined): string => (name ?? '').slice(0, MAX_NAME_LENGTH)
 
 /** Other services' words for our reasons, letters only. */
-const REASONS_BY_NAME: Readonly<Record<string, string>> = {
-  bounce: HARD_BOUNCE,
-  bounced: HARD_BOUNCE,
-  bounces: HARD_BOUNCE,
-  bouncedaddress: HARD_BOUNCE,
-  hardbounce: HARD_BOUNCE,
-  hardbounced: HARD_BOUNCE,
-  permanent: HARD_BOUNCE,
-  permanentbounce: HARD_BOUNCE,
-  invalid: HARD_BOUNCE,
-  invalidemail: HARD_BOUNCE,
-  complaint: COMPLAINT,
-  complained: COMPLAINT,
-  complaints: COMPLAINT,
-  abuse: COMPLAINT,
-  spam: COMPLAINT,
-  spamcomplaint: COMPLAINT,
-  spamreport: COMPLAINT,
-  spamreports: COMPLAINT,
-  markedasspam: COMPLAINT,
-  unsub: UNSUBSCRIBE,
-  unsubscribe: UNSUBSCRIBE,
-  unsubscribed: UNSUBSCRIBE,
-  unsubscribes: UNSUBSCRIBE,
-  listunsubscribe: UNSUBSCRIBE,
-  globalunsubscribe: UNSUBSCRIBE,
-  optout: UNSUBSCRIBE,
-  optedout: UNSUBSCRIBE,
-  manual: 'manual',
-  manualsuppression: 'manual',
-}
+const REASONS_BY_NAME = indexWords<string>(data.reasons)
 
 /** An SMTP reply in place of a reason: a permanent rejection. */
 const SMTP_REJECTION = /^\W*5\d\d\b|^\W*5\.\d{1,3}\.\d{1,3}\b/
@@ -161,11 +120,7 @@ const truncateReason = (text: string): string =>
   text.length <= MAX_REASON_LENGTH ? text : text.slice(0, MAX_REASON_LENGTH).replace(/[\ud800-\udbff]$/, '')
 
 const findKnownReason = (text: string): string | undefined =>
-  SMTP_REJECTION.test(text)
-    ? HARD_BOUNCE
-    : Object.hasOwn(REASONS_BY_NAME, keepLetters(text))
-      ? REASONS_BY_NAME[keepLetters(text)]
-      : undefined
+  SMTP_REJECTION.test(text) ? HARD_BOUNCE : REASONS_BY_NAME.get(keepLetters(text))
 
 const keepLetters = (text: string): string =>
   text
