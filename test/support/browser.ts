@@ -149,6 +149,27 @@ export async function overflowPx(page: Page): Promise<number> {
   return tooWide
 }
 
+/** WCAG 2.2 §1.4.3 for text, §2.5.5 for buttons. */
+const MIN_CONTRAST = 4.5
+const MIN_BUTTON_PX = 44
+
+/** What a page behind a link of a mail shows, and its problems for sight and for motor control. */
+export async function inspectTextPage(page: Page) {
+  const texts = await seenTexts(page)
+  const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
+  return {
+    title: await page.title(),
+    language: await page.locator('html').getAttribute('lang'),
+    headings: await page.getByRole('heading').allTextContents(),
+    buttons: await page.getByRole('button').allTextContents(),
+    overflowPx: await overflowPx(page),
+    faint: texts.filter(({ contrast }) => contrast < MIN_CONTRAST),
+    small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
+  }
+}
+/** Of `inspectTextPage`, for a page in English. */
+export const NO_PROBLEMS = { language: 'en', overflowPx: 0, faint: [], small: [] }
+
 /**
  * The same on the narrowest phone with letters twice as large (WCAG 2.2 §1.4.10, §1.4.4); afterwards restores the page.
  * @param picture file name of a screenshot

@@ -6,12 +6,13 @@ import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import {
+  inspectTextPage,
   isChromiumAvailable,
+  NO_PROBLEMS,
   narrowOverflowPx,
   openPage,
   overflowPx,
   SCREENS,
-  seenTexts,
   startBrowser,
 } from '#test/support/browser.ts'
 import { type ConfirmingService, createConfirmingService, leave, PUBLIC_URL } from './confirmation-fixture.ts'
@@ -19,24 +20,6 @@ import { type ConfirmingService, createConfirmingService, leave, PUBLIC_URL } fr
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
-/** WCAG 2.2 §1.4.3 for text, §2.5.5 for the button. */
-const MIN_CONTRAST = 4.5
-const MIN_BUTTON_PX = 44
-
-/** Requirements for every page, for sight and for motor control. */
-async function inspectPage(page: Page) {
-  const texts = await seenTexts(page)
-  const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
-  return {
-    title: await page.title(),
-    language: await page.locator('html').getAttribute('lang'),
-    headings: await page.getByRole('heading').allTextContents(),
-    buttons: await page.getByRole('button').allTextContents(),
-    overflowPx: await overflowPx(page),
-    faint: texts.filter(({ contrast }) => contrast < MIN_CONTRAST),
-    small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
-  }
-}
 /** Whether the logo was loaded, and whether its proportions are wrong by more than rounding to pixels explains. */
 const readPicture = (page: Page): Promise<unknown> =>
   page.evaluate<unknown>(
@@ -45,7 +28,6 @@ const readPicture = (page: Page): Promise<unknown> =>
       isFlat: Math.abs(width / naturalWidth - height / naturalHeight) * naturalHeight > 1,
     }))(document.querySelector('img'))`,
   )
-const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
 describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   let service: ConfirmingService
@@ -73,8 +55,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const { page, requested, complaints, picture } = opened
       await page.goto(`${service.url}${path}`)
       await picture('confirm-1-asks')
-      expect(await inspectPage(page)).toEqual({
-        ...WELL,
+      expect(await inspectTextPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'Confirm your subscription',
         headings: ['Confirm your subscription?'],
         buttons: ['Confirm'],
@@ -82,16 +64,16 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await page.getByRole('button', { name: 'Confirm' }).click()
       await page.getByRole('heading', { name: 'Your subscription is confirmed' }).waitFor()
       await picture('confirm-2-confirmed')
-      expect(await inspectPage(page)).toEqual({
-        ...WELL,
+      expect(await inspectTextPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'Your subscription is confirmed',
         headings: ['Your subscription is confirmed'],
         buttons: [],
       })
       await page.goto(`${service.url}${path}`)
       await picture('confirm-3-already')
-      expect(await inspectPage(page)).toEqual({
-        ...WELL,
+      expect(await inspectTextPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'Your subscription was already confirmed',
         headings: ['Your subscription was already confirmed'],
         buttons: [],
@@ -146,8 +128,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         await page.goto(`${service.url}${path}`)
         await picture(`wording-confirm-${shape}`)
         expect(await readPicture(page)).toEqual({ isLoaded: true, isFlat: false })
-        expect(await inspectPage(page)).toEqual({
-          ...WELL,
+        expect(await inspectTextPage(page)).toEqual({
+          ...NO_PROBLEMS,
           language: 'de',
           title: 'Anmeldung bestätigen',
           headings: [`Nur noch ein Klick: ${words}`],
@@ -177,7 +159,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
           expect([picturedAs, narrowPx]).toEqual([picturedAs, 0])
         }
         const heading = buttons.length > 0 ? `${title}?` : title
-        expect(await inspectPage(page)).toEqual({ ...WELL, title, headings: [heading], buttons })
+        expect(await inspectTextPage(page)).toEqual({ ...NO_PROBLEMS, title, headings: [heading], buttons })
       }
       await see('4-longest', path, 'Confirm your subscription', ['Confirm'])
       service.clock.advance(hours(1))
@@ -205,33 +187,13 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await page.goto(`${service.url}${path}`)
       await page.evaluate('document.documentElement.style.fontSize = "36px"')
       await picture(`confirm-11-${language}`)
-      expect(await inspectPage(page)).toMatchObject({
+      expect(await inspectTextPage(page)).toMatchObject({
         language,
         title: texts.confirm_title,
         headings: [texts.confirm_heading],
         buttons: [texts.confirm_button],
         overflowPx: 0,
       })
-    }
-  })
-
-  // Proves: contact-16
-  test('the page works with the keyboard alone, and shows the focus', async () => {
-    for (const screen of SCREENS.slice(0, 2)) {
-      const { path } = await asked(`keys-${screen.name}@receiver.test`, `Keys ${screen.name}`)
-      await using opened = await openPage(browser, screen)
-      const { page, picture } = opened
-      await page.goto(`${service.url}${path}`)
-      const outline = () =>
-        page.evaluate<string>(
-          'getComputedStyle(document.querySelector("button")).outlineStyle + document.activeElement.tagName',
-        )
-      expect(await outline()).toBe('noneBODY')
-      await page.keyboard.press('Tab')
-      expect(await outline()).toBe('solidBUTTON')
-      await picture('confirm-10-focus')
-      await page.keyboard.press('Enter')
-      await page.getByRole('heading', { name: 'Your subscription is confirmed' }).waitFor()
     }
   })
 })

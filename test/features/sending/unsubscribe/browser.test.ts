@@ -1,33 +1,20 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { suppress, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
 import { TEXTS } from '#features/setup/wording/languages.ts'
 import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
-import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
+import {
+  inspectTextPage,
+  isChromiumAvailable,
+  NO_PROBLEMS,
+  openPage,
+  SCREENS,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
-
-/** WCAG 2.2 §1.4.3 for text, §2.5.5 for buttons. */
-const MIN_CONTRAST = 4.5
-const MIN_BUTTON_PX = 44
-
-/** Accessibility problems of a page. */
-async function inspectPage(page: Page) {
-  const texts = await seenTexts(page)
-  const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
-  return {
-    title: await page.title(),
-    language: await page.locator('html').getAttribute('lang'),
-    headings: await page.getByRole('heading').allTextContents(),
-    buttons: await page.getByRole('button').allTextContents(),
-    overflowPx: await overflowPx(page),
-    faint: texts.filter(({ contrast }) => contrast < MIN_CONTRAST),
-    small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
-  }
-}
-const NO_PROBLEMS = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
 /** Evaluated in the page: its language, its title, and by how many pixels it is too wide. */
 const SHAPE =
@@ -55,7 +42,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
       await page.goto(`${service.url}${path}`)
       await picture('1-asks')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'Unsubscribe',
         headings: ['Unsubscribe?', 'Or stop all such mail'],
@@ -65,7 +52,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
       await press('Unsubscribe')
       await picture('2-stopped')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You are unsubscribed',
         headings: ['You are unsubscribed', 'Or stop all such mail', 'Was it a mistake?'],
@@ -75,7 +62,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
       await press('Unsubscribe from all')
       await picture('3-all-stopped')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You are unsubscribed',
         headings: ['You are unsubscribed', 'Was it a mistake?'],
@@ -86,7 +73,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await press('Subscribe again')
       await press('Subscribe again')
       await picture('4-again')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You are subscribed again',
         headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all such mail'],
@@ -108,7 +95,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)
       await picture('8-blocked')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You get no mail from this sender',
         headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed permanently'],
@@ -116,7 +103,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       })
       await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
       await picture('9-blocked-and-unsubscribed')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You are unsubscribed',
         headings: ['You are unsubscribed', 'Do you want mail again?'],
@@ -147,7 +134,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         const { page, picture, complaints } = opened
         await page.goto(`${service.url}${path}`)
         await picture('wording-unsubscribe')
-        expect(await inspectPage(page)).toMatchObject({
+        expect(await inspectTextPage(page)).toMatchObject({
           ...NO_PROBLEMS,
           language: 'de',
           buttons: ['Newsletter nicht mehr erhalten', expect.any(String)],
@@ -156,7 +143,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         await page.getByRole('button', { name: 'Newsletter nicht mehr erhalten' }).click()
         await page.getByRole('heading', { name: 'Auf Wiedersehen' }).waitFor()
         await picture('wording-unsubscribed')
-        expect(await inspectPage(page)).toMatchObject({ ...NO_PROBLEMS, language: 'de', title: 'Auf Wiedersehen' })
+        expect(await inspectTextPage(page)).toMatchObject({ ...NO_PROBLEMS, language: 'de', title: 'Auf Wiedersehen' })
         // Other tests expect that nobody has unsubscribed.
         await page.getByRole('button', { name: TEXTS.de.unsubscribed_button, exact: true }).click()
         await page.getByRole('heading', { name: TEXTS.de.resubscribed_heading }).waitFor()
@@ -172,7 +159,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)
       await picture('5-long')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'Unsubscribe',
         headings: ['Unsubscribe?'],
@@ -180,7 +167,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       })
       await page.goto(`${service.url}${path.slice(0, -1)}`)
       await picture('6-damaged')
-      expect(await inspectPage(page)).toEqual({
+      expect(await inspectTextPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'This link is incomplete',
         headings: ['This link is incomplete'],
