@@ -4,7 +4,7 @@
  */
 import { type Html, unlistedResponse } from './html.ts'
 
-/** All languages (BCP 47); the first is the default. Each has a file in `setup/wording/texts`. */
+/** All languages (BCP 47); the first is the default. Each has a file in `setup/wording/languages`. */
 export const LANGUAGES = ['en', 'de', 'fr', 'es', 'it', 'nl', 'pl', 'pt'] as const
 export type Language = (typeof LANGUAGES)[number]
 

@@ -1,18 +1,18 @@
 /**
- * @module Our texts of the mails and pages that readers see, by language. `texts/` has a file for each language; those
- * of en.json decide which texts there are. Readers know the list and its sender, not this service. Translations use the
+ * @module Our texts of the mails and pages that readers see, by language: a file each in `languages/`. The keys of
+ * en.json are the list of all texts. Readers know the list and its sender, not this service. Translations use the
  * quotation marks of their language, the polite form and gender-neutral sentences, and contain no HTML. Pure.
  */
 import { type Html, html } from '#platform/http/html.ts'
 import type { Language } from '#platform/http/language.ts'
-import de from './texts/de.json' with { type: 'json' }
-import en from './texts/en.json' with { type: 'json' }
-import es from './texts/es.json' with { type: 'json' }
-import fr from './texts/fr.json' with { type: 'json' }
-import it from './texts/it.json' with { type: 'json' }
-import nl from './texts/nl.json' with { type: 'json' }
-import pl from './texts/pl.json' with { type: 'json' }
-import pt from './texts/pt.json' with { type: 'json' }
+import de from './languages/de.json' with { type: 'json' }
+import en from './languages/en.json' with { type: 'json' }
+import es from './languages/es.json' with { type: 'json' }
+import fr from './languages/fr.json' with { type: 'json' }
+import it from './languages/it.json' with { type: 'json' }
+import nl from './languages/nl.json' with { type: 'json' }
+import pl from './languages/pl.json' with { type: 'json' }
+import pt from './languages/pt.json' with { type: 'json' }
 
 /**
  * {{address}}, {{sender}}, {{list}} and {{part}} are names; {{mail}} is one of the `list_mail…`, `no_more_…` or
