@@ -1,7 +1,7 @@
-/** @module One captured message: its content in tabs, and what its HTML and links are worth. */
+/** @module One captured message: its content and its links, in tabs. */
 import { Anchor, Button, Group, Stack, Tabs, Text, Title } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import type { CapturedDetail } from '#features/sending/capture/model.ts'
 import { toAttachmentUrl, useCaptured, useCapturedSource, useMarkRead } from '../../api/captured.ts'
 import { ApiError } from '../../api/client.ts'
@@ -11,14 +11,11 @@ import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
-import { LoadingState, QueryView } from '../../parts/states.tsx'
+import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
 import { LinkCheckPanel } from './links.tsx'
 import { CAPTURED_TABS, type CapturedTab } from './tabs.ts'
-
-/** Loaded with its data when it is first opened. */
-const HtmlCheck = lazy(async () => ({ default: (await import('./html-check.tsx')).HtmlCheck }))
 
 const route = getRouteApi('/sandbox/$id')
 
@@ -28,7 +25,6 @@ const TAB_LABELS: Readonly<Record<CapturedTab, string>> = {
   headers: 'Headers',
   source: 'Source',
   attachments: 'Attachments',
-  check: 'HTML check',
   links: 'Links',
 }
 
@@ -113,7 +109,7 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
       <FormError error={mark.error} />
       {email.truncated && (
         <Text size="sm">
-          This message is large: text, HTML and checks are those of its first MiB. Its source has all of it.
+          This message is large: text, HTML and links are those of its first MiB. Its source has all of it.
         </Text>
       )}
       <Tabs
@@ -162,14 +158,6 @@ function Panel({ name, email }: { readonly name: CapturedTab; readonly email: Ca
       return <Source id={email.id} />
     case 'attachments':
       return <Attachments email={email} />
-    case 'check':
-      return email.html === null ? (
-        <NoBody name="HTML" email={email} />
-      ) : (
-        <Suspense fallback={<LoadingState />}>
-          <HtmlCheck html={email.html} />
-        </Suspense>
-      )
     case 'links':
       return <LinkCheckPanel id={email.id} />
   }
