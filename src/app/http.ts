@@ -52,8 +52,7 @@ import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
 import { hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
 import { capturedInboxRoutes } from '#features/sending/capture/inbox-routes.ts'
-import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
-import { capturedPages } from '#features/sending/capture/pages.ts'
+import { CAPTURED_PATH, capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { attemptRoutes } from '#features/sending/delivery/attempt-routes.ts'
@@ -313,12 +312,12 @@ export function createRoutes(
     healthRoutes(app, { isStopping }),
   ]
   const { httpAddr } = app.config
-  // The page shows the mail of all accounts without a key, so it exists only for a developer on this machine.
-  const isCapturePageShown = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
+  // The pages show the mail of all accounts without a key, so they exist only for a developer on this machine.
+  const hasCapturedPages = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
     postmarkRoutes(app, { takeRate, renderedBodies, readSource, simulatorDomain: simulatorDomain(app.config) }),
-    ...(isCapturePageShown ? [capturedPages(captures)] : []),
+    ...(hasCapturedPages ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
@@ -333,7 +332,7 @@ export function createRoutes(
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
-    homePage(people, isCapturePageShown ? CAPTURED_PATH : undefined),
+    homePage(people, hasCapturedPages ? CAPTURED_PATH : undefined),
     teamPages(app, people),
     setupPages(app, people, {
       parse: parseNewAccount,

@@ -23,7 +23,7 @@ import {
   markRead,
 } from './inbox.ts'
 import type { CapturedDetail, CapturedRow } from './model.ts'
-import { parseMessage } from './parse.ts'
+import { parseCaptured } from './parse.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
 
 /** A captured email of an account, with its row in the main database. */
@@ -92,7 +92,7 @@ export async function readCapturedMessage(
   const message = readStoredContent(() => store.firstOf(found.email.id))
   if (!message) throw createNotFoundError()
   app.workBudget.charge(accountId, Math.min(message.raw.length, MAX_CHARGED_BYTES) / BYTES_PER_WORK_UNIT)
-  return { ...found, message, parsed: await parseMessage(message.raw) }
+  return { ...found, message, parsed: await parseCaptured(message.raw) }
 }
 
 /** The HTML of a captured email with its pictures; null: it has none. Throws a 404. */
@@ -103,7 +103,7 @@ export async function readCapturedHtml(
   id: string,
 ): Promise<string | null> {
   const { email, parsed } = await readCapturedMessage(app, store, accountId, id)
-  if (parsed.html === undefined) return null
+  if (parsed.html === null) return null
   return embedPictures(parsed.html, parsed.isCut ? readStoredPictures(app, email) : parsed.pictures)
 }
 
@@ -135,8 +135,8 @@ export async function readCapturedDetail(
     ...toRow(store, { email, listed }),
     mail_from: message.mailFrom,
     headers: readHeaders(message),
-    text: parsed.text ?? null,
-    html: parsed.html ?? null,
+    text: parsed.text,
+    html: parsed.html,
     truncated: parsed.isTruncated,
     attachments: parseAttachments(email.attachments).map(({ filename, content_type, size }) => ({
       filename,

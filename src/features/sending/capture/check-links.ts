@@ -75,7 +75,7 @@ async function checkMessage(
     .join(', ')
   const isOwn = (host: string) => isOwnHost(app.db, app.config, { accountId, host })
   const { html } = parsed
-  if (html !== undefined) app.workBudget.spend(accountId, html.length / HTML_BYTES_PER_WORK_UNIT)
+  if (html !== null) app.workBudget.spend(accountId, html.length / HTML_BYTES_PER_WORK_UNIT)
   const links = await findLinks(
     { html, text: parsed.text, unsubscribeField },
     { trackingKeys: app.keys.subkeys('tracking'), isOwnHost: isOwn },
@@ -86,7 +86,7 @@ async function checkMessage(
   const check = (link: FoundLink) => checkLink(app, link, { isOwnHost: isOwn, endsAt })
   return {
     links: await mapConcurrently(checked, MAX_CONCURRENT_LINKS, check),
-    truncated: parsed.isTruncated || links.length > checked.length || (html !== undefined && hasTooManyTags(html)),
+    truncated: parsed.isTruncated || links.length > checked.length || (html !== null && hasTooManyTags(html)),
   }
 }
 

@@ -173,7 +173,8 @@ const normaliseText = (text: string): string =>
     .replaceAll(/[\r\n\0]/g, ' ')
     .trim()
 
-function readNames(head: Uint8Array): Pick<InboxEmail, 'sender' | 'subject'> {
+/** The sender and the subject of a message, decoded; empty if it has none. */
+export function readNames(head: Uint8Array): Pick<InboxEmail, 'sender' | 'subject'> {
   const fields = decodeFields(readHead(head)?.rawFields ?? [], null)
   const find = (wanted: string): string => {
     const value = fields.find(([name]) => name.toLowerCase() === wanted)?.[1] ?? ''

@@ -21,8 +21,8 @@ export interface LinkOptions {
 }
 
 interface LinkSource {
-  readonly html: string | undefined
-  readonly text: string | undefined
+  readonly html: string | null
+  readonly text: string | null
   /** The List-Unsubscribe field; empty: none. */
   readonly unsubscribeField: string
 }
@@ -42,7 +42,7 @@ const OWN_PAGE = 'It is a page of this service, which a request could change.'
 
 /** The links in the order of the message, each once. */
 export async function findLinks(source: LinkSource, options: LinkOptions): Promise<FoundLink[]> {
-  const found = source.html === undefined ? findInText(source.text ?? '') : await findInHtml(source.html)
+  const found = source.html === null ? findInText(source.text ?? '') : await findInHtml(source.html)
   const unsubscribing = new Set([...source.unsubscribeField.matchAll(/<([^<>]*)>/g)].map(([, url = '']) => url.trim()))
   const links = new Map<string, FoundLink>()
   for (const { url: written, label } of found) {

@@ -1,26 +1,15 @@
 /**
- * @module Parses a captured message for display: the main header fields, text, HTML, names of attachments. Reads a
- * limited part of the message and trusts nothing in it; the result is plain text that the page must escape.
+ * @module Parses a captured message for display: text, HTML and pictures. Reads a limited part of the message and
+ * trusts nothing in it.
  */
-import { type AddressObject, simpleParser } from 'mailparser'
 import { MiB } from '#platform/units.ts'
 import type { InlinePicture } from '#protocols/mime/inline-pictures.ts'
+import { parseMessage } from '#protocols/mime/parse.ts'
+import { UnparseableError } from '#protocols/mime/parsed.ts'
 
-export interface ReadableHead {
-  readonly from: string
-  readonly to: string
-  readonly cc: string
-  readonly replyTo: string
-  readonly subject: string
-  readonly messageId: string
-  /** The Date field if it is valid. */
-  readonly date: Date | undefined
-}
-
-export interface ReadableMessage extends ReadableHead {
-  readonly text: string | undefined
-  readonly html: string | undefined
-  readonly attachments: readonly { readonly filename: string; readonly contentType: string }[]
+export interface ReadableMessage {
+  readonly text: string | null
+  readonly html: string | null
   /** The parts that the HTML can refer to, as far as they were parsed whole. */
   readonly pictures: readonly InlinePicture[]
   /** Whether only the start of the message was parsed: the last parts may be missing. */
@@ -32,63 +21,19 @@ export interface ReadableMessage extends ReadableHead {
 /** Bodies precede attachments, so the start of a message has the readable part. */
 const MAX_PARSED_BYTES = MiB
 
-const OPTIONS = {
-  keepCidLinks: true,
-  skipHtmlToText: true,
-  skipImageLinks: true,
-  skipTextLinks: true,
-  skipTextToHtml: true,
-}
-
-const EMPTY_HEAD: ReadableHead = {
-  from: '',
-  to: '',
-  cc: '',
-  replyTo: '',
-  subject: '',
-  messageId: '',
-  date: undefined,
-}
-
-/** The fields of a header; empty if the header cannot be parsed. */
-export async function parseHead(head: Uint8Array): Promise<ReadableHead> {
-  const { from, to, cc, replyTo, subject, messageId, date } = await parseMessage(head)
-  return { from, to, cc, replyTo, subject, messageId, date }
-}
-
-/** Parses the first MiB of a message. All fields are empty if the message cannot be parsed. */
-export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
+/** Parses the first MiB of a message. Everything is empty if the message cannot be parsed. */
+export async function parseCaptured(raw: Uint8Array): Promise<ReadableMessage> {
   const isCut = raw.length > MAX_PARSED_BYTES
-  const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_PARSED_BYTES))
   try {
-    const mail = await simpleParser(start, OPTIONS)
+    const { text, html, attachments } = await parseMessage(raw.subarray(0, MAX_PARSED_BYTES), { mailFrom: '' })
     // The last part that was reached may end there.
-    const whole = isCut ? mail.attachments.slice(0, -1) : mail.attachments
-    return {
-      from: formatAddresses(mail.from),
-      to: formatAddresses(mail.to),
-      cc: formatAddresses(mail.cc),
-      replyTo: formatAddresses(mail.replyTo),
-      subject: mail.subject ?? '',
-      messageId: mail.messageId ?? '',
-      date: mail.date && !Number.isNaN(mail.date.getTime()) ? mail.date : undefined,
-      text: mail.text,
-      html: mail.html === false ? undefined : mail.html,
-      attachments: mail.attachments.map(({ filename, contentType }) => ({ filename: filename ?? '', contentType })),
-      pictures: whole.flatMap(({ cid, contentType, content }) =>
-        cid === undefined ? [] : [{ contentId: cid, contentType, content }],
-      ),
-      isCut,
-      isTruncated: isCut && mail.attachments.length === 0,
-    }
-  } catch {
-    const nothing = { text: undefined, html: undefined, attachments: [], pictures: [] }
-    return { ...EMPTY_HEAD, ...nothing, isCut, isTruncated: isCut }
+    const whole = isCut ? attachments.slice(0, -1) : attachments
+    const pictures = whole.flatMap(({ contentId, contentType, content }) =>
+      contentId === null ? [] : [{ contentId, contentType, content }],
+    )
+    return { text, html, pictures, isCut, isTruncated: isCut && attachments.length === 0 }
+  } catch (error) {
+    if (!(error instanceof UnparseableError)) throw error
+    return { text: null, html: null, pictures: [], isCut, isTruncated: isCut }
   }
 }
-
-const formatAddresses = (field: AddressObject | AddressObject[] | undefined): string =>
-  [field ?? []]
-    .flat()
-    .map(({ text }) => text)
-    .join(', ')

@@ -3,8 +3,10 @@ import type { Actor } from '#features/core/app/app.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { escapeHtml } from '#platform/http/html.ts'
 import { BunHttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 
@@ -119,19 +121,64 @@ test('the route needs the scope emails:read', async () => {
 })
 
 // Proves: email-27
-test('/dev/captured lists the messages and shows each', async () => {
+test('/dev/captured lists the message of each recipient and shows it', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
   expect((await served.get('/dev/captured')).text).toContain('No mail is captured')
-  const sent = await flow.send({ to: 'bob@x.test', subject: 'Grüße <b>', html_body: '<p>Hello <em>Bob</em></p>' })
-  const recipientId = (await flow.settled(sent)).recipients[0]?.id
+  const mail = { to: ['bob@x.test', 'cy@y.test'], subject: 'Grüße', text_body: 'Hello\n', html_body: '<p>Grüße</p>' }
+  const { recipients } = await flow.settled(await flow.send(mail))
   const { text: list } = await served.get('/dev/captured')
-  expect(list).toContain(`<a href="/dev/captured/${recipientId}"><bdi>Grüße &lt;b&gt;</bdi></a>`)
-  const message = await served.get(`/dev/captured/${recipientId}`)
-  expect(message.status).toBe(200)
-  expect(message.text).toContain('&lt;p&gt;Hello &lt;em&gt;Bob&lt;/em&gt;&lt;/p&gt;')
-  for (const other of ['0', '-1', 'x', '99999999999999999999', String(Number(recipientId) + 1)])
+  for (const { id, address } of recipients) {
+    expect(list).toContain(`<a href="/dev/captured/${id}"><bdi>Grüße</bdi></a>`)
+    const { status, text } = await served.get(`/dev/captured/${id}`)
+    expect([status, text.includes(`to <bdi>${address}</bdi>`)]).toEqual([200, true])
+    for (const shown of ['\nHello\n', '&lt;p&gt;Grüße&lt;/p&gt;', '\nDKIM-Signature: ']) expect(text).toContain(shown)
+  }
+  for (const other of ['0', '-1', 'x', '99999999999999999999', '12345'])
     expect(`${other} ${(await served.get(`/dev/captured/${other}`)).status}`).toBe(`${other} 404`)
+})
+
+const ATTACK = `"'><script>alert(1)</script><img src=x onerror=alert(1)></pre></title></style></iframe><svg onload=alert(1)>`
+
+/** Every element of a page as a browser's tokenizer sees it, each once, with the names of its attributes. */
+function elementsOf(page: string): string {
+  const found = new Set<string>()
+  new HTMLRewriter()
+    .on('*', {
+      element: ({ tagName, attributes }) =>
+        void found.add([tagName, ...[...attributes].map(([name]) => name)].join(' ')),
+    })
+    .transform(page)
+  return [...found].sort().join(', ')
+}
+
+// Proves: email-27
+test('hostile mail adds no element to /dev/captured; its HTML is in a frame that runs and loads nothing', async () => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  const encoded = `=?utf-8?B?${btoa(ATTACK)}?=`
+  const toRaw = (body: string) =>
+    Buffer.from(`From: ${encoded} <ada@x.test>\r\nSubject: ${encoded}\r\nContent-Type: ${body}`)
+  const save = (recipientId: number, raw: Uint8Array) =>
+    flow.service.opened.captures.save({ recipientId, emailId: 1, ownerId: 1, mailFrom: '', rcptTo: ATTACK, raw })
+  await save(901, toRaw(`text/html\r\n\r\n<meta http-equiv="refresh" content="0;url=https://evil.test/">${ATTACK}`))
+  await save(902, toRaw(`text/plain\r\n\r\n${ATTACK}${'a'.repeat(MiB)}`))
+  await save(903, Buffer.from('\0\xff\xfe no header at all'))
+  const page = 'body, h1, head, html lang, link rel href, main, meta charset, meta name content, p, style, title'
+  const withMore = (more: string) => [...page.split(', '), ...more.split(', ')].sort().join(', ')
+  expect(elementsOf((await served.get('/dev/captured')).text)).toBe(withMore('a href, bdi, br, li, ul'))
+  const { text } = await served.get('/dev/captured/901')
+  const block = 'h2 id, pre tabindex role aria-labelledby'
+  expect(elementsOf(text)).toBe(withMore(`a href, bdi, h2, iframe title sandbox srcdoc, ${block}`))
+  expect(text).toContain(
+    escapeHtml(
+      `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"><meta http-equiv="refresh"`,
+    ),
+  )
+  const large = (await served.get('/dev/captured/902')).text
+  expect(elementsOf(large)).toBe(withMore(`a href, bdi, ${block}`))
+  expect([large.includes(escapeHtml(`\n${ATTACK}aaa`)), large.length < 600 * KiB]).toEqual([true, true])
+  expect((await served.get('/dev/captured/903')).text).toContain('no header at all</pre>')
 })
 
 // Proves: email-27
