@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { signIn } from '#test/support/users.ts'
+import { findToken, postForm, signIn } from '#test/support/users.ts'
 import {
   createDataFolder,
   runTassis,
@@ -25,13 +25,6 @@ interface Shown {
   readonly accounts: readonly { readonly role: string }[]
 }
 
-const post = (url: string, path: string, body: unknown): Promise<Response> =>
-  fetch(`${url}${path}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
-
 // Proves: user-17
 test('a user can be created with a link to set the password, listed, signed out, reset and removed', async () => {
   using data = createDataFolder()
@@ -46,8 +39,8 @@ test('a user can be created with a link to set the password, listed, signed out,
       /^Created user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password once, within 24 hours: /,
     ),
   })
-  const token = created.stdout.trim().split('token=')[1]
-  expect((await post(service.url, '/v1/auth/password-reset/confirm', { token, password: PASSWORD })).status).toBe(204)
+  const token = findToken(created.stdout)
+  expect((await postForm(service.url, '/reset-password', { token, password: PASSWORD })).status).toBe(200)
   const session = await signIn(service, EMAIL, { password: PASSWORD })
   expect((await session.ask('GET', '/v1/account')).status).toBe(200)
 

@@ -51,6 +51,19 @@ export async function post(
   return ask(url, 'POST', path, body, headers)
 }
 
+/** Posts a form as a browser on one of our pages does. */
+export async function postForm(
+  url: string,
+  path: string,
+  fields: Record<string, string>,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<HttpResponse> {
+  const body = new URLSearchParams(fields)
+  const init = { method: 'POST', redirect: 'manual', headers: { origin: url, ...headers }, body } as const
+  const response = await fetch(`${url}${path}`, init)
+  return { status: response.status, headers: response.headers, body: await response.text() }
+}
+
 export async function ask(
   url: string,
   method: string,
@@ -76,11 +89,6 @@ export async function signIn(
 ): Promise<BrowserSession> {
   const answer = await post(url, '/v1/auth/login', { email, password: PASSWORD, ...given })
   if (answer.status !== 200) throw new Error(`not signed in: ${JSON.stringify(answer.body)}`)
-  return toBrowserSession(url, answer)
-}
-
-/** Reads the session that a sign-in response opened. */
-export function toBrowserSession(url: string, answer: HttpResponse): BrowserSession {
   const setCookie = answer.headers.get('set-cookie') ?? ''
   const cookie = setCookie.split(';')[0] ?? ''
   const { csrf_token: csrfToken } = (answer.body as { data: { csrf_token: string } }).data

@@ -42,7 +42,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
 
 /** First words of the last segment of a path that are verbs. */
 const ACTIONS: ReadonlySet<string> = new Set(
-  `acknowledge ack bounce cancel check confirm count drop export generate hold import join login logout match nack pause
+  `acknowledge ack bounce cancel check confirm count drop export generate hold import login logout match nack pause
   preview redirect release render replay resend restore resume retry reveal rotate search send test toggle
   verify`.split(/\s+/),
 )

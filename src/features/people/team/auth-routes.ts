@@ -1,6 +1,6 @@
 /**
  * @module /v1/auth: signing in and out, sessions, password and second factor of the signed-in user. Paths, schemas and
- * one call each.
+ * one call each. Whoever has a link by mail, to a new password or to a team, uses the pages of `pages.ts`.
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
@@ -8,24 +8,19 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import { publicRoute, requiresSession } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { clientIpOf } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthContext } from './auth-context.ts'
 import { changePassword, confirmTotp, disableTotp, renewRecoveryCodes, startTotp } from './credentials.ts'
-import { join } from './join.ts'
 import { endOtherOwnSessions, endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
 import {
   AccountChoice,
-  Joining,
   Login,
   OtherSessionsEnd,
   PasswordChange,
   PasswordConfirmation,
   RecoveryCodes,
-  ResetConfirmation,
-  ResetRequest,
   SessionRecord,
   SessionState,
   sessionRecordWire,
@@ -35,7 +30,6 @@ import {
   TotpFactors,
   TotpSecret,
 } from './model.ts'
-import { confirmReset } from './password-reset.ts'
 import { confirmPassword } from './recent-password.ts'
 import { listSessions, requireSessionId, toCookieHeader } from './sessions.ts'
 import { listMemberships, type Membership } from './users.ts'
@@ -69,74 +63,6 @@ export const authRoutes = (app: App, auth: AuthContext) =>
           ...publicRoute,
           ...responseHeaders('Set-Cookie'),
           ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
-        },
-      },
-    )
-    .post(
-      '/join',
-      async ({ body, request, set }) => {
-        auth.requireOwnOrigin(request)
-        const signedIn = await join(
-          app,
-          auth.attempts,
-          body,
-          auth.readBrowser(request),
-          findVerifiedActor(auth, request),
-        )
-        set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
-        return dataBody(sessionWire(app, signedIn))
-      },
-      {
-        body: Joining,
-        response: DataBody(SessionState),
-        detail: {
-          summary: 'Accept an invitation',
-          description: 'Makes the invited person a member of the team, and signs them in.',
-          tags,
-          ...publicRoute,
-          ...responseHeaders('Set-Cookie'),
-          ...errorResponses({
-            401: INVALID_LOGIN,
-            409: ['already_member', 'The user already belongs to the team.'],
-            429: RATE_LIMITED,
-          }),
-        },
-      },
-    )
-    .post(
-      '/password-reset',
-      ({ body, request, status }) => {
-        auth.requireOwnOrigin(request)
-        auth.requestReset(body.email, clientIpOf(request))
-        return status(202, { message: 'If there is a user with this address, a mail is on its way.' })
-      },
-      {
-        body: ResetRequest,
-        response: { 202: Type.Object({ message: Type.String({ description: 'The same for every address.' }) }) },
-        detail: {
-          summary: 'Request a link to set a new password',
-          description: 'The link comes by mail, is valid for one hour and works once.',
-          tags,
-          ...publicRoute,
-          ...errorResponses({ 429: RATE_LIMITED }),
-        },
-      },
-    )
-    .post(
-      '/password-reset/confirm',
-      async ({ body, request, set }) => {
-        auth.requireOwnOrigin(request)
-        await confirmReset(app, auth.attempts, body, clientIpOf(request))
-        set.status = 204
-      },
-      {
-        body: ResetConfirmation,
-        detail: {
-          summary: 'Set a new password with a link',
-          description: 'Ends all sessions of the user. The authenticator app stays in use.',
-          tags,
-          ...publicRoute,
-          ...errorResponses({ 429: RATE_LIMITED }),
         },
       },
     )
@@ -320,14 +246,6 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         },
       },
     )
-
-/** The signed-in user, if the request has the CSRF token that only our pages know: then it counts as consent. */
-function findVerifiedActor(auth: AuthContext, request: Request): Actor | undefined {
-  const actor = auth.findActor(request)
-  if (!actor || !request.headers.has('x-csrf-token')) return undefined
-  auth.sessions.requireOwnPage(request, actor)
-  return actor
-}
 
 /** @param switchedTo the account that this request switched the session to */
 function toSessionState(app: App, actor: Actor, switchedTo?: Membership): SessionState {

@@ -32,11 +32,11 @@ import {
 
 export interface JoinInput {
   readonly token: string
-  /** Name of a new user. */
-  readonly name?: string | null | undefined
+  /** Name of a new user; empty: derived from the address. */
+  readonly name: string
   /** For a user without a password, the new one; for others, their password. */
-  readonly password?: string | null | undefined
-  readonly code?: string | null | undefined
+  readonly password: string
+  readonly code: string
 }
 
 /**
@@ -89,8 +89,8 @@ async function joinWithNewPassword(
   browser: Browser,
 ): Promise<SignedIn> {
   const { email, role } = invitation
-  requireStrongPassword(password ?? '', email)
-  const passwordHash = await hashPassword(password ?? '', email)
+  requireStrongPassword(password, email)
+  const passwordHash = await hashPassword(password, email)
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
     // The user has set a password since then, so it is required now.
@@ -116,7 +116,7 @@ async function joinByPassword(
   browser: Browser,
 ): Promise<SignedIn> {
   const { email } = invitation
-  const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
+  const checked = await checkPassword(app, attempts, { email, password }, browser)
   const joined = await app.commit.write((tx) => {
     const user = checked && consumeFactors(app, attempts, tx, checked, code, browser.ipAddress)
     return (

@@ -17,7 +17,6 @@ const Email = (description: string) => Type.String({ minLength: 1, maxLength: MA
 /** Unlimited in practice: the rule for new passwords reports longer ones, and existing ones are simply wrong. */
 const Password = (description: string) => Type.String({ maxLength: 1000, description })
 const Code = (description: string) => Type.String({ maxLength: 50, description })
-const LinkToken = Type.String({ maxLength: 200, description: 'The value of `token=` in the link of the mail.' })
 const RoleName = StringEnum(ROLES, { description: 'owner, admin, developer or viewer.' })
 const NEW_PASSWORD = `The new password: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, not one of those that attackers try first.`
 const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
@@ -88,9 +87,6 @@ export const PasswordChange = StrictObject({
   password: Password(NEW_PASSWORD),
 })
 
-export const ResetRequest = StrictObject({ email: Email('Address of the user.') })
-export const ResetConfirmation = StrictObject({ token: LinkToken, password: Password(NEW_PASSWORD) })
-
 export const TotpBeginning = StrictObject({ password: Password('Password of the user.') })
 export const TotpSecret = Type.Object({
   secret: Type.String({ description: 'In base32, to type into the app.' }),
@@ -138,15 +134,6 @@ export const CreatedInvitation = Type.Object({
 })
 export type CreatedInvitation = Static<typeof CreatedInvitation>
 export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
-
-export const Joining = StrictObject({
-  token: LinkToken,
-  name: OptionalNullable(Type.String({ maxLength: 200 }), { description: 'Name of a new user.' }),
-  password: OptionalNullable(Password(''), {
-    description: `For a user without a password: ${NEW_PASSWORD} For others, their password; not needed when signed in.`,
-  }),
-  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Required for users who have set up an app.` }),
-})
 
 const membershipWire = ({ uuid, name, role }: Membership) => ({ id: formatUuid(uuid), name, role })
 

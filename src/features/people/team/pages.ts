@@ -1,7 +1,7 @@
 /**
- * @module /login, /logout, /reset-password and /join: the pages of users. GET shows and never acts; POST does what the
- * routes of /v1/auth do, for forms without scripts, and only for our own pages. Hidden under the tracking hosts of
- * accounts: no one must sign in under another party's name.
+ * @module /login, /logout, /reset-password and /join: the pages of users. GET shows and never acts; POST acts, for forms
+ * without scripts, and only for our own pages. Hidden under the tracking hosts of accounts: no one must sign in under
+ * another party's name.
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -20,7 +20,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectError, VERIFIED } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { createTestUser } from '#test/support/users.ts'
+import { createTestUser, postForm } from '#test/support/users.ts'
 
 const CONFIRMED = { headers: { 'x-confirm-delete': 'DELETE' } }
 
@@ -225,7 +225,7 @@ describe('DELETE /v1/account', () => {
     await invite(goneKey, 'vanish-guest@people.test')
     await invite(api.key, 'kept-guest@people.test')
     for (const email of ['vanish-ada@people.test', 'stays@people.test'])
-      await api.api('POST', '/v1/auth/password-reset', { email })
+      await postForm(api.url, '/reset-password', { email })
     await app.commit.write((tx) => pauseAccount(app, tx, gone, { source: 'admin', reason: 'vanish-reason' }))
     const sent = () => app.db.query<{ n: number }, []>("SELECT count(*) AS n FROM emails WHERE subject <> ''").get()?.n
     const background = startBackground(app)

@@ -15,7 +15,7 @@ import {
   startBrowser,
 } from '#test/support/browser.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
-import { createTestUser, findToken, PASSWORD, post, signIn } from '#test/support/users.ts'
+import { createTestUser, findToken, PASSWORD, postForm, signIn } from '#test/support/users.ts'
 
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
@@ -193,11 +193,8 @@ describe('the sign-in page', () => {
       expect([forged, status, signsIn]).toEqual([forged, 401, false])
     }
     const token = findToken(await createUserResetLink(service.app, ADA))
-    const confirmed = await post(service.url, '/v1/auth/password-reset/confirm', {
-      token,
-      password: 'violin carpet thunder mug',
-    })
-    expect(confirmed.status).toBe(204)
+    const set = await postForm(service.url, '/reset-password', { token, password: 'violin carpet thunder mug' })
+    expect(set.status).toBe(200)
     expect((await send(service, { proof, code: code() })).signsIn).toBe(false)
   })
 

@@ -8,7 +8,7 @@ import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { ask, createTestUser, PASSWORD, post, signIn } from '#test/support/users.ts'
+import { ask, createTestUser, PASSWORD, post, postForm, signIn } from '#test/support/users.ts'
 
 // Dozens of hashes, one after the other, take long on a busy machine.
 setDefaultTimeout(120_000)
@@ -218,7 +218,7 @@ describe('rate limits', () => {
     }
     expect(statuses).toEqual(new Set([401, 429]))
     expect((await tryFrom(service, '192.0.2.1', ADA, PASSWORD)).status).toBe(200)
-    const asked = await post(service.url, '/v1/auth/password-reset', { email: ADA }, { 'x-forwarded-for': '192.0.2.2' })
+    const asked = await postForm(service.url, '/reset-password', { email: ADA }, { 'x-forwarded-for': '192.0.2.2' })
     expect(asked.status).toBe(202)
   })
 

@@ -3,7 +3,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { MiB } from '#platform/units.ts'
 import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
+import { CAPTURE_OPTIONS, createTestUser, postForm, signIn } from '#test/support/users.ts'
 
 setDefaultTimeout(120_000)
 
@@ -173,11 +173,7 @@ test('mail of the service itself, such as a reset of the password, has no row', 
   const { app, actor } = service
   await createTestUser(app, actor, 'ada@people.test', 'owner')
   app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sender.test'")
-  await fetch(`${service.url}/v1/auth/password-reset`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ email: 'ada@people.test' }),
-  })
+  await postForm(service.url, '/reset-password', { email: 'ada@people.test' })
   await eventually(() => service.opened.captures.list({ limit: 1 })[0])
   expect(rowsOf(await service.api('GET', '/v1/captured-emails'))).toEqual([])
 })
