@@ -46,7 +46,7 @@ export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
 const renderList = (captures: readonly CaptureSummary[]): Html =>
   renderPage(
     'Captured mail',
-    html`<p>None of this mail has left this machine. <a href="/docs">The API</a></p>
+    html`<p>None of this mail has left this machine. <a href="/docs">The API</a> · <a href="/login">Sign in</a></p>
 ${
   captures.length === 0
     ? html`<p>No mail is captured.</p>`

@@ -212,16 +212,10 @@ export class CaptureStore {
 
   /** The capture of an email; undefined if none exists or all were deleted. */
   find(emailId: number): Capture | undefined {
-    const recipients = sql(this.db).ofEmail.all(emailId)
-    const first = recipients[0] && this.get(recipients[0].recipientId)
+    const first = this.firstOf(emailId)
     if (!first) return undefined
-    return {
-      mailFrom: first.mailFrom,
-      rcptTo: recipients.map(({ rcptTo }) => rcptTo),
-      receivedAt: first.receivedAt,
-      sizeBytes: first.sizeBytes,
-      raw: decodeRaw(first.raw),
-    }
+    const { mailFrom, receivedAt, sizeBytes, raw } = first
+    return { mailFrom, rcptTo: this.recipients(emailId), receivedAt, sizeBytes, raw: decodeRaw(raw) }
   }
 
   /** The capture of one recipient. Throws MissingPart if it is corrupt. */

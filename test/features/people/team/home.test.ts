@@ -26,26 +26,18 @@ test('a browser that opens a server is redirected to sign in', async () => {
 })
 
 // Proves: user-16
-test('a browser that opens a capture server gets working links to captured mail, documentation and signing in', async () => {
+test('a browser that opens a capture server is led to captured mail, with links to documentation and signing in', async () => {
   await using service = await createTestApi({
     settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
   })
-  const page = await open(service.url, { accept: BROWSER })
-  const text = await page.text()
+  expect(await redirectTarget(service, { accept: BROWSER })).toEqual([303, '/dev/captured', 'accept'])
+  const text = await (await fetch(`${service.url}/dev/captured`)).text()
   const links = [...text.matchAll(/href="(\/[^"]*)"/g)].map(([, path]) => `${path}`)
   const answers = links.map(async (path) => [path, (await fetch(`${service.url}${path}`)).status])
-  expect([page.status, page.headers.get('vary'), page.headers.get('cache-control')]).toEqual([
-    200,
-    'accept',
-    'no-store',
-  ])
   expect(await Promise.all(answers)).toEqual([
-    ['/icon.svg', 200],
-    ['/dev/captured', 200],
     ['/docs', 200],
     ['/login', 200],
   ])
-  expect(text).not.toMatch(/<script|https?:/)
 })
 
 // Proves: user-16

@@ -68,13 +68,8 @@ async function send(
   fields: Record<string, string>,
   headers: Record<string, string> = {},
 ): Promise<Shown> {
-  const response = await fetch(`${url}/login`, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { origin: url, ...headers },
-    body: new URLSearchParams(fields),
-  })
-  const text = await response.text()
+  const response = await postForm(url, '/login', fields, headers)
+  const text = String(response.body)
   return {
     status: response.status,
     text,

@@ -13,7 +13,15 @@ import {
   startBrowser,
 } from '#test/support/browser.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
-import { CAPTURE_OPTIONS, createTestUser, findToken, PASSWORD, readMailText, signIn } from '#test/support/users.ts'
+import {
+  CAPTURE_OPTIONS,
+  createTestUser,
+  findToken,
+  PASSWORD,
+  postForm,
+  readMailText,
+  signIn,
+} from '#test/support/users.ts'
 
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
@@ -26,20 +34,6 @@ async function createService(options: TestAppOptions = {}): Promise<TestApi> {
   await createTestUser(service.app, service.actor, ADA, 'owner')
   return service
 }
-
-/** Posts a form as a browser on one of our pages does. */
-const send = (
-  { url }: Pick<TestApi, 'url'>,
-  path: string,
-  fields: Record<string, string>,
-  headers: Record<string, string> = {},
-) =>
-  fetch(`${url}${path}`, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { origin: url, ...headers },
-    body: new URLSearchParams(fields),
-  })
 
 const sessions = ({ app }: TestApi): number => app.db.query('SELECT id FROM sessions').all().length
 
@@ -73,8 +67,8 @@ describe('the pages of users', () => {
 
   test('show user input as text', async () => {
     await using service = await createService()
-    const response = await send(service, '/login', { email: '"><script>alert(1)</script>', password: 'x' })
-    const text = await response.text()
+    const response = await postForm(service.url, '/login', { email: '"><script>alert(1)</script>', password: 'x' })
+    const text = String(response.body)
     expect(response.status).toBe(401)
     expect(text).toContain('&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;')
     expect(text).not.toContain('<script>')
@@ -90,13 +84,13 @@ describe('the pages of users', () => {
       { 'sec-fetch-site': 'cross-site' },
     ] as Record<string, string>[])
       for (const path of ['/login', '/logout', '/reset-password', '/join'])
-        expect((await send(service, path, fields, headers)).status).toBe(403)
+        expect((await postForm(service.url, path, fields, headers)).status).toBe(403)
     expect(sessions(service)).toBe(0)
-    const signedIn = await send(service, '/login', fields)
+    const signedIn = await postForm(service.url, '/login', fields)
     expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/app'])
     const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
     // A post without the page's token signs no one out.
-    const forged = await send(service, '/logout', {}, { cookie })
+    const forged = await postForm(service.url, '/logout', {}, { cookie })
     expect([forged.status, forged.headers.get('set-cookie'), sessions(service)]).toEqual([303, null, 1])
   })
 
@@ -111,11 +105,11 @@ describe('the pages of users', () => {
     for (const path of [...ways, '/app/../t/c/x', '/app/./x', '/app/..//evil.test'])
       expect([path, await next(path)]).toEqual([path, undefined])
     const fields = { email: ADA, password: PASSWORD }
-    const answer = await send(service, '/login', { ...fields, next: '//evil.test' })
+    const answer = await postForm(service.url, '/login', { ...fields, next: '//evil.test' })
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/app'])
     // After a wrong password, the form still has the target page.
-    const wrong = await send(service, '/login', { ...fields, password: 'wrong', next: '/app/webhooks' })
-    expect(await wrong.text()).toContain('name="next" value="/app/webhooks"')
+    const wrong = await postForm(service.url, '/login', { ...fields, password: 'wrong', next: '/app/webhooks' })
+    expect(wrong.body).toContain('name="next" value="/app/webhooks"')
   })
 
   // Proves: user-15
