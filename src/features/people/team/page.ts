@@ -36,7 +36,7 @@ button:hover { text-decoration: underline; }
 `
 
 /** A page for users in the service's style. */
-export const userPage = (title: string, main: Html): Html =>
+const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
     style: STYLE,

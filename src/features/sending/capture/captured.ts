@@ -104,11 +104,11 @@ export async function readCapturedHtml(
 ): Promise<string | null> {
   const { email, parsed } = await readCapturedMessage(app, store, accountId, id)
   if (parsed.html === null) return null
-  return embedPictures(parsed.html, parsed.isCut ? readStoredPictures(app, email) : parsed.pictures)
+  return embedPictures(parsed.html, readPictures(app, email))
 }
 
 /** The pictures of an email from the content store, without those that do not fit a page or were deleted. */
-function readStoredPictures({ content }: Pick<App, 'content'>, { attachments }: StoredEmail): InlinePicture[] {
+function readPictures({ content }: Pick<App, 'content'>, { attachments }: StoredEmail): InlinePicture[] {
   let bytes = 0
   return parseAttachments(attachments).flatMap(({ content_id: contentId, content_type: contentType, size, ref }) => {
     if (contentId === undefined || ref === undefined || bytes + size > MAX_PICTURE_BYTES) return []

@@ -8,7 +8,6 @@
 import { Elysia } from 'elysia'
 import { type Html, html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { KiB } from '#platform/units.ts'
-import { embedPictures } from '#protocols/mime/inline-pictures.ts'
 import { readNames } from './inbox.ts'
 import { parseCaptured } from './parse.ts'
 import { type CapturedMessage, type CaptureStore, type CaptureSummary, decodeRaw } from './store.ts'
@@ -58,12 +57,12 @@ ${
   )
 
 async function renderMessage(capture: CapturedMessage): Promise<Html> {
-  const { text, html: body, pictures } = await parseCaptured(capture.raw)
+  const { text, html: body } = await parseCaptured(capture.raw)
   return renderPage(
     toSubject(capture),
     html`<p>${renderEnvelope(capture)}. <a href="${CAPTURED_PATH}">Captured mail</a></p>
 ${text !== null && renderBlock('Text', text)}
-${body !== null && html`<h2>HTML</h2><iframe title="HTML of the message" sandbox srcdoc="${FRAME_POLICY}${embedPictures(cut(body), pictures)}"></iframe>`}
+${body !== null && html`<h2>HTML</h2><iframe title="HTML of the message" sandbox srcdoc="${FRAME_POLICY}${cut(body)}"></iframe>`}
 ${renderBlock('Source', decodeRaw(capture.raw))}`,
   )
 }
