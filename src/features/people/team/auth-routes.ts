@@ -1,6 +1,6 @@
 /**
  * @module /v1/auth: signing in and out, sessions, password and second factor of the signed-in user. Paths, schemas and
- * one call each. Whoever has a link by mail, to a new password or to a team, uses the pages of `pages.ts`.
+ * one call each. Links by mail, to a new password or to a team, lead to the pages of `pages.ts` instead.
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
