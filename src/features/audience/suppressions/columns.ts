@@ -89,7 +89,7 @@ const isHeaderless = ([first = '', second = '', ...more]: readonly string[]): bo
 const truncateName = (name: string | undefined): string => (name ?? '').slice(0, MAX_NAME_LENGTH)
 
 /** Other services' words for our reasons, letters only. */
-const REASONS_BY_NAME = indexWords<string>(data.reasons)
+const REASONS_BY_NAME = indexWords<typeof HARD_BOUNCE | typeof COMPLAINT | typeof UNSUBSCRIBE | 'manual'>(data.reasons)
 
 /** An SMTP reply in place of a reason: a permanent rejection. */
 const SMTP_REJECTION = /^\W*5\d\d\b|^\W*5\.\d{1,3}\.\d{1,3}\b/

@@ -25,8 +25,7 @@ export const TEXTS: Readonly<Record<Language, OurTexts>> = { en, de, fr, es, it,
 const PLACEHOLDER = /\{\{([^{}]*)\}\}/
 
 /** The names of the placeholders of a text, as written. */
-export const listPlaceholders = (text: string): string[] =>
-  [...text.matchAll(new RegExp(PLACEHOLDER, 'g'))].map(([, name = '']) => name)
+export const listPlaceholders = (text: string): string[] => text.split(PLACEHOLDER).filter((_, i) => i % 2 === 1)
 
 /** Fills the placeholders of a text; for plain text. */
 export const fillPlain = (text: string, values: Readonly<Record<string, string | undefined>>): string =>
