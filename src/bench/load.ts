@@ -1,143 +1,148 @@
 /**
- * @module The load generator of the benchmark, in its own process: posts emails over persistent connections, one
- * request at a time on each, and measures latency. Implements only the HTTP it needs, to use little CPU.
+ * @module The generator of load: HTTP requests or SMTP messages over persistent connections, one at a time on each, with
+ * the time until the reply. Implements only what it needs of both protocols, to use little CPU.
  */
 import { connect, type Socket } from 'node:net'
-import type { Clock } from '#platform/clock.ts'
-import { createRequestBuilder } from './mails.ts'
+import { connect as connectTls } from 'node:tls'
+import { CommandError } from '#app/cli/admin-command.ts'
+import { systemClock } from '#platform/clock.ts'
 
-export interface LoadJob {
-  readonly host: string
+/** What is written, piece by piece, each after the reply to the one before. The last reply decides. */
+export type Exchange = readonly (string | Uint8Array)[]
+
+export interface LoadTarget {
+  readonly protocol: 'http' | 'smtp'
   readonly port: number
-  readonly key: string
   readonly connections: number
-  /** Number of the first email. */
-  readonly from: number
-  /** The job ends after this many emails or after `seconds`, whichever comes first. */
-  readonly emails: number
-  readonly seconds: number
-  /** RFC 3339 time; null for immediate sending. */
-  readonly sendAt: string | null
-  /** Recipient domains that take turns; 1 by default. */
-  readonly domains?: number
+  /** What an accepted reply begins with. */
+  readonly expected: string
+  /** For submission over SMTP: the API key, sent over TLS from the first octet. */
+  readonly key?: string
 }
 
 export interface LoadResult {
-  /** Requests answered with the expected status. */
   readonly accepted: number
-  /** Requests answered with another status. */
-  readonly refused: number
   readonly seconds: number
   readonly p50Ms: number
   readonly p99Ms: number
 }
 
-/** GET requests, one per path. */
-export interface GetJob {
-  readonly host: string
-  readonly port: number
-  readonly connections: number
-  readonly paths: readonly string[]
-  /** Expected status. */
-  readonly status: number
-}
-
-/** Runs a job; resolves when the last response has arrived. Rejects when a connection is lost. */
-export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
-  const request = createRequestBuilder(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined, job.domains)
-  let next = job.from
-  const endMs = clock.monotonicMs() + job.seconds * 1000
-  const nextRequest = () =>
-    next >= job.from + job.emails || clock.monotonicMs() >= endMs ? undefined : request(next++)
-  return exchange(job, 202, nextRequest, clock)
-}
-
-/** Runs a job of GET requests; resolves and rejects like `runLoad`. */
-export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
-  const paths = job.paths.values()
-  const nextRequest = () => {
-    const { value: path, done } = paths.next()
-    return done
-      ? undefined
-      : Buffer.from(`GET ${path} HTTP/1.1\r\nHost: ${job.host}:${job.port}\r\nUser-Agent: ${BROWSER}\r\n\r\n`)
+/** Resolves when the last reply has arrived. Rejects when a connection is lost or a reply is not as expected. */
+export async function runLoad(target: LoadTarget, exchanges: Iterable<Exchange>): Promise<LoadResult> {
+  const waitedMs: number[] = []
+  const iterator = exchanges[Symbol.iterator]()
+  const startedMs = systemClock.monotonicMs()
+  const converse = async (_: unknown, index: number): Promise<void> => {
+    const { socket, write } = await openConversation(target, index)
+    for (let next = iterator.next(); !next.done; next = iterator.next()) {
+      const beginMs = systemClock.monotonicMs()
+      let reply = ''
+      for (const piece of next.value) reply = await write(piece)
+      if (!reply.startsWith(target.expected)) throw new CommandError(`The service replied ${reply.slice(0, 200)}`)
+      waitedMs.push(systemClock.monotonicMs() - beginMs)
+    }
+    socket.end(target.protocol === 'smtp' ? 'QUIT\r\n' : '')
   }
-  return exchange(job, job.status, nextRequest, clock)
+  await Promise.all(Array.from({ length: target.connections }, converse))
+  const seconds = (systemClock.monotonicMs() - startedMs) / 1000
+  return { accepted: waitedMs.length, seconds, ...computePercentiles(waitedMs) }
+}
+
+export function computePercentiles(waitedMs: readonly number[]): Pick<LoadResult, 'p50Ms' | 'p99Ms'> {
+  const sorted = waitedMs.toSorted((a, b) => a - b)
+  const pick = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  return { p50Ms: pick(0.5), p99Ms: pick(0.99) }
 }
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
 
-/** Sends requests over persistent connections, one at a time on each, until `nextRequest` returns none. */
-async function exchange(
-  job: { readonly host: string; readonly port: number; readonly connections: number },
-  expectedStatus: number,
-  nextRequest: () => Buffer | undefined,
-  clock: Clock,
-): Promise<LoadResult> {
-  const sockets = await Promise.all(Array.from({ length: job.connections }, () => openConnection(job)))
-  const latenciesMs: number[] = []
-  let refused = 0
-  const startedMs = clock.monotonicMs()
+/** Creates a GET request. @param key API key */
+export const createGet = (path: string, key?: string): Exchange => [
+  `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ${BROWSER}\r\n${key === undefined ? '' : `Authorization: Bearer ${key}\r\n`}\r\n`,
+]
 
-  const exchangeOver = (socket: Socket): Promise<void> =>
-    new Promise((resolve, reject) => {
-      let sentMs = 0
-      let received = ''
-      const send = () => {
-        sentMs = clock.monotonicMs()
-        const request = nextRequest()
-        if (request === undefined) {
-          socket.end()
-          return resolve()
-        }
-        socket.write(request)
-      }
-      socket.on('data', (chunk: Buffer) => {
-        received += chunk.toString('latin1')
-        if (!isComplete(received)) return
-        if (received.startsWith(`HTTP/1.1 ${expectedStatus}`)) latenciesMs.push(clock.monotonicMs() - sentMs)
-        else refused++
-        received = ''
-        send()
-      })
-      socket.on('error', reject)
-      socket.on('close', () => reject(new Error('the service closed a connection of the load generator')))
-      send()
-    })
+/** Creates the transmission of a message. */
+export const createMail = (mailFrom: string, rcptTo: string, message: string | Uint8Array): Exchange => [
+  `MAIL FROM:<${mailFrom}>\r\n`,
+  `RCPT TO:<${rcptTo}>\r\n`,
+  'DATA\r\n',
+  Buffer.concat([Buffer.from(message), Buffer.from('\r\n.\r\n')]),
+]
 
-  await Promise.all(sockets.map(exchangeOver))
-  return summarise(latenciesMs, refused, (clock.monotonicMs() - startedMs) / 1000)
+interface Conversation {
+  readonly socket: Socket
+  /** Writes a piece and resolves with the reply. */
+  write(piece: string | Uint8Array): Promise<string>
 }
 
-/** @param waitedMs latencies of accepted requests, in any order */
-export function summarise(waitedMs: readonly number[], refused: number, seconds: number): LoadResult {
-  const sorted = waitedMs.toSorted((a, b) => a - b)
-  return {
-    accepted: sorted.length,
-    refused,
-    seconds,
-    p50Ms: pickPercentile(sorted, 0.5),
-    p99Ms: pickPercentile(sorted, 0.99),
+/**
+ * Each connection comes from an address of its own where the loopback network has more than one: the service limits the
+ * unprocessed messages of a network, and one network alone would reach that limit.
+ */
+const HAS_LOOPBACK_NETWORK = process.platform === 'linux'
+
+async function openConversation({ protocol, port, key }: LoadTarget, index: number): Promise<Conversation> {
+  const localAddress = HAS_LOOPBACK_NETWORK ? `127.0.0.${2 + (index % 250)}` : '127.0.0.1'
+  const plain = connect({ host: '127.0.0.1', port, localAddress, noDelay: true })
+  if (protocol === 'http') return { socket: plain, write: startConversation(plain, measureHttpReply) }
+  const socket = key === undefined ? plain : connectTls({ socket: plain, rejectUnauthorized: false })
+  const write = startConversation(socket, measureSmtpReply)
+  // The greeting answers nothing.
+  await write('')
+  await write('EHLO client.bench.test\r\n')
+  if (key !== undefined) await write(`AUTH PLAIN ${Buffer.from(`\0bench\0${key}`).toString('base64')}\r\n`)
+  return { socket, write }
+}
+
+/** @param measureReply the length of the reply at the start of a text; 0: it is not complete */
+function startConversation(socket: Socket, measureReply: (text: string) => number): Conversation['write'] {
+  let received = ''
+  let lost: Error | undefined
+  let waiting: PromiseWithResolvers<string> | undefined
+  const settle = () => {
+    const length = waiting ? measureReply(received) : 0
+    if (length > 0) {
+      waiting?.resolve(received.slice(0, length))
+      received = received.slice(length)
+      waiting = undefined
+    } else if (lost) waiting?.reject(lost)
+  }
+  const lose = (reason: string) => {
+    lost ??= new CommandError(`The benchmark lost a connection: ${reason}`)
+    settle()
+  }
+  socket.setEncoding('latin1')
+  socket.on('data', (chunk: string) => {
+    received += chunk
+    settle()
+  })
+  socket.on('error', (error) => lose(error.message))
+  socket.on('close', () => lose('closed'))
+  return (piece) => {
+    if (piece.length > 0) socket.write(piece)
+    waiting = Promise.withResolvers()
+    const { promise } = waiting
+    settle()
+    return promise
   }
 }
 
-const HEADER_END = '\r\n\r\n'
+/** The last line of a reply has a space after its code (RFC 5321 §4.2.1). */
+const LAST_LINE = /^\d{3}(?: .*)?\r\n/m
 
-function isComplete(response: string): boolean {
-  const headerEnd = response.indexOf(HEADER_END)
-  if (headerEnd < 0) return false
-  const length = Number(/^content-length: *(\d+)/im.exec(response.slice(0, headerEnd))?.[1] ?? Number.NaN)
-  if (Number.isNaN(length)) throw new Error('a response has no Content-Length')
-  return response.length >= headerEnd + HEADER_END.length + length
+function measureSmtpReply(text: string): number {
+  const match = LAST_LINE.exec(text)
+  return match ? match.index + match[0].length : 0
 }
 
-const pickPercentile = (sorted: readonly number[], share: number): number =>
-  sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)] ?? Number.NaN
+const HEADER_END = '\r\n\r\n'
+const LAST_CHUNK = '\r\n0\r\n\r\n'
 
-const openConnection = ({ host, port }: { readonly host: string; readonly port: number }): Promise<Socket> =>
-  new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true }, () => {
-      socket.off('error', reject)
-      resolve(socket)
-    })
-    socket.once('error', reject)
-  })
+function measureHttpReply(text: string): number {
+  const headerEnd = text.indexOf(HEADER_END)
+  if (headerEnd < 0) return 0
+  const length = /^content-length: *(\d+)/im.exec(text.slice(0, headerEnd))?.[1]
+  if (length === undefined) return text.endsWith(LAST_CHUNK) ? text.length : 0
+  const end = headerEnd + HEADER_END.length + Number(length)
+  return text.length >= end ? end : 0
+}

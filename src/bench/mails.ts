@@ -1,7 +1,6 @@
 /**
  * @module The emails of the benchmark: 2 KiB of text and 8 KiB of HTML whose words compress like prose (to about 40 %).
- * Each email differs, so that the content store shares no blob. Requests are prebuilt, because the generator shares the
- * machine with the service.
+ * Each email differs, so that the content store shares no blob.
  */
 import { KiB } from '#platform/units.ts'
 
@@ -50,40 +49,68 @@ export function createMailPatterns(): BenchMail[] {
   }))
 }
 
-/**
- * Returns a function that builds the HTTP request of an email by number. Numbers that differ by a multiple of 64 share
- * a buffer, so a request must be sent before the next one of its buffer is built.
- * @param sendAt RFC 3339 time; undefined for immediate sending
- * @param domains number of recipient domains, which take turns; 1: `RECEIVER_DOMAIN`, else its subdomains
- */
+/** Returns a function that fills in a pattern by the number of an email. */
+function createFiller(patterns: readonly string[]): (number: number) => string {
+  return (number) => (patterns[number % patterns.length] ?? '').replaceAll(NUMBER_PLACEHOLDER, pad(number))
+}
+
+export interface RequestOptions {
+  /** RFC 3339; sent immediately without it. */
+  readonly sendAt?: string
+  /** Recipient domains that take turns; 1 by default: `RECEIVER_DOMAIN`, else its subdomains. */
+  readonly domains?: number
+}
+
+/** Returns a function that builds the HTTP request of an email by number. @param key API key */
 export function createRequestBuilder(
-  host: string,
   key: string,
-  sendAt: string | undefined,
-  domains = 1,
-): (number: number) => Buffer {
-  const patterns = createMailPatterns().map((pattern) => {
-    const mail =
-      domains === 1
-        ? pattern
-        : { ...pattern, to: pattern.to.replace(RECEIVER_DOMAIN, `d${DOMAIN_PLACEHOLDER}.${RECEIVER_DOMAIN}`) }
-    const body = JSON.stringify(sendAt === undefined ? mail : { ...mail, send_at: sendAt })
-    const request = Buffer.from(
-      `POST /v1/emails HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-    )
-    const offsets: number[] = []
-    for (let at = request.indexOf(NUMBER_PLACEHOLDER); at >= 0; at = request.indexOf(NUMBER_PLACEHOLDER, at + 1))
-      offsets.push(at)
-    return { request, places: offsets, domainPlace: request.indexOf(DOMAIN_PLACEHOLDER) }
-  })
-  return (number) => {
-    const pattern = patterns[number % BODY_COUNT]
-    if (!pattern) throw new RangeError(`${number} is not the number of an email`)
-    const digits = pad(number)
-    for (const place of pattern.places) pattern.request.write(digits, place, 'latin1')
-    if (domains > 1) pattern.request.write(pad(number % domains), pattern.domainPlace, 'latin1')
-    return pattern.request
-  }
+  { sendAt, domains = 1 }: RequestOptions = {},
+): (number: number) => string {
+  const fill = createFiller(
+    createMailPatterns().map((pattern) => {
+      const to =
+        domains === 1 ? pattern.to : pattern.to.replace(RECEIVER_DOMAIN, `d${DOMAIN_PLACEHOLDER}.${RECEIVER_DOMAIN}`)
+      const body = JSON.stringify({ ...pattern, to, send_at: sendAt })
+      return `POST /v1/emails HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+    }),
+  )
+  return domains === 1 ? fill : (number) => fill(number).replace(DOMAIN_PLACEHOLDER, pad(number % domains))
+}
+
+/**
+ * Returns a function that builds messages of the emails by number, as clients do: ASCII, and no line begins with a dot.
+ * @param listFields the header, without what a MIME part has
+ */
+export function createMessageBuilder(
+  listFields: (pattern: BenchMail) => readonly string[],
+): (number: number, attachment?: string) => string {
+  const fill = createFiller(
+    createMailPatterns().map((pattern) =>
+      [
+        ...listFields(pattern),
+        'MIME-Version: 1.0',
+        'Content-Type: multipart/mixed; boundary="mixed"',
+        '',
+        '--mixed',
+        'Content-Type: multipart/alternative; boundary="alternative"',
+        '',
+        '--alternative',
+        'Content-Type: text/plain; charset=utf-8',
+        '',
+        pattern.text_body,
+        '--alternative',
+        'Content-Type: text/html; charset=utf-8',
+        '',
+        pattern.html_body,
+        '--alternative--',
+        '',
+      ]
+        .join('\n')
+        .replaceAll('\n', '\r\n'),
+    ),
+  )
+  return (number, attachment) =>
+    `${fill(number)}${attachment === undefined ? '' : `--mixed\r\nContent-Type: application/pdf; name="order.pdf"\r\nContent-Disposition: attachment; filename="order.pdf"\r\nContent-Transfer-Encoding: base64\r\n\r\n${attachment}\r\n`}--mixed--\r\n`
 }
 
 const pad = (number: number): string => String(number).padStart(NUMBER_PLACEHOLDER.length, '0')

@@ -1,82 +1,50 @@
-/**
- * @module Starts the child processes of the benchmark (service, load generator, receivers) as this program with other
- * arguments, so that it works from the sources and from the executable. The caller ends each process.
- */
+/** @module Starts the service that is measured, from the sources or the executable, and reads what it uses. */
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { CommandError } from '#app/cli/admin-command.ts'
+import { systemClock } from '#platform/clock.ts'
 
-export interface ChildProcess extends AsyncDisposable {
+const PROGRAM = Bun.isStandaloneExecutable
+  ? [process.execPath]
+  : [process.execPath, join(import.meta.dir, '..', 'main.ts')]
+
+export interface Service extends AsyncDisposable {
   readonly pid: number
-  /** Returns the next line of output; throws when the process has ended. */
-  readLine(): Promise<string>
-  /** Writes a line to standard input. */
-  writeLine(line: string): void
-  /** Sends SIGTERM; resolves with the exit code. */
-  stop(): Promise<number>
-}
-
-/**
- * Starts this program with other arguments and only the given environment.
- * @param program started instead of this one
- */
-export function spawnSelf(
-  args: readonly string[],
-  environment: Readonly<Record<string, string>> = {},
-  program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main],
-): ChildProcess {
-  const child = Bun.spawn([...program, ...args], {
-    env: { ...environment },
-    stdin: 'pipe',
-    stdout: 'pipe',
-    stderr: 'inherit',
-  })
-  // A signal that ends the benchmark must leave no child process behind.
-  const kill = () => child.kill('SIGKILL')
-  process.on('exit', kill)
-  void child.exited.then(() => process.off('exit', kill))
-  const lines = createInterface({ input: Readable.fromWeb(child.stdout as never) })[Symbol.asyncIterator]()
-  const stop = () => {
-    child.kill('SIGTERM')
-    return child.exited
-  }
-  return {
-    pid: child.pid,
-    async readLine() {
-      const { value, done } = await lines.next()
-      if (done)
-        throw new CommandError(`A benchmark process ended unexpectedly (${args[0]}, exit code ${await child.exited}).`)
-      return value
-    },
-    writeLine(line) {
-      child.stdin.write(`${line}\n`)
-      void child.stdin.flush()
-    },
-    stop,
-    async [Symbol.asyncDispose]() {
-      await stop()
-    },
-  }
-}
-
-export interface ServiceProcess extends ChildProcess {
   readonly port: number
 }
 
 /** Starts the service on a data directory; resolves when it listens. @param settings besides those of every benchmark */
-export async function startService(
-  dataDir: string,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<ServiceProcess> {
-  const service = spawnSelf(['serve'], {
-    TASSIS_DATA_DIR: dataDir,
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
-    TASSIS_HOSTNAME: 'mail.bench.test',
-    TASSIS_LOG_LEVEL: 'error',
-    ...settings,
+export async function startService(dataDir: string, settings: Readonly<Record<string, string>> = {}): Promise<Service> {
+  const child = Bun.spawn([...PROGRAM, 'serve'], {
+    env: {
+      TASSIS_DATA_DIR: dataDir,
+      TASSIS_HTTP_ADDR: '127.0.0.1:0',
+      TASSIS_HOSTNAME: 'mail.bench.test',
+      TASSIS_LOG_LEVEL: 'error',
+      TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
+      ...settings,
+    },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
   })
-  return { ...service, port: Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1]) }
+  // A signal that ends the benchmark must leave no service behind.
+  const kill = () => child.kill('SIGKILL')
+  process.on('exit', kill)
+  void child.exited.then(() => process.off('exit', kill))
+  const lines = createInterface({ input: Readable.fromWeb(child.stdout as never) })
+  const { value: line, done } = await lines[Symbol.asyncIterator]().next()
+  if (done) throw new CommandError(`The service did not start (exit code ${await child.exited}).`)
+  return {
+    pid: child.pid,
+    port: Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(line)?.[1]),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGTERM')
+      await child.exited
+    },
+  }
 }
 
 export interface Usage {
@@ -108,5 +76,39 @@ export function readUsage(pid: number): Usage {
     }
   } catch {
     return { cpuMs: Number.NaN, peakRssMiB: Number.NaN, rssMiB: Number.NaN }
+  }
+}
+
+/** Measures work: its time, and the CPU time of a process during it. */
+export async function observe<T>(
+  pid: number,
+  work: () => Promise<T>,
+): Promise<{ readonly value: T; readonly seconds: number; readonly cpuMs: number }> {
+  const [before, startedMs] = [readUsage(pid).cpuMs, systemClock.monotonicMs()]
+  const value = await work()
+  const seconds = (systemClock.monotonicMs() - startedMs) / 1000
+  return { value, seconds, cpuMs: readUsage(pid).cpuMs - before }
+}
+
+/** Returns a port of 127.0.0.1 that was free a moment ago. */
+export function findFreePort(): number {
+  const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
+  server.stop(true)
+  return server.port
+}
+
+/** How long a benchmark waits for the service. */
+const MAX_WAIT_MS = 600_000
+
+/** Asks until `isDone`. @param describe says what is missing */
+export async function waitUntil(
+  isDone: () => boolean | Promise<boolean>,
+  describe: () => string,
+  intervalMs = 5,
+): Promise<void> {
+  const untilMs = systemClock.monotonicMs() + MAX_WAIT_MS
+  while (!(await isDone())) {
+    if (systemClock.monotonicMs() > untilMs) throw new CommandError(describe())
+    await systemClock.sleep(intervalMs)
   }
 }

@@ -1,33 +1,137 @@
 /**
- * @module The receiving site of the benchmark, in its own process: the SMTP sink and its DNS server. The service finds
- * it like any domain: MX, then A, then the port.
+ * @module What the service sends to: an SMTP server that discards mail, an HTTPS server that takes webhooks, and the DNS
+ * server that leads to both, on 127.0.0.1. All count what arrives, and do as little else as they can.
  */
-import type { Answer } from 'dns-packet'
-import { startBenchDns } from './dns.ts'
+import { createSocket } from 'node:dgram'
+import { type AddressInfo, createServer } from 'node:net'
+import { createSecureContext } from 'node:tls'
+import { type Answer, AUTHORITATIVE_ANSWER, decode, encode } from 'dns-packet'
+import { systemClock } from '#platform/clock.ts'
+import { createSelfSigned } from '#platform/self-signed.ts'
 import { RECEIVER_DOMAIN } from './mails.ts'
-import { startBenchSink } from './sink.ts'
+import { waitUntil } from './processes.ts'
+import { serveSmtp } from './sink.ts'
 
-const MAIL_HOST = 'mx.bench.test'
+/** The host of all receivers. */
+export const RECEIVER_HOST = 'mx.bench.test'
 
-/** A subdomain has a number: `createRequestBuilder`. */
-const IS_RECEIVER = new RegExp(`^(?:d\\d+\\.)?${RegExp.escape(RECEIVER_DOMAIN)}$`)
+/** By name and type; `*.` stands for one label. */
+export type DnsRecords = Readonly<Record<string, Readonly<Partial<Record<'MX' | 'A' | 'TXT', string>>>>>
 
-export interface BenchReceiver {
+export interface Arrivals {
+  readonly messages: number
+  /** Messages that came over TLS, and those with a DKIM signature. */
+  readonly encrypted: number
+  readonly signed: number
+  /** Distinct events, and webhook requests with the time from the first to the last. */
+  readonly events: number
+  readonly requests: number
+  readonly seconds: number
+}
+
+export interface Receiver extends AsyncDisposable {
   readonly smtpPort: number
+  readonly httpsPort: number
   readonly dnsPort: number
-  /** Returns the number of messages accepted so far. */
-  count(): number
+  /** Certificate of RECEIVER_HOST, in PEM: TASSIS_EXTRA_CA_FILE of the service. */
+  readonly certificate: string
+  /** Returns what has arrived since the last `waitFor`. */
+  count(): Arrivals
+  /** Resolves with all arrivals since the last call when at least so many are here. */
+  waitFor(wanted: Partial<Pick<Arrivals, 'messages' | 'events'>>): Promise<Arrivals>
 }
 
-export async function startBenchReceiver(): Promise<BenchReceiver> {
-  const sink = await startBenchSink()
-  return { smtpPort: sink.port, dnsPort: await startBenchDns(answerReceiverDns), count: sink.count }
+const MX: DnsRecords[string] = { MX: RECEIVER_HOST }
+const OWN_RECORDS: DnsRecords = {
+  [RECEIVER_DOMAIN]: MX,
+  [`*.${RECEIVER_DOMAIN}`]: MX,
+  [RECEIVER_HOST]: { A: '127.0.0.1' },
 }
 
-/** Answers for the receiver's domain and its subdomains, for `startBenchDns`. */
-export function answerReceiverDns(name: string, type: string): Answer[] {
-  if (IS_RECEIVER.test(name) && type === 'MX')
-    return [{ name, type, ttl: 300, data: { preference: 10, exchange: MAIL_HOST } }]
-  if (name === MAIL_HOST && type === 'A') return [{ name, type, ttl: 300, data: '127.0.0.1' }]
+/** @param options hasStartTls: offers STARTTLS; records: besides those of RECEIVER_DOMAIN and its subdomains */
+export async function startReceiver(
+  options: { readonly hasStartTls?: boolean; readonly records?: DnsRecords } = {},
+): Promise<Receiver> {
+  const certificate = await createSelfSigned({ hostname: RECEIVER_HOST, now: systemClock.now(), validDays: 2 })
+  let mail = { messages: 0, encrypted: 0, signed: 0 }
+  let events = new Set<string>()
+  let requests = 0
+  let [firstMs, lastMs] = [0, 0]
+  const secureContext = options.hasStartTls ? createSecureContext({ ...certificate }) : undefined
+  const sink = createServer({ noDelay: true }, (socket) =>
+    serveSmtp(socket, secureContext, ({ isEncrypted, isSigned }) => {
+      mail.messages++
+      if (isEncrypted) mail.encrypted++
+      if (isSigned) mail.signed++
+    }),
+  )
+  await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))
+  const hooks = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: certificate,
+    async fetch(request) {
+      const { event_id: id } = (await request.json()) as { event_id: string }
+      lastMs = systemClock.monotonicMs()
+      if (requests++ === 0) firstMs = lastMs
+      events.add(id)
+      return new Response()
+    },
+  })
+  const dns = await startDns({ ...OWN_RECORDS, ...options.records })
+  const count = (): Arrivals => ({ ...mail, events: events.size, requests, seconds: (lastMs - firstMs) / 1000 })
+  return {
+    smtpPort: (sink.address() as AddressInfo).port,
+    httpsPort: hooks.port ?? 0,
+    dnsPort: dns.address().port,
+    certificate: certificate.cert,
+    count,
+    async waitFor(wanted) {
+      await waitUntil(
+        () => mail.messages >= (wanted.messages ?? 0) && events.size >= (wanted.events ?? 0),
+        () => `Only ${mail.messages} messages and ${events.size} events arrived.`,
+      )
+      const counted = count()
+      mail = { messages: 0, encrypted: 0, signed: 0 }
+      events = new Set()
+      requests = 0
+      return counted
+    },
+    async [Symbol.asyncDispose]() {
+      sink.close()
+      dns.close()
+      await hooks.stop(true)
+    },
+  }
+}
+
+/** Starts a DNS server on a free port of UDP. */
+async function startDns(records: DnsRecords) {
+  const dns = createSocket('udp4')
+  dns.on('error', () => undefined)
+  dns.on('message', (message, from) => {
+    const query = decode(message)
+    const question = query.questions?.[0]
+    if (!question) return
+    const reply = encode({
+      type: 'response',
+      ...(query.id !== undefined && { id: query.id }),
+      flags: AUTHORITATIVE_ANSWER,
+      questions: [question],
+      answers: findAnswers(records, question.name.toLowerCase(), question.type),
+    })
+    dns.send(reply, from.port, from.address)
+  })
+  await new Promise<void>((resolve) => dns.bind(0, '127.0.0.1', resolve))
+  return dns
+}
+
+function findAnswers(records: DnsRecords, name: string, type: string): Answer[] {
+  const { MX: exchange, A: address, TXT: text } = records[name] ?? records[name.replace(/^[^.]*/, '*')] ?? {}
+  const ttl = 300
+  if (type === 'MX' && exchange !== undefined) return [{ name, type, ttl, data: { preference: 10, exchange } }]
+  if (type === 'A' && address !== undefined) return [{ name, type, ttl, data: address }]
+  // A string has at most 255 octets (RFC 1035 §3.3).
+  if (type === 'TXT' && text !== undefined) return [{ name, type, ttl, data: text.match(/.{1,255}/g) ?? [] }]
   return []
 }

@@ -1,6 +1,6 @@
 /**
- * @module Creates the data directory of a benchmark run: an account with a verified domain, a key and a number of sent
- * emails, inserted by SQL. The bodies of the emails are in the content store. A hundred emails share each pair of
+ * @module Creates the data directory of a benchmark run: an account with a verified domain, a key and a number of stored
+ * emails, inserted by SQL. The bodies of the emails are in the content store. About a hundred emails share each pair of
  * HTML and text body, because identical bodies are stored once.
  */
 import type { Database } from 'bun:sqlite'
@@ -9,88 +9,113 @@ import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { indexAllEmails } from '#features/sending/queue/search.ts'
+import { indexPendingEmails } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
+import { vouchForDomain } from '#features/setup/domains/verify.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import type { Config } from '#platform/config.ts'
-import { days } from '#platform/units.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { days, hours } from '#platform/units.ts'
 import { createMailPatterns, HTML_BYTES, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
 import seedSql from './seed.sql' with { type: 'text' }
 
-const EMAILS_PER_BLOB = 100
-const BLOB_BATCH_SIZE = 200
-const STORED_OVER_DAYS = 30
+const EMAILS_PER_BODY = 100
+const MAX_BODIES = 10_000
+const BODY_BATCH_SIZE = 200
+const EMAILS_PER_ADDRESS = 10
+/** Emails stored in one transaction, so that the write-ahead log stays small. */
+const EMAILS_PER_PART = 50_000
+const EVENTS = ['queued', 'sent', 'delivered', 'bounced', 'opened', 'clicked'] as const
 
-/**
- * Fills a new data directory and returns the API key.
- * @param before runs after the account is created and before any email
- */
-export async function seedDataDirectory(
-  config: Config,
-  emails: number,
-  before: (app: App, account: Account) => Promise<void> = async () => undefined,
-): Promise<string> {
+export interface SeedOptions {
+  readonly emails: number
+  /** Days over which the emails were sent, up to two hours ago. */
+  readonly days?: number
+  /** Recipient domains. */
+  readonly domains?: number
+  /** Runs after the account is created and before any email. @param domainId UUID of SENDER_DOMAIN */
+  before?(app: App, account: Account, domainId: string): Promise<void>
+  progress?(text: string): void
+}
+
+/** Fills a new data directory and returns the API key. */
+export async function seedDataDirectory(config: Config, options: SeedOptions): Promise<string> {
   const opened = openApp(config)
   try {
     const { app } = opened
     const account = await createAccount(app, { name: 'Bench', email: 'owner@bench.test', plan: 'unlimited' })
     const actor = toOperatorActor(account)
     const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
+    await vouchForDomain(app, actor, formatUuid(domain.uuid))
     const { key } = await createApiKey(app, actor, { name: 'bench' })
-    await before(app, account)
-    const blobs = await storeBlobs(app, Math.ceil(emails / EMAILS_PER_BLOB))
-    const now = app.clock.now()
-    const parameters = {
-      emails,
-      account_id: account.id,
-      domain_id: domain.id,
-      stream_id: findStreamId(app.db, account.id, DEFAULT_STREAM) ?? 0,
-      from_address: `Bench <orders@${SENDER_DOMAIN}>`,
-      receiver_domain: RECEIVER_DOMAIN,
-      size_bytes: TEXT_BYTES + HTML_BYTES,
-      since_ms: now - days(STORED_OVER_DAYS),
-      until_ms: now - days(1) / 24,
-      sent_status: statusCode('sent'),
-      queued_event: toEventCode('queued'),
-      sent_event: toEventCode('sent'),
-      delivered_event: toEventCode('delivered'),
-    }
-    await app.commit.write(({ db }) => {
-      db.run(
-        `CREATE TEMP TABLE seed_parts AS SELECT CAST(key AS INTEGER) AS number, json_extract(value, '$[0]') AS html_ref,
-         json_extract(value, '$[1]') AS text_ref FROM json_each(?)`,
-        [JSON.stringify(blobs)],
-      )
-      runSeedSql(db, seedSql, parameters)
-      indexAllEmails(db)
-    })
+    await options.before?.(app, account, formatUuid(domain.uuid))
+    if (options.emails > 0) await storeEmails(app, account.id, domain.id, options)
     return key
   } finally {
     await opened.close()
   }
 }
 
-/** Runs the statements of an SQL file, which read the parameters from the only row of the table `seed`. */
-export function runSeedSql(db: Database, sql: string, parameters: Readonly<Record<string, string | number>>): void {
+async function storeEmails(app: App, accountId: number, domainId: number, options: SeedOptions): Promise<void> {
+  const { emails, days: dayCount = 30, domains = 1, progress } = options
+  const untilMs = app.clock.now() - hours(2)
+  const bodies = JSON.stringify(await storeBodies(app, Math.min(MAX_BODIES, Math.ceil(emails / EMAILS_PER_BODY))))
+  const parameters = {
+    all_emails: emails,
+    since_ms: untilMs - days(dayCount),
+    until_ms: untilMs,
+    account_id: accountId,
+    domain_id: domainId,
+    stream_id: findStreamId(app.db, accountId, DEFAULT_STREAM) ?? 0,
+    from_address: `Bench <orders@${SENDER_DOMAIN}>`,
+    receiver_domain: RECEIVER_DOMAIN,
+    people: Math.ceil(emails / EMAILS_PER_ADDRESS),
+    domains,
+    size_bytes: TEXT_BYTES + HTML_BYTES,
+    sent_status: statusCode('sent'),
+    bounced_status: statusCode('bounced'),
+    event_codes: JSON.stringify(Object.fromEntries(EVENTS.map((name) => [name, toEventCode(name)]))),
+  }
+  const lastSeq = app.db.query<{ n: number | null }, [number]>(
+    'SELECT max(last_seq) AS n FROM event_sequences WHERE account_id = ?',
+  )
+  for (let first = 0; first < emails; first += EMAILS_PER_PART) {
+    if (first > 0 && first % (5 * EMAILS_PER_PART) === 0) progress?.(`  ${Math.round((first * 100) / emails)} %`)
+    const part = {
+      ...parameters,
+      first,
+      emails: Math.min(EMAILS_PER_PART, emails - first),
+      last_seq: lastSeq.get(accountId)?.n ?? 0,
+    }
+    await app.commit.write(({ db }) => insertPart(db, bodies, part))
+    await indexPendingEmails(app)
+  }
+}
+
+/** Runs the statements of seed.sql. @param bodies pairs of references as JSON */
+function insertPart(db: Database, bodies: string, parameters: Readonly<Record<string, string | number>>): void {
   const columns = Object.entries(parameters).map(
     ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
   )
   db.run(`CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}`)
-  for (const statement of sql.split(/;\n/)) if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
+  db.run(
+    `CREATE TEMP TABLE seed_bodies AS SELECT CAST(key AS INTEGER) AS number, json_extract(value, '$[0]') AS html_ref,
+     json_extract(value, '$[1]') AS text_ref FROM json_each(?)`,
+    [bodies],
+  )
+  for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
   db.run('DROP TABLE seed')
+  db.run('DROP TABLE seed_bodies')
 }
 
 /** Stores the bodies and returns pairs of references: HTML and text. */
-async function storeBlobs(
-  { content, clock }: ReturnType<typeof openApp>['app'],
-  count: number,
-): Promise<(readonly [number, number])[]> {
+async function storeBodies({ content, clock }: App, count: number): Promise<(readonly [number, number])[]> {
   const patterns = createMailPatterns()
   const pairs: (readonly [number, number])[] = []
   while (pairs.length < count) {
-    const bodies = Array.from({ length: Math.min(BLOB_BATCH_SIZE, count - pairs.length) }, (_, index) => {
+    const bodies = Array.from({ length: Math.min(BODY_BATCH_SIZE, count - pairs.length) }, (_, index) => {
       const number = pairs.length + index
       const { html_body = '', text_body = '' } = patterns[number % patterns.length] ?? {}
       return [numberBody(html_body, number), numberBody(text_body, number)]

@@ -247,7 +247,7 @@ test('release ends a hold, a redirect or both, and prints which', async () => {
 })
 
 test('a benchmark that measures nothing says what to add', async () => {
-  const none = ['--events', '--received', '--import', '--templates'].flatMap((name) => [name, '0'])
+  const none = ['--events', '--received', '--list'].flatMap((name) => [name, '0'])
   const { exitCode, stdout, stderr } = await runTassis(['bench', '--stored', 'none', ...none], {})
   expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
   expect(stderr).toStartWith('tassis: Nothing is to be measured: with --stored none, at least one of --events')

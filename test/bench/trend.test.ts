@@ -1,6 +1,6 @@
 /** @module Tests the slope and error of the soak test's trends with known series. */
 import { expect, test } from 'bun:test'
-import { computeTrend } from '#bench/trend.ts'
+import { computeTrend } from '../../scripts/bench/trend.ts'
 
 const SECOND = 1000
 const makeSeries = (count: number, value: (i: number) => number): number[] =>

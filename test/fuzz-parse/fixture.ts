@@ -6,17 +6,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
+import { SENDER_DOMAIN } from '#bench/mails.ts'
+import { routeSupportMail } from '#bench/receiving.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
-import { vouchForDomain } from '#features/setup/domains/verify.ts'
-import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 
-const DOMAIN = 'inbound.test'
-export const RECIPIENT = `support@${DOMAIN}`
+export const RECIPIENT = `support@${SENDER_DOMAIN}`
 
 export interface AttackedService extends AsyncDisposable {
   readonly smtpPort: number
@@ -33,19 +29,7 @@ export async function startAttackedService(main: string): Promise<AttackedServic
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-parse-'))
   const dns = await startDnsServer({})
   const settings = { TASSIS_DATA_DIR: dataDir, TASSIS_HOSTNAME: 'mail.fuzz.test', TASSIS_LOG_LEVEL: 'error' }
-  const key = await seedDataDirectory(loadConfig(settings).config, 0, async (app, account) => {
-    const actor = toOperatorActor(account)
-    const domainId = formatUuid((await createDomain(app, actor, DOMAIN)).domain.uuid)
-    await vouchForDomain(app, actor, domainId)
-    await createRoute(app, actor, {
-      domainId,
-      pattern: 'support',
-      matchType: 'exact',
-      priority: 0,
-      webhookUrl: null,
-      isActive: true,
-    })
-  })
+  const key = await seedDataDirectory(loadConfig(settings).config, { emails: 0, before: routeSupportMail })
   const smtpPort = await findFreePort()
   const child = Bun.spawn([process.execPath, main, 'serve'], {
     env: {

@@ -1,5 +1,5 @@
 /**
- * @module A private OpenDKIM for tests: Debian's program as a milter on a free port of 127.0.0.1, which signs the mail
+ * @module A private OpenDKIM for tests and benchmarks: Debian's program as a milter on a free port of 127.0.0.1, which signs the mail
  * of one domain and says so in the field DKIM-Filter. Leaves the system's own OpenDKIM alone.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,11 +15,12 @@ const PROGRAM = '/usr/sbin/opendkim'
 export const isOpenDkimAvailable = (): boolean => existsSync(PROGRAM)
 
 export interface OpenDkim extends AsyncDisposable {
+  readonly pid: number
   readonly port: number
 }
 
-/** Starts an instance and resolves when it takes connections. */
-export async function startOpenDkim(domain: string): Promise<OpenDkim> {
+/** Starts an instance and resolves when it takes connections. @param others settings besides the usual ones */
+export async function startOpenDkim(domain: string, others: Readonly<Record<string, string>> = {}): Promise<OpenDkim> {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-opendkim-'))
   const port = await findFreePort()
   const { privateKeyPem } = await dkimKeyFromFile()
@@ -37,6 +38,7 @@ export async function startOpenDkim(domain: string): Promise<OpenDkim> {
     SoftwareHeader: 'yes',
     // Others can write to the folder above, the temporary one.
     RequireSafeKeys: 'no',
+    ...others,
   }
   const file = join(folder, 'opendkim.conf')
   writeFileSync(
@@ -51,6 +53,7 @@ export async function startOpenDkim(domain: string): Promise<OpenDkim> {
     return canConnect(port)
   })
   return {
+    pid: child.pid,
     port,
     async [Symbol.asyncDispose]() {
       child.kill('SIGTERM')

@@ -148,9 +148,6 @@ export function reindexEmail(tx: Tx, id: number): void {
   sql(tx.db).insertOne.run(id)
 }
 
-/** Fills the empty index, for data created with SQL. */
-export const indexAllEmails = (db: Database): void => void db.run(`${INSERT_INTO_INDEX} ${INDEX_ROW} ORDER BY id`)
-
 /** Removes the words of deleted emails from the files. */
 export const compactEmailSearch = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'email_search')

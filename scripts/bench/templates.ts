@@ -1,23 +1,11 @@
-/** @module The template benchmark: renders a message of typical size with the service's renderer, in this process. */
-
+/** @module Templates: renders a message of typical size with the service's renderer, in this process. */
 import { CommandError } from '#app/cli/admin-command.ts'
+import type { Benchmark, Values } from '#bench/measure.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 
-/** Results per render, from the request on the main thread to the result there. */
-export interface TemplateStats {
-  /** Renders one after another. */
-  readonly aloneMs: number
-  /** With IN_FLIGHT renders at a time: the total time divided by the number of renders. */
-  readonly besideMs: number
-  /** CPU time of all threads with IN_FLIGHT renders at a time. */
-  readonly cpuMs: number
-}
-
-export const TEMPLATE_STAT_NAMES = ['aloneMs', 'besideMs', 'cpuMs'] as const satisfies readonly (keyof TemplateStats)[]
-
-export const IN_FLIGHT = 16
+const IN_FLIGHT = 16
 const WARM_UP_COUNT = 2000
 const ROW_COUNT = 12
 
@@ -27,7 +15,7 @@ const PARAGRAPH =
   '<p style="margin:0 0 16px;font:16px/24px Arial,sans-serif;color:#333">Thank you for your order; here is what we send you, and when.</p>\n'
 
 /** Some 6 KB, most of it the same in every message. */
-export const TEMPLATE = `<!doctype html><html><head><title>{{ title }}</title></head><body>
+const TEMPLATE = `<!doctype html><html><head><title>{{ title }}</title></head><body>
 <h1>Hello {{ user.first_name|title }}{% if user.is_member %}, dear member{% elif user.orders > 10 %}, dear customer{% endif %}!</h1>
 ${PARAGRAPH.repeat(20)}<table>{% for item in items %}${ROW_TEMPLATE}{% else %}<tr><td>Nothing</td></tr>{% endfor %}</table>
 ${PARAGRAPH.repeat(20)}<p>{{ company.name }}, {{ company.street }}, <a href="{{ url }}">unsubscribe</a></p></body></html>`
@@ -47,7 +35,19 @@ const makeData = (number: number): string =>
     url: `https://example.com/u/${number}`,
   })
 
-export async function runTemplates(renders: number): Promise<TemplateStats> {
+export const createTemplateBenchmark = (renders: number): Benchmark => ({
+  name: 'templates',
+  description: `${renders} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with different data.`,
+  figures: [
+    ['alone_ms', 'ms per render, one after another', 3],
+    ['beside_ms', `ms per render, ${IN_FLIGHT} in flight`, 3],
+    ['cpu_ms', '  CPU ms per render, all threads', 3],
+  ],
+  prepare: async () => [{ title: 'runs', run: () => runTemplates(renders) }],
+})
+
+/** Times are from the request on the main thread to the result there. */
+async function runTemplates(renders: number): Promise<Values> {
   const log = { error: () => undefined, warn: () => undefined }
   const renderer = new WorkerRenderer({ clock: systemClock, log })
   try {
@@ -72,7 +72,7 @@ export async function runTemplates(renders: number): Promise<TemplateStats> {
     await Promise.all(Array.from({ length: IN_FLIGHT }, renderRemaining))
     const besideMs = (systemClock.monotonicMs() - besideFromMs) / renders
     const { user, system } = process.cpuUsage(cpuBefore)
-    return { aloneMs, besideMs, cpuMs: (user + system) / 1000 / renders }
+    return { alone_ms: aloneMs, beside_ms: besideMs, cpu_ms: (user + system) / 1000 / renders }
   } finally {
     renderer.close()
   }

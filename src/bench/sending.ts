@@ -1,0 +1,142 @@
+/** @module Sending: acceptance over HTTP and SMTP with delivery held, then acceptance with delivery. */
+import { systemClock } from '#platform/clock.ts'
+import { days } from '#platform/units.ts'
+import { createMail, type LoadResult, runLoad } from './load.ts'
+import {
+  createMessageBuilder,
+  createRequestBuilder,
+  HTML_BYTES,
+  RECEIVER_DOMAIN,
+  type RequestOptions,
+  SENDER_DOMAIN,
+  TEXT_BYTES,
+} from './mails.ts'
+import { type Benchmark, type Figure, latencyFigures, type Values } from './measure.ts'
+import { findFreePort, observe, readUsage, startService } from './processes.ts'
+import { startReceiver } from './receiver.ts'
+
+export const CONNECTIONS = 20
+/** Emails accepted while delivery is held, for each that is delivered: this is faster. */
+const HELD_PER_EMAIL = 5
+
+/** Figures of `toValues`. */
+export const loadFigures = (name: string, title: string): Figure[] => [
+  [`${name}_per_second`, title, 0],
+  ...latencyFigures(name, ''),
+]
+
+export const toValues = (name: string, { accepted, seconds, p50Ms, p99Ms }: LoadResult): Values => ({
+  [`${name}_per_second`]: accepted / seconds,
+  [`${name}_p50_ms`]: p50Ms,
+  [`${name}_p99_ms`]: p99Ms,
+})
+
+export const SENDING_FIGURES: readonly Figure[] = [
+  ...loadFigures('held', 'accepted/s, delivery held'),
+  ['held_cpu_ms', '  CPU ms per email', 3],
+  ...loadFigures('submitted', 'submitted/s over SMTP, delivery held'),
+  ['submitted_cpu_ms', '  CPU ms per message', 3],
+  ...loadFigures('busy', 'accepted/s, while delivering'),
+  ['delivered_per_second', 'delivered/s, end to end', 0],
+  ['delivered_cpu_ms', '  CPU ms per email, accepted and delivered', 3],
+  ['peak_rss_mib', 'peak RSS MiB', 0],
+]
+
+/** @param stored numbers of emails stored before @param emails emails to deliver */
+export const createSendingBenchmark = (stored: readonly number[], emails: number): Benchmark => ({
+  name: 'sending',
+  description:
+    `${CONNECTIONS} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike; durable before the\n` +
+    'response (fdatasync); signed with RSA-2048; generator and receiver are one process on this machine.',
+  figures: SENDING_FIGURES,
+  async prepare({ seed, onCopy }) {
+    const columns = []
+    for (const count of stored) {
+      const { dataDir, key } = await seed(`stored-${count}`, { emails: count })
+      const run = () => onCopy(dataDir, (copy) => runSending(copy, key, emails))
+      columns.push({ title: `${count} stored`, run })
+    }
+    return columns
+  },
+})
+
+/**
+ * Measures one run. CPU time is that of the service only: user and system, all threads.
+ * @param openBeside opens what loads the service while it delivers
+ */
+export async function runSending(
+  dataDir: string,
+  key: string,
+  emails: number,
+  openBeside?: (port: number) => AsyncDisposable,
+): Promise<Values> {
+  await using receiver = await startReceiver()
+  const submissionPort = findFreePort()
+  await using service = await startService(dataDir, {
+    TASSIS_SUBMISSION_TLS_ADDR: `127.0.0.1:${submissionPort}`,
+    TASSIS_DNS_SERVERS: `127.0.0.1:${receiver.dnsPort}`,
+    TASSIS_SMTP_PORT: String(receiver.smtpPort),
+  })
+  const { pid, port } = service
+  const sendAt = new Date(systemClock.now() + days(1)).toISOString()
+  const post = createPoster(port, key)
+  const submit = () => submitEmails(submissionPort, key, sendAt, emails)
+
+  await post(emails, { sendAt })
+  const held = await observe(pid, () => post(HELD_PER_EMAIL * emails, { sendAt }))
+  await submit()
+  const submitted = await observe(pid, submit)
+  await using _ = openBeside?.(port)
+  const warmUp = Math.ceil(emails / 10)
+  await post(warmUp)
+  await receiver.waitFor({ messages: warmUp })
+  const delivered = await observe(pid, async () => {
+    const result = await post(emails)
+    await receiver.waitFor({ messages: emails })
+    return result
+  })
+  return {
+    ...toValues('held', held.value),
+    held_cpu_ms: held.cpuMs / (HELD_PER_EMAIL * emails),
+    ...toValues('submitted', submitted.value),
+    submitted_cpu_ms: submitted.cpuMs / emails,
+    ...toValues('busy', delivered.value),
+    delivered_per_second: emails / delivered.seconds,
+    delivered_cpu_ms: delivered.cpuMs / emails,
+    peak_rss_mib: readUsage(pid).peakRssMiB,
+  }
+}
+
+/** Returns a function that posts so many more emails to the API, no two alike. */
+export function createPoster(
+  port: number,
+  key: string,
+): (count: number, options?: RequestOptions) => Promise<LoadResult> {
+  const target = { protocol: 'http', port, connections: CONNECTIONS, expected: 'HTTP/1.1 202' } as const
+  let from = 0
+  return (count, options) => {
+    const build = createRequestBuilder(key, options)
+    const first = from
+    from += count
+    return runLoad(
+      target,
+      Array(count)
+        .keys()
+        .map((index) => [build(first + index)]),
+    )
+  }
+}
+
+/** Submits the same emails as over HTTP. */
+function submitEmails(port: number, key: string, sendAt: string, count: number): Promise<LoadResult> {
+  const build = createMessageBuilder(({ from, to, subject }) => [
+    `From: ${from}`,
+    `To: ${to}`,
+    `Subject: ${subject}`,
+    `X-Tassis-Send-At: ${sendAt}`,
+  ])
+  const messages = Array.from({ length: count }, (_, number) =>
+    createMail(`orders@${SENDER_DOMAIN}`, `user@${RECEIVER_DOMAIN}`, build(number)),
+  )
+  return runLoad({ protocol: 'smtp', port, connections: CONNECTIONS, expected: '250', key }, messages)
+}

@@ -1,0 +1,81 @@
+/** @module Tests that each benchmark runs and prints a value for each of its figures. */
+import { describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { isOpenDkimAvailable } from '#test/support/opendkim.ts'
+import { isPostfixAvailable } from '#test/support/postfix.ts'
+
+const TASSIS = 'src/main.ts'
+const SCRIPTS = 'scripts/bench/index.ts'
+const SMALL = ['--emails', '20', '--runs', '1']
+
+/** Runs a program to its end; returns what it printed. */
+async function run(args: readonly string[]): Promise<string> {
+  const child = Bun.spawn([process.execPath, ...args], {
+    cwd: join(import.meta.dir, '../..'),
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+  if (exitCode !== 0) throw new Error(`${args.join(' ')} ended with ${exitCode}: ${stderr}${stdout}`)
+  return stdout
+}
+
+interface Printed {
+  readonly results: Readonly<Record<string, readonly { readonly medians: Readonly<Record<string, number | null>> }[]>>
+}
+
+/** Returns the medians of each column by benchmark. JSON has null for a number that is not finite. */
+async function readMedians(...args: string[]): Promise<Record<string, Readonly<Record<string, number | null>>[]>> {
+  const { results } = JSON.parse(await run([...args, '--json'])) as Printed
+  return Object.fromEntries(Object.entries(results).map(([name, columns]) => [name, columns.map((c) => c.medians)]))
+}
+
+/** Expects each figure to be a number that is not negative, and most not to be 0. */
+function expectFigures(columns: readonly Readonly<Record<string, number | null>>[] | undefined, count: number): void {
+  expect(columns).toHaveLength(count)
+  for (const [name, value] of columns?.flatMap((medians) => Object.entries(medians)) ?? []) {
+    expect({ name, value }).toEqual({ name, value: expect.any(Number) })
+    if (!/cpu|grown/.test(name)) expect({ name, isPositive: Number(value) > 0 }).toEqual({ name, isPositive: true })
+  }
+}
+
+test('tassis bench measures sending, webhooks, receiving and lists', async () => {
+  const counts = ['--stored', '30', '--events', '50', '--received', '10', '--list', '40']
+  const medians = await readMedians(TASSIS, 'bench', ...counts, ...SMALL)
+  expect(Object.keys(medians)).toEqual(['sending', 'webhooks', 'receiving', 'lists'])
+  for (const name of ['sending', 'webhooks', 'receiving', 'lists']) expectFigures(medians[name], 1)
+})
+
+test('bun scripts/bench templates measures, and prints a row for each figure', async () => {
+  const table = await run([SCRIPTS, 'templates', '--renders', '20', '--runs', '2'])
+  for (const title of [
+    'ms per render, one after another',
+    'ms per render, 16 in flight',
+    '  CPU ms per render, all threads',
+  ])
+    expect(table).toMatch(new RegExp(`^${title} +\\d+\\.\\d+ +\\d+\\.\\d+\\.\\.\\d+\\.\\d+$`, 'm'))
+})
+
+test.each([
+  ['analytics', ['--events', '500'], 1],
+  ['imports', ['--contacts', '200'], 1],
+  ['dashboards', ['--open', '12', '--emails', '20'], 2],
+])('bun scripts/bench %s measures', async (name, options, columns) => {
+  const medians = await readMedians(SCRIPTS, name, ...options, '--runs', '1')
+  expectFigures(medians[name], columns)
+})
+
+describe.skipIf(!isPostfixAvailable() || !isOpenDkimAvailable())('with Postfix and OpenDKIM', () => {
+  test('bun scripts/bench peers measures both, and Tassis beside a queue', async () => {
+    const counts = ['--messages', '20', '--warm-up', '5', '--queued', '30']
+    const medians = await readMedians(SCRIPTS, 'peers', ...counts, '--runs', '1')
+    for (const name of ['peers', 'peers_tls', 'queued']) expectFigures(medians[name], 2)
+  })
+})
+
+test('bun scripts/bench soak prints the growth of each value', async () => {
+  const printed = await run([SCRIPTS, 'soak', '--minutes', '0.1', '--rate', '5'])
+  for (const title of ['RSS MiB', 'open descriptors', 'WAL MiB', 'data directory MiB'])
+    expect(printed).toMatch(new RegExp(`^${title} +\\d+\\.\\d +\\d+\\.\\d +\\d+\\.\\d +too short$`, 'm'))
+  expect(printed).toMatch(/^(\d+) sent, \1 delivered, \d+ received, \d+ webhook requests, 0 refused$/m)
+})
