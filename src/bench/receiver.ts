@@ -59,10 +59,10 @@ export async function startReceiver(
   let [firstMs, lastMs] = [0, 0]
   const secureContext = options.hasStartTls ? createSecureContext({ ...certificate }) : undefined
   const sink = createServer({ noDelay: true }, (socket) =>
-    serveSmtp(socket, secureContext, ({ isEncrypted, isSigned }) => {
+    serveSmtp(socket, secureContext, ({ isEncrypted, text }) => {
       mail.messages++
       if (isEncrypted) mail.encrypted++
-      if (isSigned) mail.signed++
+      if (text.includes('DKIM-Signature:')) mail.signed++
     }),
   )
   await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))

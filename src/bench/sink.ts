@@ -4,7 +4,9 @@ import { type SecureContext, TLSSocket } from 'node:tls'
 
 export interface SunkMessage {
   readonly isEncrypted: boolean
-  readonly isSigned: boolean
+  readonly rcptTo: string
+  /** The raw message as latin1, after a line end. */
+  readonly text: string
 }
 
 /** @param secureContext for STARTTLS; undefined if it is not offered */
@@ -27,6 +29,7 @@ function converse(
   const ehloReply = ['mx.bench.test', ...offers].map((line, at) => `250${at < offers.length ? '-' : ' '}${line}\r\n`)
   let text = ''
   let isInData = false
+  let rcptTo = ''
   const onData = (chunk: Buffer): void => {
     text += chunk.toString('latin1')
     let replies = ''
@@ -38,7 +41,7 @@ function converse(
       text = text.slice(end + marker.length)
       if (isInData) {
         isInData = false
-        onMessage({ isEncrypted: socket instanceof TLSSocket, isSigned: part.includes('DKIM-Signature:') })
+        onMessage({ isEncrypted: socket instanceof TLSSocket, rcptTo, text: part })
         replies += '250 2.0.0 taken\r\n'
         continue
       }
@@ -55,6 +58,7 @@ function converse(
         converse(secured, undefined, onMessage)
         return
       }
+      if (verb === 'RCPT') rcptTo = /<(.*)>/.exec(part)?.[1] ?? ''
       if (verb === 'DATA') {
         isInData = true
         // An empty message is only a dot, so the line end before the message counts as part of the end marker.

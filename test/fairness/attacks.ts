@@ -2,11 +2,10 @@
  * @module Attacks by remote clients and tenants on other tenants, each limited in time. Numbered after the faults found
  * by an audit; `attacker.ts` runs each in its own process.
  */
-
 import { randomBytes } from 'node:crypto'
+import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import type { Random } from '../kill/random.ts'
-import { startReceiver, startTarpit } from './receiver.ts'
 import {
   ATTACKER_RECEIVER,
   ATTACKER_RECEIVER_ADDRESS,
@@ -327,7 +326,7 @@ export const attacks: readonly Attack[] = [
     id: '8',
     name: 'emails of 2 MiB of text and of HTML and 20 MiB attached, to 50 recipients',
     async run(context) {
-      const receiver = await startReceiver(ATTACKER_RECEIVER_ADDRESS, context.mxPort, () => undefined)
+      await using _ = await startMisbehaving({ address: ATTACKER_RECEIVER_ADDRESS, port: context.mxPort })
       const text = 'Grüße aus Köln, größer als nötig. '.repeat(60_000).slice(0, 1_700_000)
       const body = JSON.stringify({
         from: `a@${context.attacker.domain}`,
@@ -347,7 +346,6 @@ export const attacks: readonly Attack[] = [
         await request(context, 'POST', '/v1/emails', body)
         await pause(500)
       })
-      receiver.close()
     },
   },
   {
@@ -355,7 +353,13 @@ export const attacks: readonly Attack[] = [
     name: 'mail to 320 sites that never reply to the message',
     async run(context) {
       const tarpits = await Promise.all(
-        Array.from({ length: TARPIT_COUNT }, (_, index) => startTarpit(tarpitAddress(index), context.mxPort)),
+        Array.from({ length: TARPIT_COUNT }, (_, index) =>
+          startMisbehaving({
+            address: tarpitAddress(index),
+            port: context.mxPort,
+            react: reactAt('body', { end: 'silence' }),
+          }),
+        ),
       )
       let count = 0
       await repeatUntilEnd(context, 4, async () => {
@@ -368,7 +372,7 @@ export const attacks: readonly Attack[] = [
         await request(context, 'POST', '/v1/emails/batch', { emails })
         await pause(200)
       })
-      for (const tarpit of tarpits) tarpit.close()
+      for (const tarpit of tarpits) await tarpit.close()
     },
   },
   {

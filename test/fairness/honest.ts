@@ -2,10 +2,11 @@
  * @module Simulates honest tenants: they send, receive, sign in and read their account at a modest rate, and record
  * how long each request took and what was refused.
  */
-
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { type SunkMessage, serveSmtp } from '#bench/sink.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { PASSWORD } from '#test/support/users.ts'
-import { type Receiver, startReceiver } from './receiver.ts'
 import { HONEST_RECEIVER, HONEST_RECEIVER_ADDRESS, type Tenant } from './world.ts'
 
 /** The measured latencies, in milliseconds. */
@@ -68,7 +69,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
   let isStopping = false
   let count = 0
 
-  const receiver: Receiver = await startReceiver(HONEST_RECEIVER_ADDRESS, options.mxPort, ({ rcptTo, raw }) => {
+  const onMessage = ({ rcptTo, text }: SunkMessage): void => {
     const startMs = sentAtMs.get(rcptTo)
     if (startMs === undefined) {
       log.others.set(rcptTo, (log.others.get(rcptTo) ?? 0) + 1)
@@ -76,9 +77,11 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     }
     sentAtMs.delete(rcptTo)
     samplesMs.delivery.push(performance.now() - startMs)
-    log.newest.push(raw)
+    log.newest.push(text.trimStart())
     if (log.newest.length > MAX_NEWEST) log.newest.shift()
-  })
+  }
+  const receiver = createServer({ noDelay: true }, (socket) => serveSmtp(socket, undefined, onMessage))
+  await once(receiver.listen(options.mxPort, HONEST_RECEIVER_ADDRESS), 'listening')
   const stream = new AbortController()
   void followFeed(url, first.key, stream.signal, () => {
     receipts.told++

@@ -8,7 +8,7 @@ import { connectSmtp } from '#test/support/smtp-client.ts'
 import { type AttackedService, RECIPIENT, startAttackedService } from './fixture.ts'
 import { messages } from './messages.ts'
 
-const HELP = `scripts/fuzz-parse [--only TEXT]... [--together N] [--rest] [--main FILE]
+const HELP = `scripts/fuzz-parse [--only TEXT]... [--together N] [--rest]
 Submits messages that are hard to parse to a real service, one by one and then N at once (default 3; 0: never), and prints
 memory and responses; --rest: also the memory a minute later. Exits with 1 when a message is lost, when memory exceeds idle
 by more than 200 MB, or when HTTP does not respond.`
@@ -21,7 +21,6 @@ const { values: args } = parseArgs({
   options: {
     only: { type: 'string', multiple: true, default: [''] },
     together: { type: 'string', default: '3' },
-    main: { type: 'string', default: join(import.meta.dir, '../../src/main.ts') },
     rest: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -31,7 +30,7 @@ if (args.help) {
   process.exit(0)
 }
 
-await using service = await startAttackedService(args.main)
+await using service = await startAttackedService()
 // Without these messages, memory for what is loaded only once would not count as idle.
 for (let warm = 0; warm < 3; warm++) await submitOrdinary(service)
 await Bun.sleep(2_000)

@@ -1,5 +1,5 @@
 /** @module SMTP clients that submit messages to the service under the kill test and record the reply to each. */
-import { connect, type Socket } from 'node:net'
+import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
 import type { Random } from './random.ts'
 
 /** `accepted`: 250; `refused`: another reply; `unanswered`: the connection ended before a reply. */
@@ -43,23 +43,21 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
   let isStopping = false
   let inData = 0
   let createdCount = 0
-  const sockets = new Set<Socket>()
+  const sessions = new Set<RawSmtp>()
 
   const session = async (): Promise<void> => {
-    const socket = connect(options.port, '127.0.0.1')
-    sockets.add(socket)
-    const replies = createReplyReader(socket)
+    await using client = await connectSmtp(options.port)
+    sessions.add(client)
     try {
-      await replies.next()
-      await replies.ask('EHLO hander.test')
-      for (let sent = 0; sent < 20 && !isStopping; sent++) await submit(socket, replies)
+      await client.reply()
+      await client.ask('EHLO hander.test', '250')
+      for (let sent = 0; sent < 20 && !isStopping; sent++) await submit(client)
     } finally {
-      socket.destroy()
-      sockets.delete(socket)
+      sessions.delete(client)
     }
   }
 
-  const submit = async (socket: Socket, replies: ReplyReader): Promise<void> => {
+  const submit = async (client: RawSmtp): Promise<void> => {
     const { random, recipients } = options
     const id = `${options.prefix}-${++createdCount}`
     const to = recipients[random.between(0, recipients.length - 1)] ?? []
@@ -72,22 +70,18 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
       outcome: 'unanswered',
     }
     options.handed.set(id, entry)
-    const isRejected = (reply: string): boolean => {
-      if (/^[23]/.test(reply)) return false
+    for (const line of ['MAIL FROM:<ada@hander.test>', ...to.map((address) => `RCPT TO:<${address}>`), 'DATA']) {
+      const reply = await client.say(line)
+      if (reply === '') throw new Error('the connection was closed')
+      if (/^[23]/.test(reply)) continue
       entry.outcome = 'refused'
-      return true
+      return
     }
-    if (isRejected(await replies.ask('MAIL FROM:<ada@hander.test>'))) return
-    for (const address of to) if (isRejected(await replies.ask(`RCPT TO:<${address}>`))) return
-    if (isRejected(await replies.ask('DATA'))) return
     inData++
     try {
-      const half = random.between(1, message.length - 1)
-      socket.write(message.slice(0, half), 'latin1')
-      if (random.chance(0.3)) await Bun.sleep(random.between(1, 40))
-      socket.write(`${message.slice(half)}\r\n.\r\n`, 'latin1')
-      entry.isWhole = true
-      const reply = await replies.next()
+      const reply = await sendMessage(client, message, random, () => {
+        entry.isWhole = true
+      })
       entry.outcome = reply.startsWith('250') ? 'accepted' : 'refused'
     } finally {
       inData--
@@ -105,10 +99,30 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
     inData: () => inData,
     async stop() {
       isStopping = true
-      for (const socket of sockets) socket.destroy()
+      for (const client of sessions) client.destroy()
       await Promise.all(running)
     },
   }
+}
+
+/**
+ * Sends a message after the reply to DATA, in two parts; resolves with the reply to it and throws when there is none.
+ * @param onWhole called just before the last part is written
+ */
+export async function sendMessage(
+  client: RawSmtp,
+  message: string,
+  random: Random,
+  onWhole: () => void = () => undefined,
+): Promise<string> {
+  const half = random.between(1, message.length - 1)
+  const sent = client.write(message.slice(0, half))
+  if (random.chance(0.3)) await Bun.sleep(random.between(1, 40))
+  onWhole()
+  await Promise.all([sent, client.write(`${message.slice(half)}\r\n.\r\n`)])
+  const reply = await client.reply()
+  if (reply === '') throw new Error('the connection was closed')
+  return reply
 }
 
 function buildMessage(id: string, to: readonly string[], random: Random): string {
@@ -122,47 +136,4 @@ function buildMessage(id: string, to: readonly string[], random: Random): string
     '',
     line.repeat(Math.ceil(size / line.length)),
   ].join('\r\n')
-}
-
-interface ReplyReader {
-  /** Returns the next complete reply; rejects when the connection ends first. */
-  next(): Promise<string>
-  ask(command: string): Promise<string>
-}
-
-function createReplyReader(socket: Socket): ReplyReader {
-  let text = ''
-  let ended: Error | undefined
-  let wake = () => {}
-  const end = (reason: string) => {
-    ended ??= new Error(reason)
-    wake()
-  }
-  socket.setEncoding('latin1')
-  socket.on('data', (chunk: string) => {
-    text += chunk
-    wake()
-  })
-  socket.on('error', (error) => end(error.message))
-  socket.on('close', () => end('the connection was closed'))
-  const next = async (): Promise<string> => {
-    for (;;) {
-      const reply = /^(?:\d{3}-[^\n]*\n)*\d{3}(?: [^\n]*)?\n/.exec(text)?.[0]
-      if (reply) {
-        text = text.slice(reply.length)
-        return reply.slice(reply.lastIndexOf('\n', reply.length - 2) + 1).trim()
-      }
-      if (ended) throw ended
-      await new Promise<void>((resolve) => {
-        wake = resolve
-      })
-    }
-  }
-  return {
-    next,
-    ask(command) {
-      socket.write(`${command}\r\n`)
-      return next()
-    },
-  }
 }

@@ -4,8 +4,9 @@
  * 250, must be stored exactly once. See `scripts/kill-test --help`.
  */
 import type { Database } from 'bun:sqlite'
-import { connect, type TLSSocket } from 'node:tls'
 import { findFreePort } from '#test/support/free-port.ts'
+import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
+import { sendMessage } from './inbound-clients.ts'
 import { KillRun, waitUntil } from './run.ts'
 import { prepareDataDirectory, SENDER_DOMAIN } from './service.ts'
 
@@ -39,83 +40,31 @@ interface Submitted {
 const submitted: Submitted[] = []
 const sum = { kills: 0, inData: 0, repeated: 0 }
 
-/** A session after its login. */
-class Session {
-  static #inData = 0
-  readonly #socket: TLSSocket
-  #text = ''
-  #isEnded = false
-  #wake = (): void => undefined
+/** Sessions that have sent DATA and have no reply to the message. */
+let inData = 0
 
-  private constructor(socket: TLSSocket) {
-    this.#socket = socket
-    socket.setEncoding('latin1')
-    socket.on('data', (text: string) => {
-      this.#text += text
-      this.#wake()
-    })
-    const end = () => {
-      this.#isEnded = true
-      this.#wake()
-    }
-    socket.on('error', end).on('close', end)
-  }
+/** Opens a session and logs in. */
+async function openSession(): Promise<RawSmtp> {
+  const session = await connectSmtp(tlsPort, '127.0.0.1', { isTlsImplicit: true })
+  await session.reply()
+  await session.ask('EHLO client.test', '250')
+  await session.ask(`AUTH PLAIN ${Buffer.from(`\0apikey\0${key}`).toString('base64')}`, '235')
+  return session
+}
 
-  /** Sessions that have sent DATA and have no reply to the message. */
-  static get inData(): number {
-    return Session.#inData
-  }
-
-  static async open(): Promise<Session> {
-    const session = new Session(connect({ port: tlsPort, host: '127.0.0.1', rejectUnauthorized: false }))
-    await session.#reply()
-    await session.#ask('EHLO client.test')
-    await session.#ask(`AUTH PLAIN ${Buffer.from(`\0apikey\0${key}`).toString('base64')}`, '235')
-    return session
-  }
-
-  /** Resolves with the id in the 250; rejects when the connection ends before. */
-  async submit(message: string): Promise<string> {
-    await this.#ask(`MAIL FROM:<ada@${SENDER_DOMAIN}>`, '250')
-    await this.#ask('RCPT TO:<bob@receiver.test>', '250')
-    await this.#ask('DATA', '354')
-    Session.#inData++
-    try {
-      const half = random.between(1, message.length - 1)
-      this.#socket.write(message.slice(0, half))
-      if (random.chance(0.3)) await Bun.sleep(random.between(1, 30))
-      this.#socket.write(`${message.slice(half)}\r\n.\r\n`)
-      const reply = await this.#reply()
-      const id = /^250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})/.exec(reply)?.[1]
-      if (id === undefined) throw new Error(`not accepted: ${reply}`)
-      return id
-    } finally {
-      Session.#inData--
-    }
-  }
-
-  close(): void {
-    this.#socket.destroy()
-  }
-
-  async #ask(line: string, code = ''): Promise<void> {
-    this.#socket.write(`${line}\r\n`)
-    const reply = await this.#reply()
-    if (!reply.startsWith(code)) throw new Error(`${line}: ${reply}`)
-  }
-
-  async #reply(): Promise<string> {
-    for (;;) {
-      const reply = /^(?:\d{3}-[^\n]*\n)*\d{3} [^\n]*\n/.exec(this.#text)?.[0]
-      if (reply) {
-        this.#text = this.#text.slice(reply.length)
-        return reply.trim()
-      }
-      if (this.#isEnded) throw new Error('the connection has ended')
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
+/** Resolves with the id in the 250; rejects when the connection ends before. */
+async function submit(session: RawSmtp, message: string): Promise<string> {
+  await session.ask(`MAIL FROM:<ada@${SENDER_DOMAIN}>`, '250')
+  await session.ask('RCPT TO:<bob@receiver.test>', '250')
+  await session.ask('DATA', '354')
+  inData++
+  try {
+    const reply = await sendMessage(session, message, random)
+    const id = /^250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})/.exec(reply)?.[1]
+    if (id === undefined) throw new Error(`not accepted: ${reply}`)
+    return id
+  } finally {
+    inData--
   }
 }
 
@@ -137,7 +86,7 @@ function createMessage({ name, isRepeated }: Submitted): string {
 
 /** Sends messages until stopped; after that it only repeats the message that it may repeat. */
 async function runClient(prefix: string, isStopping: () => boolean): Promise<void> {
-  let session: Session | undefined
+  let session: RawSmtp | undefined
   for (let count = 0; !isStopping(); count++) {
     const entry: Submitted = {
       name: `${prefix}-${count}`,
@@ -149,17 +98,17 @@ async function runClient(prefix: string, isStopping: () => boolean): Promise<voi
     const message = createMessage(entry)
     do {
       try {
-        session ??= await Session.open()
+        session ??= await openSession()
         entry.attempts++
-        entry.acceptedAs.add(await session.submit(message))
+        entry.acceptedAs.add(await submit(session, message))
       } catch {
-        session?.close()
+        session?.destroy()
         session = undefined
         await Bun.sleep(5)
       }
     } while (entry.isRepeated && entry.acceptedAs.size === 0)
   }
-  session?.close()
+  session?.destroy()
 }
 
 /** Messages with a 250, of those begun from this one on. */
@@ -173,9 +122,9 @@ async function runRound(number: number): Promise<void> {
   const clients = Array.from({ length: CLIENT_COUNT }, (_, i) => runClient(`r${number}c${i}`, () => isStopping))
   const wanted = random.between(0, 60)
   await waitUntil(() => countAccepted(begun) >= wanted, MOMENT_WITHIN_MS, 1)
-  await waitUntil(() => Session.inData > 2, MOMENT_WITHIN_MS, 1)
+  await waitUntil(() => inData > 2, MOMENT_WITHIN_MS, 1)
   sum.kills++
-  if (Session.inData > 0) sum.inData++
+  if (inData > 0) sum.inData++
   await service.running?.kill()
   await service.start()
   await Bun.sleep(random.between(0, 200))

@@ -13,6 +13,8 @@ export interface RawSmtp extends AsyncDisposable {
   reply(): Promise<string>
   /** Sends a line with CRLF and returns the reply. */
   say(line: string): Promise<string>
+  /** Like `say`; throws unless the reply begins with `code`, also when the connection ended. */
+  ask(line: string, code: string): Promise<void>
   /** Sends `STARTTLS` and does the handshake; the socket is then secure. */
   startTls(): Promise<TLSSocket>
   /** Resolves when the connection has ended, with all unread data. */
@@ -26,13 +28,18 @@ export interface RawSmtpOptions {
   readonly localAddress?: string
   /** For a client that stays open when the server closes. */
   readonly allowHalfOpen?: boolean
+  /** Encrypts from the first octet, and trusts any certificate. */
+  readonly isTlsImplicit?: boolean
 }
 
 /** Connects to 127.0.0.1, or to `host`. The greeting is the first reply. */
 export async function connectSmtp(port: number, host = '127.0.0.1', options: RawSmtpOptions = {}): Promise<RawSmtp> {
-  const socket = connectTcp({ port, host, ...options })
+  const { isTlsImplicit, ...others } = options
+  const socket = isTlsImplicit
+    ? connectTls({ port, host, rejectUnauthorized: false })
+    : connectTcp({ port, host, ...others })
   await new Promise<void>((resolve, reject) => {
-    socket.once('connect', resolve)
+    socket.once(isTlsImplicit ? 'secureConnect' : 'connect', resolve)
     socket.once('error', reject)
   })
   return new Client(socket)
@@ -79,6 +86,11 @@ class Client implements RawSmtp {
   async say(line: string): Promise<string> {
     await this.write(`${line}\r\n`)
     return this.reply()
+  }
+
+  async ask(line: string, code: string): Promise<void> {
+    const reply = await this.say(line)
+    if (!reply.startsWith(code)) throw new Error(`${line}: ${reply || 'the connection has ended'}`)
   }
 
   async startTls(): Promise<TLSSocket> {
