@@ -13,7 +13,7 @@ import { type Call, parseTrace, STRACE_ARGUMENTS } from './trace.ts'
 
 const EMAILS = 200
 const SENDERS = 20
-const CHILD = join(import.meta.dir, '..', 'kill', 'child.ts')
+const CHILD = join(import.meta.dir, 'child.ts')
 
 const strace = Bun.which('strace')
 if (!strace) console.error('skipped: durability under strace, because strace is not installed')

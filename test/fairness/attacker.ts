@@ -4,7 +4,7 @@
  * Exit code 1 if the attack could not start.
  */
 import { writeSync } from 'node:fs'
-import { seededRandom } from '../kill/random.ts'
+import { seededRandom } from '#test/support/random.ts'
 import { type AttackContext, attacks } from './attacks.ts'
 
 const [id, seconds = '5', context = '{}'] = process.argv.slice(2)

@@ -4,8 +4,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
+import type { Random } from '#test/support/random.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import type { Random } from '../kill/random.ts'
 import {
   ATTACKER_RECEIVER,
   ATTACKER_RECEIVER_ADDRESS,

@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 import { PLANS } from '#features/core/accounts/plans.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { getCommand, startService, waitUntilReady } from '../kill/service.ts'
+import { runTassis, startService, waitUntilReady } from '../kill/service.ts'
 import { type Attack, attacks } from './attacks.ts'
 import { type HonestLoad, MEASURES, type Measure, startHonestLoad } from './honest.ts'
 import { buildSettings, buildZone, createWorld, type World } from './world.ts'
@@ -90,7 +90,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     ...buildSettings(runFolder, ports, dnsAddress),
     ...Object.assign({}, ...running.map((attack) => attack.settings ?? {})),
   }
-  const service = startService(settings, getCommand('serve'), join(runFolder, 'service.log'))
+  const service = startService(settings, join(runFolder, 'service.log'))
   children.add(service)
   const broken: string[] = []
   let load: HonestLoad | undefined
@@ -215,9 +215,8 @@ async function findHarm(load: HonestLoad, databasePath: string): Promise<string[
 }
 
 async function runRetention(settings: Readonly<Record<string, string>>, broken: string[]): Promise<void> {
-  const command = [...getCommand('serve').slice(0, -1), 'retention', 'run']
-  const run = Bun.spawn(command, { env: { ...settings }, stdout: 'pipe', stderr: 'pipe' })
-  if ((await run.exited) !== 0) broken.push(`retention run failed: ${await new Response(run.stderr).text()}`)
+  const { code, output } = await runTassis(settings, 'retention', 'run')
+  if (code !== 0) broken.push(`retention run failed: ${output}`)
 }
 
 /** Selects the samples taken during the attack, sorted. */

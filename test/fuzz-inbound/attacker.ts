@@ -1,5 +1,5 @@
 /** @module Runs one attack in a process of its own, so that its memory and time do not distort the measurement. */
-import { seededRandom } from '../kill/random.ts'
+import { seededRandom } from '#test/support/random.ts'
 import { attacks } from './attacks.ts'
 
 const [index = '0', port = '0', seed = '1'] = process.argv.slice(2)

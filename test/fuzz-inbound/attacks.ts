@@ -1,7 +1,7 @@
 /** @module Attacks on an SMTP listener, each of limited size. `attacker.ts` runs them in a process of their own. */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import type { Random } from '../kill/random.ts'
+import type { Random } from '#test/support/random.ts'
 
 export interface Attack {
   readonly name: string

@@ -21,7 +21,7 @@ const ORDINARY_BEHAVIOUR = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }
 const BATCH_SIZE = 1000
 
 const run = new KillRun()
-const { rounds, seed, random, violations, contacts } = run
+const { rounds, random, violations, contacts } = run
 
 /** Returns why a contact gets no message, for one in a hundred each; undefined if it gets one. */
 type Fate = 'pending' | 'suppressed' | 'unsubscribed' | undefined
@@ -243,7 +243,6 @@ function judge(db: Database): string[] {
   return [...broken, ...findImbalances(db)]
 }
 
-console.log(`seed ${seed}, ${rounds} kills while sending, ${contacts} contacts`)
 await run.collect(service, async () => {
   await prepareList()
   await killDuringSnapshot()
@@ -261,13 +260,8 @@ await run.collect(service, async () => {
   if (status !== 'completed' || total_items !== expected || completed_items !== expected || failed_items !== 0)
     violations.push(`the operation does not add up: ${JSON.stringify(body.data)}`)
   violations.push(...judge(db))
-  violations.push(...(await service.stop()))
 })
 if (sum.sending === 0) violations.push('no kill hit while the broadcast was being enqueued')
-run.printViolations()
-console.log(
+run.end(
   `${sum.kills} kills: ${sum.fixing} during the snapshot of the recipients, ${sum.sending} while sending, ${sum.inData} inside DATA`,
 )
-await sink[Symbol.asyncDispose]()
-await dns.close()
-run.end()

@@ -46,7 +46,7 @@ type Kind = keyof typeof KINDS
 const KIND_NAMES = Object.keys(KINDS) as readonly Kind[]
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { random, violations } = run
 const dns = await startDnsServer({})
 const service = await run.createService({ TASSIS_DNS_SERVERS: dns.address, TASSIS_MIN_FREE_DISK: '0' })
 const key = await prepareDataDirectory(service.settings)
@@ -169,18 +169,13 @@ async function expectSame(creation: Creation): Promise<void> {
     violations.push(`${creation.kind} ${creation.name} was answered otherwise: ${JSON.stringify(again)}`)
 }
 
-console.log(`seed ${seed}, ${rounds} rounds`)
 await run.collect(service, async () => {
   await run.runRounds(runRound)
   await service.start()
-  violations.push(...(await service.stop()))
 })
 if (sum.unanswered < sum.kills) violations.push('fewer requests than kills were without a response')
-run.printViolations()
-console.log(
+run.end(
   `${sum.kills} kills, ${creations.length} creations; ${sum.unanswered} requests without a response, ${sum.replayed} answered from the first, ` +
     `${sum.unknown} of unknown outcome, ${sum.missing} of them created anew; ` +
     `${violations.length === 0 ? 'each exists exactly once' : 'promises were broken'}`,
 )
-await dns.close()
-run.end()

@@ -4,8 +4,8 @@
  */
 import type { CertificateAuthority } from '#test/support/certificates.ts'
 import { type HttpsReply, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
+import type { Random } from '#test/support/random.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
-import type { Random } from './random.ts'
 
 /** An attempt that arrived completely. */
 export interface Arrival {

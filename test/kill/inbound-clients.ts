@@ -1,6 +1,7 @@
 /** @module SMTP clients that submit messages to the service under the kill test and record the reply to each. */
+
+import type { Random } from '#test/support/random.ts'
 import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
-import type { Random } from './random.ts'
 
 /** `accepted`: 250; `refused`: another reply; `unanswered`: the connection ended before a reply. */
 export type SubmitOutcome = 'accepted' | 'refused' | 'unanswered'

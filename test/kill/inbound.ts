@@ -17,7 +17,7 @@ const PROCESSED_WITHIN_MS = 60_000
 const MOMENT_WITHIN_MS = 60_000
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { rounds, random, violations } = run
 
 /**
  * Moments of the kill. `data`: messages are arriving or wait for their reply. `processing`: messages have their 250 but
@@ -212,22 +212,17 @@ async function prepareInbound(): Promise<void> {
   mailbox = (created as { address: string }).address
 }
 
-console.log(`seed ${seed}, ${rounds} rounds`)
 await run.collect(service, async () => {
   await service.start()
   await prepareInbound()
   await run.runRounds(runRound)
-  violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
 if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message waiting to be processed')
-run.printViolations()
 const all = [...submitted.values()]
 const accepted = all.filter(({ outcome: told }) => told === 'accepted')
-console.log(
+run.end(
   `${sum.kills} kills, ${sum.inData} while messages arrived, ${sum.waiting} left some to be processed; ${accepted.length} messages got a 250 ` +
     `(${accepted.filter(({ sizeBytes }) => sizeBytes > 500_000).length} of them large), ${all.length - accepted.length} did not; ` +
     `${violations.length === 0 ? 'each message with a 250 is stored exactly once' : 'promises were broken'}`,
 )
-await dns.close()
-run.end()

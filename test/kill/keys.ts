@@ -35,7 +35,7 @@ const SIGN_WITHIN_MS = 10_000
 const MAX_KEYS = 5
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { random, violations } = run
 const sink = await startSink()
 const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
 const service = await run.createService({
@@ -206,20 +206,14 @@ async function judgeMail(): Promise<void> {
 }
 
 await prepareSecrets()
-console.log(`seed ${seed}, ${rounds} rounds`)
 await run.collect(service, async () => {
   await run.runRounds(runRound)
   await judgeMail()
   await service.start()
-  violations.push(...(await service.stop()))
 })
-run.printViolations()
-console.log(
+run.end(
   `${sum.kills} kills: ${sum.unbegun} before the new master key, ${sum.partly} while secrets were sealed again, ${sum.sealed} after it, ` +
     `${sum.waiting} while DKIM keys waited, ${sum.rotated} after they began to sign; ${sum.masterKeys} master keys; ` +
     `${sum.sent} emails accepted, ${sink.messages.length} arrived; ` +
     `${violations.length === 0 ? 'everything opens and every signature is valid' : 'promises were broken'}`,
 )
-await sink[Symbol.asyncDispose]()
-await dns.close()
-run.end()

@@ -1,6 +1,6 @@
 /** @module The senders of the kill test: post emails and record the response to each. */
 import { randomBytes } from 'node:crypto'
-import type { Random } from './random.ts'
+import type { Random } from '#test/support/random.ts'
 import { SENDER_DOMAIN } from './service.ts'
 import { DEFERRED_PREFIX, REFUSED_PREFIX } from './sink.ts'
 

@@ -21,7 +21,7 @@ const FINAL_WITHIN_MS = 60_000
 const IN_DATA_WITHIN_MS = 60_000
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { random, violations } = run
 
 /**
  * Moments of the kill. `frozen`: every session is held inside DATA, so only their emails may be uncertain. `held`: some
@@ -196,19 +196,13 @@ async function waitUntilFinal(db: Database): Promise<{ readonly isFinal: boolean
 }
 
 const key = await prepareDataDirectory(service.settings)
-console.log(`seed ${seed}, ${rounds} rounds`)
 await run.collect(service, async () => {
   await run.runRounds(runRound)
-  violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
-run.printViolations()
 const { totals } = last ?? {}
-console.log(
+run.end(
   `${sum.kills} kills, ${sum.inData} inside DATA; ${totals?.accepted ?? 0} accepted and ${totals?.unansweredButStored ?? 0} stored without an answer: ` +
     `${totals?.receivedOnce ?? 0} received once, ${totals?.uncertain ?? 0} uncertain, ${totals?.uncertainByCut ?? 0} uncertain by the receiver's own cut, ` +
     `${totals?.deferred ?? 0} deferred; ${totals?.duplicates ?? 0} duplicates, ${totals?.lost ?? 0} lost`,
 )
-await sink[Symbol.asyncDispose]()
-await dns.close()
-run.end()

@@ -41,7 +41,7 @@ const MISDEEDS: Partial<Record<Step, readonly Reaction[]>> = {
 }
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { rounds, random, violations } = run
 let isPolite = false
 const misdeeds = new Map<string, number>()
 /** Recipients whose connection was lost after the message began. */
@@ -133,15 +133,9 @@ function judge(db: Database): string[] {
 }
 
 const key = await prepareDataDirectory(service.settings)
-console.log(`seed ${seed}, ${rounds} rounds`)
 await run.collect(service, async () => {
   await run.runRounds(runRound)
   isPolite = true
-  violations.push(...(await service.stop()))
 })
-run.printViolations()
 console.log([...misdeeds].map(([what, count]) => `${what} ${count}`).join('; '))
-console.log(`${rounds} kills, ${sent.size} emails, ${cut.size} cut by the receiver inside or after the message`)
-await receiver.close()
-await dns.close()
-run.end()
+run.end(`${rounds} kills, ${sent.size} emails, ${cut.size} cut by the receiver inside or after the message`)

@@ -1,30 +1,17 @@
 /** @module Shared by the kill tests: arguments, the service that is killed and restarted, and the end of a run. */
 import { Database } from 'bun:sqlite'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { findFreePort } from '#test/support/free-port.ts'
-import { type Random, seededRandom } from './random.ts'
-import {
-  getCommand,
-  type ServiceKind,
-  type ServiceProcess,
-  type Settings,
-  startService,
-  waitUntilReady,
-} from './service.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
+import { runTassis, type ServiceProcess, type Settings, startService, waitUntilReady } from './service.ts'
 
-const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
-scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
-scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
-scripts/kill-test --submission [--rounds N] [--seed S] [--keep]
-scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
-scripts/kill-test --misbehaving [--rounds N] [--seed S] [--keep]
-scripts/kill-test --creations [--rounds N] [--seed S] [--keep]
-scripts/kill-test --keys [--rounds N] [--seed S] [--keep]
+const HELP = `scripts/kill-test [--KIND] [--rounds N] [--contacts N] [--seed S] [--keep]
 
-Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
+Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice. KIND, which comes
+first:
   --webhooks   proves instead that a webhook misses no event and gets none again without need
   --inbound    proves instead that every message accepted with 250 is stored exactly once
   --submission proves instead that a message submitted by SMTP is not lost after its 250, nor doubled with a key
@@ -32,14 +19,12 @@ Kills a real service under load, N times (30), and proves that no accepted email
   --misbehaving proves the same with a receiver that greylists, rejects, stalls and breaks connections
   --creations  proves instead that a creation that is repeated with its idempotency key creates one thing
   --keys       proves instead that every secret opens and every signature is valid while keys are rotated
-  --contacts   number of contacts on that list (100,000)
+Further options:
+  --contacts   number of contacts on the list of the broadcast (100,000)
   --seed S     repeats the random choices of another run, which prints its seed
   --keep       keeps the data directory, which is otherwise kept only after a failure
-  --service    serve: the command \`serve\` (default); parts: a program built from its parts
 Exit code 1 when a promise was broken.`
 
-/** Kinds of test besides the ordinary one; all but that need the whole service. */
-const KINDS = ['webhooks', 'inbound', 'submission', 'broadcast', 'misbehaving', 'creations', 'keys'] as const
 const MAX_ROUNDS = 1000
 const MAX_CONTACTS = 1_000_000
 const MAX_VIOLATIONS_SHOWN = 30
@@ -48,7 +33,6 @@ interface KillArguments {
   readonly rounds: number
   readonly seed: number
   readonly keeps: boolean
-  readonly kind: ServiceKind
   /** Contacts on the list of the broadcast. */
   readonly contacts: number
 }
@@ -63,28 +47,32 @@ export class KillRun {
   /** Broken promises, one sentence each. */
   readonly violations: string[] = []
   readonly #keeps: boolean
-  readonly #kind: ServiceKind
 
   /** Reads the arguments. Prints the help and exits for --help or invalid arguments. */
   constructor() {
-    const { rounds, seed, keeps, kind, contacts } = readArguments()
+    const { rounds, seed, keeps, contacts } = readArguments()
     this.rounds = rounds
     this.seed = seed
     this.contacts = contacts
     this.random = seededRandom(seed)
     this.#keeps = keeps
-    this.#kind = kind
+    console.log(`seed ${seed}, ${rounds} rounds`)
   }
 
   /** The service that is killed, with additional settings; not started yet. */
   createService(settings: Settings): Promise<KilledService> {
-    return KilledService.make(this.folder, this.#kind, settings)
+    return KilledService.make(this.folder, settings)
   }
 
-  /** Runs `work`, which collects violations; an error it throws is also one. Afterwards no service is running. */
-  async collect(service: KilledService, work: () => Promise<void>): Promise<void> {
+  /**
+   * Runs `work`, which collects violations, stops the service, which must be running then, and reads what it left. An
+   * error is also a violation. Afterwards no service is running.
+   */
+  async collect(service: KilledService, work: () => Promise<void>, readRest?: () => void): Promise<void> {
     try {
       await work()
+      this.violations.push(...(await service.stop()))
+      readRest?.()
     } catch (error) {
       this.violations.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
     } finally {
@@ -97,21 +85,15 @@ export class KillRun {
     for (let number = 1; number <= this.rounds && this.violations.length === 0; number++) await round(number)
   }
 
-  /** Prints the broken promises. */
-  printViolations(): void {
-    for (const violation of this.violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
+  /** Prints the broken promises and a summary, and ends the program. Removes the folder unless it must be kept. */
+  end(summary: string): never {
+    const { violations, folder } = this
+    for (const violation of violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
+    console.log(summary)
+    if (violations.length > 0 || this.#keeps) console.log(`Data and log are kept in ${folder}`)
+    else rmSync(folder, { recursive: true, force: true })
+    process.exit(violations.length > 0 ? 1 : 0)
   }
-
-  end(): never {
-    endRun(this.violations, this.folder, this.#keeps)
-  }
-}
-
-/** Ends the program and removes the folder unless it must be kept. */
-export function endRun(violations: readonly string[], folder: string, keeps: boolean): never {
-  if (violations.length > 0 || keeps) console.log(`Data and log are kept in ${folder}`)
-  else if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
-  process.exit(violations.length > 0 ? 1 : 0)
 }
 
 function readArguments(): KillArguments {
@@ -122,34 +104,23 @@ function readArguments(): KillArguments {
   }
   const rounds = Number(values?.rounds)
   const seed = values?.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed)
-  const kind = values?.service === 'serve' || values?.service === 'parts' ? values.service : undefined
   const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MAX_ROUNDS
   const contacts = Number(values?.contacts)
   const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MAX_CONTACTS
-  // The program built from parts delivers no webhooks, receives no mail and enqueues no broadcast.
-  const needsAll = KINDS.some((kind) => values?.[kind])
-  if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
+  if (!values || !areRounds || !areContacts || !Number.isInteger(seed)) {
     console.error(HELP)
     process.exit(2)
   }
-  return { rounds, seed, keeps: values.keep, kind, contacts }
+  return { rounds, seed, keeps: values.keep, contacts }
 }
 
 function parseKillArguments() {
   try {
     return parseArgs({
       options: {
-        webhooks: { type: 'boolean', default: false },
-        inbound: { type: 'boolean', default: false },
-        submission: { type: 'boolean', default: false },
-        broadcast: { type: 'boolean', default: false },
-        misbehaving: { type: 'boolean', default: false },
-        creations: { type: 'boolean', default: false },
-        keys: { type: 'boolean', default: false },
         contacts: { type: 'string', default: '100000' },
         rounds: { type: 'string', default: '30' },
         seed: { type: 'string' },
-        service: { type: 'string', default: 'serve' },
         keep: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
@@ -163,12 +134,10 @@ function parseKillArguments() {
 export class KilledService {
   readonly settings: Settings
   readonly url: string
-  readonly #kind: ServiceKind
   readonly #logFile: string
   #process: ServiceProcess | undefined
 
-  private constructor(folder: string, port: number, kind: ServiceKind, settings: Settings) {
-    this.#kind = kind
+  private constructor(folder: string, port: number, settings: Settings) {
     this.#logFile = join(folder, 'service.log')
     this.url = `http://127.0.0.1:${port}`
     this.settings = {
@@ -185,8 +154,8 @@ export class KilledService {
   }
 
   /** Creates the service in `folder` with additional settings, without starting it. */
-  static async make(folder: string, kind: ServiceKind, settings: Settings): Promise<KilledService> {
-    return new KilledService(folder, await findFreePort(), kind, settings)
+  static async make(folder: string, settings: Settings): Promise<KilledService> {
+    return new KilledService(folder, await findFreePort(), settings)
   }
 
   /** The current process. */
@@ -196,7 +165,7 @@ export class KilledService {
 
   /** Starts the next run without waiting until it serves. */
   begin(): ServiceProcess {
-    this.#process = startService(this.settings, getCommand(this.#kind), this.#logFile)
+    this.#process = startService(this.settings, this.#logFile)
     return this.#process
   }
 
@@ -223,18 +192,8 @@ export class KilledService {
   async stop(): Promise<string[]> {
     const exitCode = await this.#process?.stop()
     const violations = exitCode === 0 ? [] : [`the service ended with ${exitCode} when it was stopped`]
-    return this.#kind === 'serve' ? [...violations, ...(await this.#check())] : violations
-  }
-
-  async #check(): Promise<string[]> {
-    const command = [...getCommand('serve').slice(0, -1), 'check']
-    const check = Bun.spawn(command, { env: { ...this.settings }, stdout: 'pipe', stderr: 'pipe' })
-    const [output, errors, code] = await Promise.all([
-      new Response(check.stdout).text(),
-      new Response(check.stderr).text(),
-      check.exited,
-    ])
-    return code === 0 ? [] : [`check ended with ${code}: ${output}${errors}`]
+    const { code, output } = await runTassis(this.settings, 'check')
+    return code === 0 ? violations : [...violations, `check ended with ${code}: ${output}`]
   }
 }
 

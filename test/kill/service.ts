@@ -10,8 +10,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 
 export const SENDER_DOMAIN = 'sender.test'
 
-const ROOT = join(import.meta.dir, '..', '..')
-const MAIN = join(ROOT, 'src', 'main.ts')
+const TASSIS = [process.execPath, join(import.meta.dir, '..', '..', 'src', 'main.ts')]
 const STARTED_WITHIN_MS = 120_000
 
 export type Settings = Readonly<Record<string, string>>
@@ -55,9 +54,9 @@ export async function prepareAccount(settings: Settings): Promise<Prepared> {
 }
 
 /** Starts the process; `ready` waits until it serves HTTP. */
-export function startService(settings: Settings, command: readonly string[], logFile: string): ServiceProcess {
+export function startService(settings: Settings, logFile: string): ServiceProcess {
   const log = openSync(logFile, 'a')
-  const child = Bun.spawn([...command], { env: { ...settings }, stdin: 'ignore', stdout: log, stderr: log })
+  const child = Bun.spawn([...TASSIS, 'serve'], { env: { ...settings }, stdin: 'ignore', stdout: log, stderr: log })
   let ended = false
   void child.exited.then(() => {
     ended = true
@@ -89,9 +88,9 @@ export async function waitUntilReady(service: ServiceProcess, url: string): Prom
   throw new Error(`the service did not answer within ${STARTED_WITHIN_MS} ms`)
 }
 
-/** `serve` is the real command, `parts` the program in child.ts. */
-export type ServiceKind = 'serve' | 'parts'
-
-/** Returns the command that starts the service. */
-export const getCommand = (kind: ServiceKind): readonly string[] =>
-  kind === 'serve' ? [process.execPath, MAIN, 'serve'] : [process.execPath, join(import.meta.dir, 'child.ts')]
+/** Runs a command to its end; returns its exit code and output. */
+export async function runTassis(settings: Settings, ...args: string[]): Promise<{ code: number; output: string }> {
+  const run = Bun.spawn([...TASSIS, ...args], { env: { ...settings }, stdout: 'pipe', stderr: 'pipe' })
+  const [stdout, stderr, code] = await Promise.all([run.stdout.text(), run.stderr.text(), run.exited])
+  return { code, output: stdout + stderr }
+}

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import type { Random } from './random.ts'
+import type { Random } from '#test/support/random.ts'
 
 /** A transaction that got its 354. */
 export interface Transaction {

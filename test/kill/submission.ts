@@ -18,7 +18,7 @@ const LARGE_CHANCE = 0.05
 const LARGE_BYTES = 400_000
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { random, violations } = run
 const tlsPort = await findFreePort()
 const service = await run.createService({
   TASSIS_DELIVERY: 'capture',
@@ -159,17 +159,13 @@ function judge(db: Database, entries: readonly Submitted[]): string[] {
   })
 }
 
-console.log(`seed ${seed}, ${rounds} rounds`)
 await run.collect(service, async () => {
   await service.start()
   await run.runRounds(runRound)
-  violations.push(...(await service.stop()))
 })
 if (sum.inData * 2 < sum.kills) violations.push('less than half of the kills were between DATA and the reply')
 if (sum.repeated === 0) violations.push('no message was repeated')
-run.printViolations()
-console.log(
+run.end(
   `${sum.kills} kills, ${sum.inData} between DATA and the reply; ${submitted.length} messages, ${sum.repeated} repeated; ` +
     `${violations.length === 0 ? 'none with a 250 is lost, none with a key is doubled' : 'promises were broken'}`,
 )
-run.end()

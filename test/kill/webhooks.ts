@@ -33,7 +33,7 @@ const BROKEN_SETTLED_WITHIN_MS = 15_000
 const MOMENT_WITHIN_MS = 8000
 
 const run = new KillRun()
-const { rounds, seed, random, violations } = run
+const { random, violations } = run
 
 /**
  * Moments of the kill. `held`: attempts have arrived and are held without a response. `answered`: a response was just
@@ -223,16 +223,16 @@ async function createWebhooks(): Promise<void> {
 }
 
 const { key, accountUuid, eventId } = await prepareAccount(service.settings)
-console.log(`seed ${seed}, ${rounds} rounds`)
 let evidence = new Map<KillEndpoint, Evidence>()
-await run.collect(service, async () => {
+const work = async (): Promise<void> => {
   await startLife()
   await createWebhooks()
   await run.runRounds(runRound)
   const killedAt = performance.now()
   await settle()
   console.log(`settled ${((performance.now() - killedAt) / 1000).toFixed(1)} s after the last kill`)
-  violations.push(...(await service.stop()))
+}
+await run.collect(service, work, () => {
   evidence = readEvidence()
   using db = service.openBooks()
   violations.push(...findImbalances(db))
@@ -254,14 +254,10 @@ if (wellKnown) violations.push(...findOrderViolations(wellKnown))
 for (const known of evidence.values()) violations.push(...findOverlapViolations(known))
 for (const endpoint of [good, bad]) violations.push(...endpoint.violations)
 if (sum.flowing * 3 < sum.kills) violations.push('less than a third of the kills had attempts in flight')
-run.printViolations()
 const verifierViolations = good.violations.length + bad.violations.length
-console.log(
+for (const { endpoint } of endpoints) await endpoint[Symbol.asyncDispose]()
+run.end(
   `${sum.kills} kills, ${sum.flowing} with attempts in flight, ${sum.attemptsInFlight} of them; ${countArrivals()} attempts arrived, ` +
     `${verifierViolations === 0 ? 'all' : 'not all'} passed the verifier; ` +
     `${violations.length === 0 ? 'no event lost' : `${violations.length} VIOLATIONS`}`,
 )
-for (const { endpoint } of endpoints) await endpoint[Symbol.asyncDispose]()
-await sink[Symbol.asyncDispose]()
-await dns.close()
-run.end()

@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { listOpenedRoutes } from '#test/contract/routes.ts'
-import { type Random, seededRandom } from '#test/kill/random.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 

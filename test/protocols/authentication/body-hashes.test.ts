@@ -4,7 +4,7 @@ import { authenticate } from '#protocols/authentication/authenticate.ts'
 import { CanonicalBody } from '#protocols/authentication/body-hashes.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { seededRandom } from '../../kill/random.ts'
+import { seededRandom } from '#test/support/random.ts'
 import { facts, NOW } from './received.ts'
 
 /** RFC 6376 §3.4.3 and §3.4.4, literally. */

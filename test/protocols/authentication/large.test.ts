@@ -7,7 +7,7 @@ import { StubResolver } from '#protocols/dns/resolver.ts'
 import type { MessageSource } from '#protocols/mime/source.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type Random, seededRandom } from '../../kill/random.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
 import { createMessage, createPassingZone, facts, NOW, privateKeyPem, signForTest } from './received.ts'
 
 const MIB = 1024 * 1024

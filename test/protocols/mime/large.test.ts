@@ -6,7 +6,7 @@ import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 import type { FileWriter } from '#protocols/mime/part-body.ts'
 import type { MessageSource } from '#protocols/mime/source.ts'
 import { createTransferDecoder } from '#protocols/mime/transfer-encoding.ts'
-import { type Random, seededRandom } from '../../kill/random.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
 
 const FOLDER = join(import.meta.dir, '../../corpus/messages')
 const KIB = 1024

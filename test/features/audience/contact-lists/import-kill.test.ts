@@ -18,7 +18,7 @@ const lineOf = (i: number): string => (i % 50 === 0 ? `nobody ${i}` : i % 70 ===
 test('kill -9 at any moment of an import neither skips a line nor imports one twice, and a partly received file is deleted', async () => {
   const folder = createFolder()
   const hold = createHold(folder, 'SELECT COUNT(*) AS n FROM contacts')
-  const service = await KilledService.make(folder, 'serve', hold.settings)
+  const service = await KilledService.make(folder, hold.settings)
   try {
     const key = await prepareDataDirectory(service.settings)
     hold.holdAt((KILLED_AT[0] ?? 0) + MAX_MORE)

@@ -19,7 +19,7 @@ const MAX_MORE = 200
 test('after kill -9 at any moment, an erasure continues to its end and leaves nothing of the person', async () => {
   const folder = createFolder()
   const hold = createHold(folder, 'SELECT max(rows) AS n FROM erasures')
-  const service = await KilledService.make(folder, 'serve', hold.settings)
+  const service = await KilledService.make(folder, hold.settings)
   try {
     const key = await prepareDataDirectory(service.settings)
     hold.holdAt((KILLED_AT[0] ?? 0) + MAX_MORE)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { startWorker } from '#platform/workers.ts'
-import { type Random, seededRandom } from '#test/kill/random.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
 import { type ListenerFixture, sendMessage, startTestListener } from './listener-fixture.ts'
 
 /** Building blocks of sessions: commands, their parts, every kind of line end, and invalid input. */

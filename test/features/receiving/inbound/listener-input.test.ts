@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { CommandInput } from '#features/receiving/inbound/listener-input.ts'
-import { seededRandom } from '#test/kill/random.ts'
+import { seededRandom } from '#test/support/random.ts'
 
 const MAX_LINE_BYTES = 20
 

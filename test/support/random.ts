@@ -1,4 +1,4 @@
-/** @module Seeded random numbers for the kill test, so that a failing run can be repeated. */
+/** @module Seeded random numbers for tests, so that a failing run can be repeated. */
 
 export interface Random {
   /** Returns a number in [0, 1). */

@@ -1,5 +1,5 @@
 /**
- * @module Runs the service as a process built from its parts, for the kill and durability tests. Configured by
+ * @module Runs the service as a process built from its parts, for the durability test. Configured by
  * `TASSIS_*` like the real one; prints `ready` and its process id when it serves HTTP.
  */
 import { openApp, startDelivery } from '#app/create.ts'
