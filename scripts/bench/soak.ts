@@ -6,6 +6,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError } from '#app/cli/admin-command.ts'
 import { formatTable, print } from '#app/cli/output.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
 import { readSample } from '#bench/lists.ts'
 import { type Exchange, runLoad } from '#bench/load.ts'
 import { createMailPatterns } from '#bench/mails.ts'
@@ -18,6 +19,7 @@ import { createPoster } from '#bench/sending.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { systemClock } from '#platform/clock.ts'
+import { openReadOnly } from '#platform/db/open.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { computeTrend } from './trend.ts'
 
@@ -49,7 +51,7 @@ const MAX_IN_PROGRESS = 200
 const TITLES = { rssMiB: 'RSS MiB', descriptors: 'open descriptors', walMiB: 'WAL MiB', diskMiB: 'data directory MiB' }
 type Sample = Readonly<Record<keyof typeof TITLES, number>>
 
-/** Prints growth and counts. Throws CommandError when mail was lost or the memory was above MAX_RSS_MIB. */
+/** Prints growth and counts. Throws CommandError for lost mail, inconsistent data or memory above MAX_RSS_MIB. */
 export async function soak(options: SoakOptions): Promise<void> {
   const folder = mkdtempSync(join(options.folder, 'tassis-soak-'))
   const remove = () => rmSync(folder, { recursive: true, force: true })
@@ -110,6 +112,11 @@ async function runSoak(folder: string, { minutes, load: percent, rate }: SoakOpt
     `${load.counts.sent} sent, ${delivered} delivered, ${load.counts.received} received, ${requests} webhook requests, ${load.counts.refused} refused`,
   )
   const { peakRssMiB } = readUsage(service.pid)
+  await service[Symbol.asyncDispose]()
+  using db = openReadOnly(join(config.dataDir, 'tassis.db'))
+  const broken = checkConsistency(db).filter(({ differences }) => differences.length > 0)
+  if (broken.length > 0)
+    throw new CommandError(`The data is inconsistent: ${broken.map(({ rule }) => rule).join('; ')}.`)
   if (delivered !== load.counts.sent) throw new CommandError('Not every accepted email was delivered once.')
   if (!(peakRssMiB <= MAX_RSS_MIB))
     throw new CommandError(`The resident memory reached ${peakRssMiB.toFixed(0)} MiB, more than ${MAX_RSS_MIB}.`)
