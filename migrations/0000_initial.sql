@@ -968,6 +968,7 @@ CREATE TABLE `recipients` (
 	`retry_from` integer,
 	`delivery_started_at` integer,
 	`delivered_at` integer,
+	`is_captured` integer DEFAULT false NOT NULL,
 	`smtp_response` text,
 	`last_error` text,
 	`wait_noted_at` integer,

@@ -56,6 +56,7 @@ import { CAPTURED_PATH, capturedPages } from '#features/sending/capture/pages.ts
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { attemptRoutes } from '#features/sending/delivery/attempt-routes.ts'
+import { explainEmail } from '#features/sending/delivery/explain.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
 import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { createSourceReader } from '#features/sending/delivery/source.ts'
@@ -250,6 +251,7 @@ export function createRoutes(
       maxAttempts,
       takeRate,
       renderedBodies,
+      explain: explainEmail,
       readSource,
     }),
     attemptRoutes(app, {

@@ -134,7 +134,7 @@ test('an email is named by the beginning of its id, as the list of emails shows 
   expect(held.stdout).toBe(`1 held. It waits until \`tassis queue release --email ${shown}\`.\n`)
   expect((await runTassis(['queue'], data.settings)).stdout).toMatch(/^r1@three\.test +scheduled +0 +held /m)
   const explained = (await runTassis(['explain', shown], data.settings)).stdout
-  expect(explained).toContain('nothing, until the hold is released')
+  expect(explained).toContain('nothing, until that has ended')
   expect(explained).toMatch(
     /held since .* until you release it \(tassis queue release --email [\da-f-]{36}\): Look first/,
   )

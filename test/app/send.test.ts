@@ -54,7 +54,9 @@ test("send through a service prints the receiver's rejection and exits with 1", 
   expect(stdout).toMatch(
     /bounced +bob@receiver\.test {2}550 5\.1\.1 No such user here {2}\(mx\.receiver\.test \[127\.0\.0\.1\]/,
   )
-  expect(stdout.trimEnd()).toEndWith('It is bounced.')
+  expect(stdout.trimEnd()).toEndWith(
+    'the address does not exist, or its domain accepts no mail. The address was put on your suppression list.',
+  )
 })
 
 test('send prints how many recipients were reached and which were not', async () => {
@@ -64,7 +66,7 @@ test('send prints how many recipients were reached and which were not', async ()
   const args = [...MESSAGE, '--to', 'carl@receiver.test', '--to', 'dora@receiver.test']
   const result = await runTassis(args, peer.settings)
   expect(result.exitCode).toBe(1)
-  expect(result.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
+  expect(result.stdout.trimEnd()).toEndWith('\nOf 3 recipients: 2 sent, 1 bounced (carl@receiver.test).')
   // Carl is suppressed now.
   const { stdout } = await runTassis([...MESSAGE, '--to', 'carla@receiver.test', '--json'], peer.settings)
   expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
@@ -134,7 +136,7 @@ test('send from a never verified domain says that the message was captured, why,
   expect(first).toEndWith('. sender.test was never verified, so the message is captured, not sent.')
   for (const line of lines.slice(0, -1)) expect(line).toContain('sandbox')
   expect(lines.at(-1)).toMatch(
-    /^It was captured, not sent: sender\.test was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,
+    /^It was captured, not sent: the sending domain was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,
   )
   const json = await runTassis([...MESSAGE, '--json'], data.settings)
   const objects = json.stdout

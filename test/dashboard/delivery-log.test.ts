@@ -1,6 +1,6 @@
 /** @module The delivery log of an email in the dashboard. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { toDialogueText, toResponsibleWords, toTimingsText } from '#dashboard/screens/emails/attempt-words.ts'
+import { formatDialogue, formatTimings } from '#dashboard/screens/emails/format.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import {
@@ -21,7 +21,7 @@ const ADA = 'ada@people.test'
 
 test('the dialogue is one line for each line, without characters that reorder it', () => {
   expect(
-    toDialogueText([
+    formatDialogue([
       { at_ms: 0, from: 'note', text: 'connecting to mx [192.0.2.1]' },
       { at_ms: 1204, from: 'server', text: '220 \u202emx\u2028' },
       { at_ms: 1205, from: 'client', text: 'EHLO me' },
@@ -30,12 +30,8 @@ test('the dialogue is one line for each line, without characters that reorder it
 })
 
 test('timings say whether the session was reused', () => {
-  expect(toTimingsText({ connect: 3, mail: 1 })).toBe('connect 3 ms, mail 1 ms')
-  expect(toTimingsText({ mail: 1 })).toBe('session reused, mail 1 ms')
-})
-
-test('the sender is "you"', () => {
-  expect(toResponsibleWords('sender')).toBe('You')
+  expect(formatTimings({ connect: 3, mail: 1 })).toBe('connect 3 ms, mail 1 ms')
+  expect(formatTimings({ mail: 1 })).toBe('session reused, mail 1 ms')
 })
 
 describe.skipIf(!isChromiumAvailable())('in a browser', () => {

@@ -124,7 +124,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'The first' }).waitFor()
     expect(await page.locator('[data-sentence]').textContent()).toBe(
-      'It was captured and not sent, because this service captures all mail.',
+      'It was captured, not sent: the delivery mode of this service is `capture`.',
     )
     expect(await page.locator('.timeline').textContent()).toContain('250 2.6.0 Captured')
     await page.keyboard.press('Escape')
@@ -245,7 +245,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
         await check(tab)
       }
       await goTo(`/emails/${scheduled}`)
-      await page.getByText(`It will be sent on ${later.words} at 00:00.`).waitFor()
+      await page.getByText('It is sent at its time.').waitFor()
       for (const action of ['Cancel', 'Reschedule', 'Suppress a recipient']) {
         await page.getByRole('button', { name: action, exact: true }).click()
         await page.getByRole('dialog').waitFor()
@@ -322,11 +322,14 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     expect(await time.inputValue()).toBe(`${tooLate.date}T00:00`)
     await time.fill(`${second.date}T04:05`)
     await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click()
-    await page.locator('[data-sentence]', { hasText: `on ${second.words} at 04:05` }).waitFor()
+    await page
+      .locator('.facts dd', { hasText: `${second.words}, 04:05` })
+      .first()
+      .waitFor()
 
     await page.getByRole('button', { name: 'Reschedule' }).click()
     await page.getByRole('button', { name: 'Send now' }).click()
-    await page.locator('[data-sentence]', { hasText: 'Captured and not sent for all 2 recipients.' }).waitFor()
+    await page.locator('[data-sentence]', { hasText: 'Of 2 recipients: 2 captured.' }).waitFor()
 
     await page.getByRole('button', { name: 'Send again' }).click()
     // Captured mail did not arrive.

@@ -20,7 +20,7 @@ import { confirmAction } from './confirm.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from './find-email.ts'
 import { collectOption, type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, printResult, toPrintable, truncate } from './output.ts'
-import { formatHeldAndInDelivery, formatSuspended } from './queue-words.ts'
+import { formatHeldAndInDelivery, formatSuspended } from './queue-format.ts'
 
 interface IdInput {
   readonly id: string

@@ -1,10 +1,10 @@
 /** @module `tassis emails`, and `show`: the recipients and the history of one email. Never writes. */
 import type { Command } from 'commander'
+import { explainEmail } from '#features/sending/delivery/explain.ts'
 import { createMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts'
 import { readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
-import type { Status } from '#features/sending/queue/status.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addEmailActionCommands, emailActionAdminCommands } from './email-actions.ts'
@@ -14,21 +14,23 @@ import { EMAIL_ARGUMENT, requireEmail } from './find-email.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, printResult, toPrintable } from './output.ts'
 import { type EventView, formatEvent, toEventView } from './send.ts'
-import { describeStatus } from './status-words.ts'
 
 interface EmailView extends EmailRow {
   readonly account: string
+  readonly sentence: string
   readonly recipients: readonly EmailRecipient[]
   readonly history: readonly EventView[]
 }
 
 const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): EmailView => {
   const { email, accountId, account } = requireEmail(app, id)
+  const events = readEmailEvents(app, accountId, email.id)
   return {
     ...emailRowWire(email, createMaxAttempts(app.config.retryExpiryHours)),
     account,
+    sentence: explainEmail(email, events).sentence,
     recipients: email.recipients.map(recipientWire),
-    history: readEmailEvents(app, accountId, email.id).map(toEventView),
+    history: events.map(toEventView),
   }
 })
 
@@ -63,7 +65,7 @@ function formatEmail(email: EmailView): string {
     ['Message-ID', email.message_id],
     ['Accepted', formatUtc(email.created_at)],
     ...(email.scheduled_at ? [['Scheduled', formatUtc(email.scheduled_at)] as [string, string]] : []),
-    ['Status', describeStatus(email.status as Status, email.sandbox)],
+    ['State', `${email.state}. ${email.sentence}`],
     ...(email.sandbox
       ? [['Sandbox', 'its domain was never verified, or its recipients are at the simulator'] as [string, string]]
       : []),

@@ -19,7 +19,7 @@ import {
   toPrintable,
   truncate,
 } from './output.ts'
-import { formatArgument } from './queue-words.ts'
+import { formatArgument } from './queue-format.ts'
 
 const MAX_NAME_LENGTH = 60
 const MAX_REASON_LENGTH = 120

@@ -30,7 +30,7 @@ import { confirmAction } from './confirm.ts'
 import { requireEmail } from './find-email.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatCount, formatUtc, type List, print, printResult, toList, toPrintable } from './output.ts'
-import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-words.ts'
+import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
 
 interface Selected {
   readonly domain?: string

@@ -9,6 +9,7 @@ import type { RecordedEvent } from '#features/core/events/model.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { SendRequest } from '#features/sending/accept/model.ts'
+import { explainEmail } from '#features/sending/delivery/explain.ts'
 import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
@@ -26,7 +27,7 @@ import { defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { type AccountOption, collectOption, type JsonOption, withAccount } from './options.ts'
 import { formatRelativeTime, print, toPrintable } from './output.ts'
-import { formatSendingBlock } from './queue-words.ts'
+import { formatSendingBlock } from './queue-format.ts'
 
 export interface EventView {
   /** Set for mail that is only captured. */
@@ -86,14 +87,13 @@ const follow = defineAdminCommand(
     const email = uuid && findEmail(app.db, accountId, uuid)
     if (!email) throw notFound('email_not_found', 'Email not found.')
     const events = readEmailEvents(app, accountId, email.id)
-      .filter(({ seq }) => seq > input.afterSeq)
-      .map(toEventView)
     return {
       status: email.status,
+      sentence: explainEmail(email, events).sentence,
       sandbox: email.sandbox,
       is_final: !email.recipients.some(({ status }) => isOpen(status)),
       recipients: email.recipients.map(({ address, status }) => ({ address, status })),
-      events,
+      events: events.filter(({ seq }) => seq > input.afterSeq).map(toEventView),
     }
   },
 )
@@ -162,6 +162,7 @@ async function sendAndFollow(
   for (let afterSeq = 0; ; ) {
     const {
       status,
+      sentence,
       is_final: isFinal,
       sandbox,
       recipients,
@@ -174,9 +175,7 @@ async function sendAndFollow(
     if (isFinal) {
       printLine(
         toSummary(sent.id, status, recipients, sandbox),
-        isCaptured
-          ? formatCaptured(sent.id, sent.sending_domain, status, recipients)
-          : formatOutcome(status, recipients),
+        toPrintable(`${sentence}${isCaptured ? formatGoLive(sent.id, sent.sending_domain) : ''}`),
       )
       return status === 'sent'
     }
@@ -211,25 +210,8 @@ function toSummary(id: string, status: Status, recipients: readonly RecipientSta
   }
 }
 
-function formatCaptured(id: string, domain: string, status: Status, recipients: readonly RecipientStatus[]): string {
-  if (status !== 'sent') return formatOutcome(status, recipients)
-  return toPrintable(
-    [
-      `It was captured, not sent: ${domain} was never verified. GET /v1/emails/${id}/captured shows it.`,
-      `To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`,
-    ].join(' '),
-  )
-}
-
-/** Formats the result, such as `2 of 3 delivered; not carl@example.net (bounced).` */
-function formatOutcome(status: Status, recipients: readonly RecipientStatus[]): string {
-  if (recipients.length === 1) return `It is ${status}.`
-  const unsent = filterUnsent(recipients)
-  const unsentText = unsent.map((recipient) => `${recipient.address} (${recipient.status})`).join(', ')
-  return toPrintable(
-    `${recipients.length - unsent.length} of ${recipients.length} delivered${unsentText === '' ? '' : `; not ${unsentText}`}.`,
-  )
-}
+const formatGoLive = (id: string, domain: string): string =>
+  ` GET /v1/emails/${id}/captured shows it. To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`
 
 function toRequest(options: SendOptions): SendRequest {
   const { from, to, cc, bcc, subject, text, html, stream } = options

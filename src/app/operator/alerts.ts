@@ -1,5 +1,5 @@
 /** @module What receivers hold against our addresses or set-up: for `tassis providers` and the operator's routes. */
-import { adviseOn } from '#features/sending/delivery/advice.ts'
+import { adviseOnAttempt } from '#features/sending/delivery/explain.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { RunningDelivery } from '../create.ts'
 import type { DeliveryAlert } from './model.ts'
@@ -16,6 +16,6 @@ export const listAlerts = (delivery: RunningDelivery | undefined): DeliveryAlert
       count,
       first_at: isoTime(firstAt),
       last_at: isoTime(lastAt),
-      advice: adviseOn({ outcome: 'deferred', category, isRelayed: false }).text,
+      advice: adviseOnAttempt({ type: 'deferred', data: { bounce_category: category } }).text,
     }),
   )

@@ -33,7 +33,7 @@ export interface WaitingRecipient {
   readonly attempts: number
   readonly next_at: string
   /** What an operator must end before the next attempt: a hold, or the fence of restored data; null: neither. */
-  readonly waits_for: 'hold' | 'fence' | null
+  readonly waits_for: Stop['waitsFor'] | null
   readonly last_error: string | null
 }
 
@@ -140,13 +140,10 @@ function describeWait(
   const now = clock.now()
   const reason = delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : NO_SERVICE_REASON)
   if (reason !== NOT_DUE_REASON) return reason
-  if (providerHold) return describeHold(providerHold)
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
-  const restored = findRestoredReason(db, lane, first.emailId)
-  if (restored !== undefined) return restored
-  const hold = findEmailHold(db, first.emailId)
-  if (hold) return describeHold(hold)
+  const stop = findStop(db, lane, first.emailId, providerHold)
+  if (stop) return stop.reason
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(findRetryTime(db, lane, first.nextAt), now)}`
   return first.lastError === null
@@ -154,11 +151,27 @@ function describeWait(
     : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH).replace(/\.$/, '')}, ${next}`
 }
 
-/** Why an email of a lane waits, if it waits as restored. */
-function findRestoredReason(db: Database, lane: string, emailId: number): string | undefined {
+/** What an operator must end before the next attempt: the fence of restored data, or a hold. */
+export interface Stop {
+  readonly waitsFor: 'fence' | 'hold'
+  readonly reason: string
+}
+
+/**
+ * What stops an email in a lane.
+ * @param providerHold the lane's entry of `findProviderHolds`
+ */
+export function findStop(
+  db: Database,
+  lane: string,
+  emailId: number,
+  providerHold: QueueRule | undefined,
+): Stop | undefined {
   const fence = readFence(db)
   const mail = { emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) }
-  return fence && isMailRestored(fence, mail) ? describeRestored(fence) : undefined
+  if (fence && isMailRestored(fence, mail)) return { waitsFor: 'fence', reason: describeRestored(fence) }
+  const hold = findEmailHold(db, emailId) ?? findHold(db, lane) ?? providerHold
+  return hold && { waitsFor: 'hold', reason: describeHold(hold) }
 }
 
 /** The account of a lane; undefined if it is deleted. */
@@ -175,12 +188,10 @@ export function listLaneRecipients(
   limit: number,
   providerHold: QueueRule | undefined,
 ): WaitingRecipient[] {
-  const ofLane = findHold(db, lane) ?? providerHold
   return sql(db)
     .ofLane.all(lane, limit)
     .map((row) => {
-      const restored = findRestoredReason(db, row.lane, row.emailId)
-      const isHeld = ofLane !== undefined || findEmailHold(db, row.emailId) !== undefined
+      const stop = findStop(db, row.lane, row.emailId, providerHold)
       return {
         email_id: formatUuid(row.uuid),
         account: row.account,
@@ -189,8 +200,8 @@ export function listLaneRecipients(
         status: statusName(row.status),
         attempts: row.attempts,
         next_at: isoTime(findRetryTime(db, row.lane, row.nextAt)),
-        waits_for: restored !== undefined ? 'fence' : isHeld ? 'hold' : null,
-        last_error: restored ?? row.lastError,
+        waits_for: stop?.waitsFor ?? null,
+        last_error: stop?.waitsFor === 'fence' ? stop.reason : row.lastError,
       }
     })
 }

@@ -46,6 +46,7 @@ const STATES: Readonly<Record<string, KnownState>> = {
   processing: { word: 'Sending', tone: 'active' },
   sent: { word: 'Delivered', tone: 'good' },
   delivered: { word: 'Delivered', tone: 'good' },
+  held: { word: 'Held', tone: 'waiting' },
   deferred: { word: 'Deferred', tone: 'warning' },
   bounced: { word: 'Bounced', tone: 'bad' },
   failed: { word: 'Failed', tone: 'bad' },

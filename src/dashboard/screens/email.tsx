@@ -19,8 +19,6 @@ import { useEscape } from '../parts/use-escape.ts'
 import { EmailActions } from './emails/actions.tsx'
 import { EmailContent } from './emails/content.tsx'
 import { DeliveryLog } from './emails/delivery-log.tsx'
-import { sentence } from './emails/sentence.ts'
-import { toShownStatus } from './emails/shown-status.ts'
 import { Timeline } from './emails/timeline.tsx'
 
 const route = getRouteApi('/emails/$id')
@@ -76,9 +74,9 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
     <Stack gap="lg">
       <Paper withBorder p="md">
         <Stack gap="xs">
-          <StatusBadge status={toShownStatus(email)} />
+          <StatusBadge status={email.state} />
           <Text size="lg" role="status" data-sentence="">
-            {sentence(email)}
+            {email.sentence}
           </Text>
           <EmailActions email={email} />
         </Stack>

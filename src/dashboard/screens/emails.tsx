@@ -19,7 +19,6 @@ import { Time } from '../parts/time.tsx'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
 import { countRecipients, useLiveList } from './emails/live-list.ts'
-import { toShownStatus } from './emails/shown-status.ts'
 
 const route = getRouteApi('/emails')
 
@@ -129,7 +128,7 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
         </Anchor>
       ),
     },
-    { header: 'Status', width: '9rem', cell: (row) => <StatusBadge status={toShownStatus(row)} /> },
+    { header: 'Status', width: '9rem', cell: ({ state }) => <StatusBadge status={state} /> },
     { header: 'Time', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
     {
       header: 'Stream, tags',

@@ -11,7 +11,6 @@ import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { toStatusWord } from '../../parts/status.tsx'
-import { toShownRecipientStatus, toShownStatus } from './shown-status.ts'
 
 type Dialog = 'cancel' | 'reschedule' | 'resend' | 'suppress'
 
@@ -26,7 +25,7 @@ export function EmailActions({ email }: EmailActionsProps) {
   const [done, setDone] = useState<string>()
   const roleReason = useAllowed('developer')
   const isScheduled = email.status === 'scheduled'
-  const status = toStatusWord(toShownStatus(email)).toLowerCase()
+  const status = toStatusWord(email.state).toLowerCase()
   const scheduledReason = isScheduled ? undefined : `Only a scheduled email can be changed; this one is ${status}.`
   const resendReason = OPEN.includes(email.status)
     ? `This email is still ${status}; it can be sent again when that has ended.`
@@ -141,9 +140,7 @@ function ResendDialog({ email, onClose }: DialogProps) {
     return request<{ data: SendResponse }>('POST', `${path}/resend`, { body: isSubset ? { to } : {}, idempotencyKey })
   })
   const mayHaveIt = email.recipients.filter(({ address, status }) => status === 'uncertain' && chosen.includes(address))
-  const haveIt = email.recipients.filter(
-    (recipient) => toShownRecipientStatus(email, recipient) === 'sent' && chosen.includes(recipient.address),
-  )
+  const haveIt = email.explanations.filter(({ address, state }) => state === 'sent' && chosen.includes(address))
   const suppressed = email.recipients.filter(({ address, status }) => status === 'rejected' && chosen.includes(address))
   const send = () =>
     resend.mutate(chosen, {

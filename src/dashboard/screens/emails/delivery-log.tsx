@@ -8,7 +8,7 @@ import { Facts } from '../../parts/facts.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { EventBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { toDialogueText, toResponsibleWords, toTimingsText } from './attempt-words.ts'
+import { formatDialogue, formatTimings, RESPONSIBLE_LABELS } from './format.ts'
 
 const PAGE_SIZE = 25
 
@@ -73,7 +73,7 @@ function AttemptPage({ id, page, onMore }: AttemptPageProps) {
 
 function AttemptEntry({ attempt }: { readonly attempt: Attempt }) {
   const { host, address, dialogue, smtp_response: reply, reason } = attempt
-  const dialogueText = dialogue && toDialogueText(dialogue)
+  const dialogueText = dialogue && formatDialogue(dialogue)
   return (
     <Paper withBorder p="sm" data-attempt={attempt.attempt}>
       <Stack gap="xs">
@@ -90,9 +90,9 @@ function AttemptEntry({ attempt }: { readonly attempt: Attempt }) {
             ['Reason', reason === reply ? null : reason],
             ['Category', attempt.category],
             ['Rule', attempt.rule],
-            ['Timings', attempt.timings && toTimingsText(attempt.timings)],
+            ['Timings', attempt.timings && formatTimings(attempt.timings)],
             ['Next attempt', attempt.next_attempt_at && <Time iso={attempt.next_attempt_at} isExact />],
-            ['Who must act', toResponsibleWords(attempt.who_must_act)],
+            ['Who must act', RESPONSIBLE_LABELS[attempt.who_must_act]],
             ['What to do', attempt.advice],
           ]}
         />

@@ -1,12 +1,11 @@
 /** @module What happened to an email, recipient by recipient. */
 import { Accordion, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { EmailDetail, EmailRecipient } from '#features/sending/emails/model.ts'
+import type { EmailDetail, EmailRecipient, RecipientExplanation } from '#features/sending/emails/model.ts'
 import { Facts } from '../../parts/facts.tsx'
 import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { isCaptured, toCategoryReason, toEventData, toSuppressionWords } from './sentence.ts'
-import { toShownRecipientStatus } from './shown-status.ts'
+import { RESPONSIBLE_LABELS } from './format.ts'
 
 type Event = EmailDetail['events'][number]
 
@@ -17,7 +16,8 @@ const MAX_OPENED = 3
 
 export function Timeline({ email }: { readonly email: EmailDetail }) {
   const [only] = email.recipients
-  if (email.recipients.length === 1 && only) return <RecipientTimeline email={email} recipient={only} />
+  if (email.recipients.length === 1 && only)
+    return <RecipientTimeline email={email} recipient={only} explanation={email.explanations[0]} />
   const opened = email.recipients
     .flatMap(({ status }, index) => (status === 'sent' ? [] : [String(index)]))
     .slice(0, MAX_OPENED)
@@ -31,11 +31,12 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
                 <bdi>{recipient.address}</bdi>
                 {recipient.kind !== 'to' && ` (${recipient.kind === 'cc' ? 'Cc' : 'Bcc'})`}
               </Text>
-              <StatusBadge status={toShownRecipientStatus(email, recipient)} />
+              <StatusBadge status={email.explanations[index]?.state ?? recipient.status} />
             </Group>
           </Accordion.Control>
           <Accordion.Panel>
-            <RecipientTimeline email={email} recipient={recipient} />
+            <Text size="sm">{email.explanations[index]?.sentence}</Text>
+            <RecipientTimeline email={email} recipient={recipient} explanation={email.explanations[index]} />
           </Accordion.Panel>
         </Accordion.Item>
       ))}
@@ -43,26 +44,33 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
   )
 }
 
-function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; readonly recipient: EmailRecipient }) {
+interface RecipientTimelineProps {
+  readonly email: EmailDetail
+  readonly recipient: EmailRecipient
+  readonly explanation: RecipientExplanation | undefined
+}
+
+function RecipientTimeline({ email, recipient, explanation }: RecipientTimelineProps) {
   const [hasAll, setHasAll] = useState(false)
   const events = toTimelineEvents(email, recipient)
   const shown = hasAll ? events : events.slice(0, MAX_EVENTS)
   return (
     <Stack gap="xs">
+      {explanation && (
+        <Facts
+          facts={[
+            ['What to do', explanation.advice],
+            ['Who must act', RESPONSIBLE_LABELS[explanation.who_must_act]],
+            ['Next', explanation.next_at && <Time iso={explanation.next_at} isExact />],
+          ]}
+        />
+      )}
       <ol className="timeline" aria-label={`Events of ${recipient.address}`}>
         {shown.map((event) => (
           <li key={event.id}>
-            <EventEntry event={event} email={email} />
+            <EventEntry event={event} />
           </li>
         ))}
-        {recipient.next_retry_at && (
-          <li>
-            <Text size="sm">
-              Next attempt: <Time iso={recipient.next_retry_at} isExact /> (attempt {recipient.attempts + 1} of at most{' '}
-              {email.max_attempts})
-            </Text>
-          </li>
-        )}
         {events.length === 0 && (
           <li>
             <Text size="sm">No event of this recipient is stored.</Text>
@@ -85,14 +93,12 @@ function toTimelineEvents(email: EmailDetail, { address }: EmailRecipient): Even
   return isDelivered ? events.filter(({ event_type: type }) => type !== 'sent') : events
 }
 
-function EventEntry({ event, email }: { readonly event: Event; readonly email: EmailDetail }) {
-  const { event_type: type, created_at: at } = event
-  const reply = toEventData(event)['smtp_response']
-  const isCapture = type === 'delivered' && isCaptured(email, typeof reply === 'string' ? reply : null)
+function EventEntry({ event }: { readonly event: Event }) {
+  const { event_type: type, created_at: at, raw_payload: data } = event
   return (
     <Stack gap={4}>
       <Group gap="sm">
-        <EventBadge type={isCapture ? 'captured' : type} />
+        <EventBadge type={data?.captured ? 'captured' : type} />
         <Text size="sm" c="dimmed" component="span">
           <Time iso={at} isExact />
         </Text>
@@ -102,30 +108,22 @@ function EventEntry({ event, email }: { readonly event: Event; readonly email: E
   )
 }
 
-/** Reasons that events have as a code. */
-const REASONS: Readonly<Record<string, string>> = {
-  suppressed: 'The address is on your suppression list',
-  erased: 'The data of the recipient was erased',
-}
-
 /** What the event has of reply, server, encryption and cause; only texts, whoever wrote them. */
 function toFacts(event: Event): [string, string | null | undefined][] {
-  const data = toEventData(event)
   const text = (name: string): string | undefined => {
-    const value = data[name]
+    const value = event.raw_payload?.[name]
     return typeof value === 'string' && value !== '' ? value : undefined
   }
   const isReaction = ['opened', 'clicked', 'complained', 'unsubscribed'].includes(event.event_type)
-  const category = event.bounce_category
   const reply = text('smtp_response')
   const reason = text('reason')
   const next = text('next_retry_at')
   return [
-    ['Cause', category && withCode(toCategoryReason(category), category)],
+    ['Category', event.bounce_category],
     ['Bounce', event.bounce_type],
     ['Reply', reply],
-    ['Reason', reason === reply ? undefined : (REASONS[reason ?? ''] ?? reason)],
-    ['Suppressed for', toSuppressionWords(text('suppression'))],
+    ['Reason', reason === reply ? undefined : reason],
+    ['Suppressed for', text('suppression')],
     ['Server', event.remote_mta],
     ['TLS', text('tls')],
     [isReaction ? 'Client address' : 'Sent from', event.ip_address],
@@ -136,6 +134,3 @@ function toFacts(event: Event): [string, string | null | undefined][] {
     ['Next attempt', next && new Date(next).toLocaleString()],
   ]
 }
-
-const withCode = (words: string | undefined, code: string): string =>
-  words === undefined ? code : `${words} (${code})`

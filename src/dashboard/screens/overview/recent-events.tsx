@@ -10,7 +10,6 @@ import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { isCaptured } from '../emails/sentence.ts'
 import { findEventScreen } from './event-screen.ts'
 
 const QUERY_KEY = ['newest-events']
@@ -79,9 +78,7 @@ export function RecentEvents() {
 
 function EventRow({ event }: { readonly event: FeedEvent }) {
   const to = findEventScreen(event)
-  const reply = event.raw_payload?.smtp_response
-  const isCapture = event.type === 'delivered' && isCaptured({ sandbox: event.sandbox === true }, reply)
-  const badge = <StatusBadge status={isCapture ? 'captured' : event.type} />
+  const badge = <StatusBadge status={event.raw_payload?.captured ? 'captured' : event.type} />
   return (
     <Group
       component="li"

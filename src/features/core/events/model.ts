@@ -23,6 +23,8 @@ export interface EventPayload {
   readonly rule?: string | null
   /** Of `deferred`: when the next attempt is due. */
   readonly next_retry_at?: string | null
+  /** Of `delivered`: whether the message was captured, not sent. */
+  readonly captured?: true
   readonly [name: string]: unknown
 }
 
@@ -54,7 +56,7 @@ const EVENT_FIELDS = {
   // With a type of its own: responses keep fields that no schema lists.
   raw_payload: OptionalNullable(Type.Unsafe<EventPayload>(Type.Unknown()), {
     description:
-      'All data of the event. Of an attempt: smtp_response, remote_mta, tls, timings in ms by phase, bounce_category, rule (the id of the rule that decided what the reply means), reason and next_retry_at when it was deferred, suppressed when the address was put on the suppression list, and relay when the reply is that of your relay; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
+      'All data of the event. Of an attempt: smtp_response, remote_mta, tls, timings in ms by phase, bounce_category, rule (the id of the rule that decided what the reply means), reason and next_retry_at when it was deferred, suppressed when the address was put on the suppression list, relay when the reply is that of your relay, and captured when the message was captured, not sent; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
   }),
 }
 

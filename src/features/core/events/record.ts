@@ -65,6 +65,10 @@ export interface EventData {
   /** For a `bounced` event: the address was put on the suppression list. */
   readonly suppressed?: true
   readonly next_retry_at?: Millis | null
+  /** Of an attempt: the reply is that of the operator's smarthost. */
+  readonly relay?: true
+  /** For a `delivered` event: the message was captured, not sent. */
+  readonly captured?: true
   /** Target of a click. */
   readonly link_url?: string | null
   /** For an open or a click; null when the account does not store this value. */

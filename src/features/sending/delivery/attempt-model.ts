@@ -1,10 +1,11 @@
 /** @module JSON of the attempts of an email, for the API and `tassis explain`. Never reads the database. */
 import { type Static, Type } from '@sinclair/typebox'
+import { WhoMustAct } from '#features/sending/emails/model.ts'
 import type { StoredAttempt } from '#features/sending/queue/attempts.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, StringEnum, Timestamp } from '#platform/http/schemas.ts'
-import { type AttemptFinding, adviseOn, RESPONSIBLE } from './advice.ts'
+import { adviseOnAttempt } from './explain.ts'
 
 /** Roles of the lines of a dialogue, by their marks. */
 const SPEAKERS = { '>': 'client', '<': 'server', '*': 'note' } as const
@@ -40,10 +41,7 @@ export const Attempt = Type.Object({
   category: Nullable(Type.String(), { description: 'Category of a bounce or deferral.' }),
   rule: Nullable(Type.String(), { description: 'Rule that decided what the reply means.' }),
   next_attempt_at: Nullable(Timestamp(), { description: 'When the next attempt was due after this one.' }),
-  who_must_act: StringEnum(RESPONSIBLE, {
-    description:
-      '`nobody`: retries are enough; `recipient`: the recipient or the receiving server; `sender`: you; `operator`: of this service.',
-  }),
+  who_must_act: WhoMustAct,
   advice: Type.String({ description: 'What to do.' }),
   dialogue: Nullable(Type.Array(DialogueLine), {
     description:
@@ -63,15 +61,6 @@ const parseDialogue = (dialogue: string): DialogueLine[] =>
     return at === undefined ? [] : [{ at_ms: Number(at), from: SPEAKERS[mark as keyof typeof SPEAKERS], text }]
   })
 
-/** What `advice` needs to know of an attempt. */
-export const toFinding = ({ type, data }: StoredAttempt): AttemptFinding => ({
-  outcome: type,
-  category: data.bounce_category ?? null,
-  rule: data.rule,
-  reason: data.reason ?? data.smtp_response,
-  isRelayed: 'relay' in data,
-})
-
 /**
  * @param recipient.status the status of its recipient now
  * @param recipient.dialogue if the stored attempt has none
@@ -85,7 +74,7 @@ export function attemptWire(
   const text = (name: string): string | null => (typeof fields[name] === 'string' ? fields[name] : null)
   const [, host = null, address = null] = SERVER.exec(text('remote_mta') ?? '') ?? []
   const category = text('bounce_category')
-  const { who, text: advice } = adviseOn({ ...toFinding(stored), statusNow: status })
+  const { who, text: advice } = adviseOnAttempt(stored, status)
   const lines = stored.dialogue ?? dialogue
   return {
     recipient: stored.address,

@@ -21,7 +21,7 @@ import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, toBounceType } from './bounce-category.ts'
-import type { AttemptResult, AttemptSession, AttemptTraceData } from './protocol.ts'
+import { type AttemptResult, type AttemptSession, type AttemptTraceData, CAPTURE_HOST } from './protocol.ts'
 import { decideReply, decideResult } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
@@ -194,7 +194,11 @@ export function writeOutcome(
     })
   switch (verdict.kind) {
     case 'sent':
-      finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: attempt.startedAt, ...facts(verdict.reply) })
+      finishRecipient(tx, at, {
+        status: 'sent',
+        deliveryStartedAt: attempt.startedAt,
+        ...facts(verdict.reply, session?.host === CAPTURE_HOST ? { captured: true } : {}),
+      })
       if (isSimulated) simulateReader(app, tx, attempt)
       return undefined
     case 'bounced': {

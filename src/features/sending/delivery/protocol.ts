@@ -52,6 +52,12 @@ export interface TrackingSettings {
   readonly ownUrl: string
 }
 
+/**
+ * The name of the capture server. No mail host can have it (RFC 6761 §6.4), so that no other site shares its sessions,
+ * and no other server is taken for it.
+ */
+export const CAPTURE_HOST = 'capture.invalid'
+
 /** One host to try, in order. */
 export interface RouteHost {
   readonly host: string

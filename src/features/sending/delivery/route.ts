@@ -20,7 +20,7 @@ import {
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
 import type { BounceCategory } from './bounce-category.ts'
-import type { Route, RouteHost } from './protocol.ts'
+import { CAPTURE_HOST, type Route, type RouteHost } from './protocol.ts'
 import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
 import { formatTarget, parseTarget, type RedirectTarget } from './redirect-target.ts'
 
@@ -67,10 +67,7 @@ export async function routeLane(
   return resolveDirectRoute(app, domain, security)
 }
 
-/**
- * A name that no mail host can have (RFC 6761 §6.4), so that no other site shares the sessions of the capture server.
- */
-const buildCaptureRoute = (address: LocalAddress): Route => buildLocalRoute('capture.invalid', address)
+const buildCaptureRoute = (address: LocalAddress): Route => buildLocalRoute(CAPTURE_HOST, address)
 
 /** Each account has a site of its own, so that what it simulates delays no other account. */
 const buildSimulatorRoute = (address: LocalAddress, accountId: number): Route =>

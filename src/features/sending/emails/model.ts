@@ -3,7 +3,8 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
-import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import { STATUSES } from '#features/sending/queue/status.ts'
+import { extra, StrictObject, StringEnum, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 const Nullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description })
@@ -81,7 +82,17 @@ const EMAIL_FIELDS = {
 export const Email = Type.Object(EMAIL_FIELDS)
 export type Email = Static<typeof Email>
 
+/** The statuses, of which `queued` and `sent` are divided. */
+export const STATES = [...STATUSES, 'held', 'deferred', 'captured'] as const
+export type State = (typeof STATES)[number]
+
+const StateField = StringEnum(STATES, {
+  description:
+    'Its status, more precisely: `held` and `deferred` instead of `queued`, `captured` instead of `sent` if it was not sent.',
+})
+
 const ROW_FIELDS = {
+  state: extra(StateField),
   to: extra(Type.String({ description: 'All To recipients, joined with ", ".' })),
   sandbox: extra(Type.Boolean({ description: 'True if it was only captured or simulated.' })),
 }
@@ -110,6 +121,27 @@ export const EmailRecipient = Type.Object(
   { title: 'EmailRecipient' },
 )
 export type EmailRecipient = Static<typeof EmailRecipient>
+
+export const RESPONSIBLE = ['nobody', 'recipient', 'sender', 'operator'] as const
+export type Responsible = (typeof RESPONSIBLE)[number]
+
+export const WhoMustAct = StringEnum(RESPONSIBLE, {
+  description:
+    '`nobody`: nothing is to be done, or retries are enough; `recipient`: the recipient or the operator of the receiving server; `sender`: you; `operator`: of this service.',
+})
+
+export const RecipientExplanation = Type.Object(
+  {
+    address: Type.String({ description: 'Address.' }),
+    state: StateField,
+    sentence: Type.String({ description: 'What happened, and why.' }),
+    who_must_act: WhoMustAct,
+    advice: Nullable(Type.String(), 'What to do; null: nothing more than the sentence says.'),
+    next_at: Nullable(Timestamp(), 'When it is attempted next, or expires; null if neither is going to happen.'),
+  },
+  { title: 'RecipientExplanation' },
+)
+export type RecipientExplanation = Static<typeof RecipientExplanation>
 
 const BODY_FIELDS = {
   html_body: OptionalNullable(Type.String(), 'HTML body.'),
@@ -171,6 +203,10 @@ export const EmailDetail = Type.Object({
   resend_of: extra(Nullable(Uuid(), 'Id of the email that this one repeats; null: none.')),
   delivered_at: extra(Nullable(Timestamp(), 'When a receiving server first accepted it.')),
   recipients: extra(Type.Array(EmailRecipient, { description: 'State of each recipient.' })),
+  sentence: extra(Type.String({ description: 'What happened to it; of several recipients, to how many what.' })),
+  explanations: extra(
+    Type.Array(RecipientExplanation, { description: 'Why each recipient did not get it, or did, in the same order.' }),
+  ),
   // Public clients of the interface read it here, or above.
   email: Type.Object(
     { ...EMAIL_FIELDS, ...BODY_FIELDS },
@@ -179,3 +215,6 @@ export const EmailDetail = Type.Object({
   events: Type.Array(EmailEvent, { description: 'The events, in order.' }),
 })
 export type EmailDetail = Static<typeof EmailDetail>
+
+/** What happened to an email, and to each of its recipients. */
+export type Explanation = Pick<EmailDetail, 'sentence' | 'explanations'>

@@ -3,13 +3,14 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import type { RecordedEvent } from '#features/core/events/model.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import { RATE_HEADERS } from '#features/sending/accept/send-rate.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import { cancelEmail } from './cancel.ts'
-import { EmailChange, EmailDetail, EmailSource, ResendRequest, ResendResponse } from './model.ts'
+import { EmailChange, EmailDetail, EmailSource, type Explanation, ResendRequest, ResendResponse } from './model.ts'
 import { getEmail, readEmailEvents, type StoredEmail } from './read.ts'
 import { type RenderBodies, readEmailBodies } from './read-bodies.ts'
 import { rescheduleEmail } from './reschedule.ts'
@@ -25,6 +26,7 @@ export interface OneEmailRouteOptions extends EmailRouteOptions {
    * recipient.
    */
   readonly renderedBodies: RenderBodies
+  readonly explain: (email: StoredEmail, events: readonly RecordedEvent[]) => Explanation
   /** Composes the message of an email, by row id, again. */
   readonly readSource: (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<EmailSource>
 }
@@ -50,12 +52,14 @@ async function readDetail(
   app: App,
   accountId: number,
   email: StoredEmail,
-  { maxAttempts, renderedBodies }: OneEmailRouteOptions,
+  { maxAttempts, renderedBodies, explain }: OneEmailRouteOptions,
 ): Promise<EmailDetail> {
+  const events = readEmailEvents(app, accountId, email.id)
   return emailDetailWire(email, {
     maxAttempts,
     ...(await readEmailBodies(app, email, renderedBodies)),
-    events: readEmailEvents(app, accountId, email.id),
+    events,
+    explanation: explain(email, events),
     keys: app.keys,
     accountId,
   })

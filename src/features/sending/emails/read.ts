@@ -59,12 +59,16 @@ export interface StoredRecipient {
   readonly mailbox: string | null
   readonly kind: RecipientKind
   readonly status: Status
+  /** Null once it is final. */
+  readonly lane: string | null
   readonly attempts: number
   readonly nextAt: Millis | null
   /** When it is attempted next: `nextAt`, or later while its host or provider is not tried. */
   readonly retryAt: Millis | null
   readonly deliveryStartedAt: Millis | null
   readonly deliveredAt: Millis | null
+  /** Whether it was captured, not sent. */
+  readonly isCaptured: boolean
   readonly smtpResponse: string | null
   readonly lastError: string | null
   readonly sendingIp: string | null
@@ -111,6 +115,7 @@ interface RecipientRow {
   next_at: number | null
   delivery_started_at: number | null
   delivered_at: number | null
+  is_captured: number
   smtp_response: string | null
   last_error: string | null
   sending_ip: string | null
@@ -349,11 +354,13 @@ const toStoredRecipient = (db: Database, row: RecipientRow): StoredRecipient => 
   mailbox: row.mailbox,
   kind: RECIPIENT_KINDS[row.kind] ?? 'to',
   status: statusName(row.status),
+  lane: row.lane,
   attempts: row.attempts,
   nextAt: row.next_at,
   retryAt: row.lane === null || row.next_at === null ? row.next_at : findRetryTime(db, row.lane, row.next_at),
   deliveryStartedAt: row.delivery_started_at,
   deliveredAt: row.delivered_at,
+  isCaptured: row.is_captured === 1,
   smtpResponse: row.smtp_response,
   lastError: row.last_error,
   sendingIp: row.sending_ip,

@@ -9,8 +9,9 @@ import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
+import type { Email, EmailDetail, EmailRecipient, EmailRow, Explanation } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
+import { toEmailState } from './state.ts'
 
 const formatOptionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
 
@@ -90,6 +91,7 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
 /** A row of the list. */
 export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): EmailRow => ({
   ...emailWire(email, maxAttempts),
+  state: toEmailState(email),
   to: addressesOfKind(email, 'to').join(', '),
   sandbox: email.sandbox,
 })
@@ -106,6 +108,7 @@ export function emailDetailWire(
     text: string | null
     isContentMissing: boolean
     events: readonly RecordedEvent[]
+    explanation: Explanation
     keys: KeyRing
     accountId: number
   },
@@ -113,6 +116,8 @@ export function emailDetailWire(
   const full = { ...emailWire(email, context.maxAttempts), html_body: context.html, text_body: context.text }
   return {
     ...full,
+    ...context.explanation,
+    state: toEmailState(email),
     to: addressesOfKind(email, 'to').join(', '),
     sandbox: email.sandbox,
     ...toContentState(context.isContentMissing),

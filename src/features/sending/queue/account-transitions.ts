@@ -15,6 +15,11 @@ import { statusCode, statusName, WAITING_CODES } from './status.ts'
  * only effect is that a release retries its recipient sooner.
  */
 const HELD_PREFIX = 'Held: '
+
+/** Why a recipient is held for its account or its content, by its stored error; undefined if it is not. */
+export const findHoldReason = (lastError: string): string | undefined =>
+  /^Held(?: without its content)?: (.*)/s.exec(lastError)?.[1]
+
 /**
  * Replaces the stored reason at the release. It is not null, so the counters of broadcasts do not count the recipient
  * as begun a second time.

@@ -34,7 +34,7 @@ const sql = prepareStatements((db) => ({
   ),
   finish: db.prepare<ChangedRecipient, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
-     sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ? RETURNING address`,
+     sending_ip = ?, bounce_type = ?, bounce_category = ?, is_captured = ? WHERE id = ? AND status = ? RETURNING address`,
   ),
 }))
 
@@ -135,6 +135,7 @@ export function finishRecipient(
     outcome.sendingIp ?? null,
     outcome.bounceType ?? null,
     outcome.bounceCategory ?? null,
+    outcome.data?.captured ? 1 : 0,
     at.recipientId,
     statusCode('processing'),
   )

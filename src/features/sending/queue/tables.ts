@@ -97,6 +97,8 @@ export const recipients = sqliteTable(
      */
     deliveryStartedAt: time('delivery_started_at'),
     deliveredAt: time('delivered_at'),
+    /** Whether the capture server took it, so that it was not sent: in the sandbox, or in delivery mode `capture`. */
+    isCaptured: flag('is_captured').notNull().default(false),
     smtpResponse: text('smtp_response'),
     /** Why the last attempt failed, as a sentence. */
     lastError: text('last_error'),

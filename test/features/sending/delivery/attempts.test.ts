@@ -133,6 +133,28 @@ describe('an attempt shows server, session, timings, dialogue and who must act',
   })
 })
 
+// Proves: email-39
+test.each([
+  ['direct', 'bounced', 'sender', /the mailbox accepts no mail any more/, false],
+  ['capture', 'captured', 'operator', /captured, not sent/, true],
+] as const)('with delivery mode %s, the email and its row are %s, and the detail says why', async (...expected) => {
+  const [delivery, state, who, why, isCaptured] = expected
+  await using sending = await startSending({ rcpt: '550 5.2.1 Mailbox disabled' }, { TASSIS_DELIVERY: delivery })
+  const id = await sending.sent()
+  const { body } = await sending.api('GET', `/v1/emails/${id}`)
+  const sentence = expect.stringMatching(why)
+  expect(at(body, 'data')).toMatchObject({
+    state,
+    sentence,
+    explanations: [{ address: 'bob@receiver.test', state, sentence, who_must_act: who, next_at: null }],
+  })
+  const payloads = (at(body, 'data', 'events') as { readonly raw_payload: Record<string, unknown> | null }[]).map(
+    (event) => event.raw_payload?.['captured'] === true,
+  )
+  expect(payloads.includes(true)).toBe(isCaptured)
+  expect(at((await sending.api('GET', '/v1/emails')).body, 'data')).toMatchObject([{ id, state }])
+})
+
 test('an accepted message has its session, timings and, for a while, its dialogue', async () => {
   // The time that a session stays open without mail is real, and only has to be longer than the second send takes.
   const settings = { TASSIS_CONNECTION_IDLE_SECONDS: '300' }

@@ -81,6 +81,9 @@ const explainEmail = defineTool({
       max_attempts: own,
       operation_id: own,
       idempotency_key: strange,
+      explanations: list(
+        fields({ address, state: own, sentence: strange, who_must_act: own, advice: own, next_at: own }),
+      ),
       recipients: list(
         fields({
           address,
