@@ -1,6 +1,7 @@
 /** @module Starts the process's Workers, from the sources and from the compiled executable alike. Main thread only. */
 
 import { startWithDescriptors } from './descriptors.ts'
+import type { WorkerAnswer } from './worker-answer.ts'
 
 /** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these, and `PRELOAD_ENTRY`. */
 export const workerEntries = {
@@ -31,3 +32,14 @@ export const startWorker = (name: WorkerName): Worker =>
     const options = { name, argv: [name], preload: toUrl(PRELOAD_ENTRY), smol: true, workerData }
     return new Worker(toUrl(workerEntries[name]), options)
   })
+
+/** Starts a Worker for one request, and ends it, which frees its memory. Rejects if it throws or dies. */
+export function askWorker<Answer>(name: WorkerName, request: unknown): Promise<Answer> {
+  const worker = startWorker(name)
+  return new Promise<Answer>((resolve, reject) => {
+    worker.onmessage = ({ data }: MessageEvent<WorkerAnswer<Answer>>) =>
+      'error' in data ? reject(new Error(data.error)) : resolve(data.answer)
+    worker.onerror = (event) => reject(new Error(event.message))
+    worker.postMessage(request)
+  }).finally(() => worker.terminate())
+}

@@ -4,10 +4,11 @@
  */
 import type { Command } from 'commander'
 import { GROUPS, type Group } from '#features/lifecycle/retention/measure.ts'
-import type { RetainedKind } from '#features/lifecycle/retention/overview.ts'
+import type { AccountUsage, KindUsage, RetainedKind } from '#features/lifecycle/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
 import { enoughAfterLow } from '#platform/disk.ts'
-import { type AccountUsage, type DiskUsage, type KindUsage, type MonthBytes, measureDisk } from '../operator/disk.ts'
+import { type DiskUse, measureDisk, readFileSystem } from '../operator/disk.ts'
+import type { ServerDisk } from '../operator/model.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
@@ -24,7 +25,10 @@ export function addDiskCommand(program: Command): void {
     requireData(config)
     printResult(
       options,
-      withSnapshot(config, (db) => measureDisk(db, config, systemClock.now())),
+      {
+        file_system: readFileSystem(config),
+        ...withSnapshot(config, (db) => measureDisk(db, config, systemClock.now())),
+      },
       (use) => formatDisk(use, systemClock.now()),
     )
   })
@@ -49,7 +53,7 @@ const KIND_NAMES: Readonly<Record<RetainedKind, string>> = {
   audit: 'audit log',
 }
 
-function formatDisk(use: DiskUsage, now: Millis): string {
+function formatDisk(use: DiskUse & Pick<ServerDisk, 'file_system'>, now: Millis): string {
   const { database, file_system: disk } = use
   const line = (name: string, bytes: number, indent = 1): string[] => [
     `${'  '.repeat(indent)}${name}`,
@@ -126,7 +130,7 @@ function formatShare({ share_bytes: shareBytes, goes_before: goesBefore }: Accou
   return shareBytes === null ? '-' : 'nothing: the rest is unread or open'
 }
 
-function formatMonths(name: string, all: readonly MonthBytes[]): string[][] {
+function formatMonths(name: string, all: DiskUse['content']): string[][] {
   const sum = all.reduce((bytes, month) => bytes + month.bytes, 0)
   return [[`  ${name}`, formatSize(sum)], ...all.map(({ month, bytes }) => [`    ${month}`, formatSize(bytes)])]
 }

@@ -5,9 +5,9 @@
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { startWorker } from '#platform/workers.ts'
-import type { DiskUsage } from './disk.ts'
-import type { DiskAnswer, DiskRequest } from './disk-worker.ts'
+import { askWorker } from '#platform/workers.ts'
+import type { DiskUse } from './disk.ts'
+import type { DiskRequest } from './disk-worker.ts'
 
 /** Measurements take at most this fraction of the time. */
 const MAX_MEASURE_FRACTION = 0.02
@@ -17,20 +17,20 @@ const WAIT_MS = seconds(2)
 
 export interface DiskReading {
   /** The last measurement; undefined while the first one runs, or when it failed. */
-  readonly usage: DiskUsage | undefined
+  readonly usage: DiskUse | undefined
   readonly isMeasuring: boolean
 }
 
 /** Creates a function that returns the last measurement, and starts the next one if it is due. */
 export function createDiskMeter(app: App): () => Promise<DiskReading> {
   const { clock, config, log } = app
-  let usage: DiskUsage | undefined
+  let usage: DiskUse | undefined
   let nextAtMs: Millis = Number.NEGATIVE_INFINITY
   let running: Promise<void> | undefined
   const measure = async (): Promise<void> => {
     const startedAtMs = clock.monotonicMs()
     try {
-      usage = await measureInWorker({ config, now: clock.now() })
+      usage = await askWorker<DiskUse>('disk', { config, now: clock.now() } satisfies DiskRequest)
     } catch (error) {
       log.warn({ err: error }, 'disk use not measured')
     } finally {
@@ -46,16 +46,4 @@ export function createDiskMeter(app: App): () => Promise<DiskReading> {
     if (running) await Promise.race([running, clock.sleep(WAIT_MS)])
     return { usage, isMeasuring: running !== undefined }
   }
-}
-
-function measureInWorker(request: DiskRequest): Promise<DiskUsage> {
-  const worker = startWorker('disk')
-  return new Promise<DiskUsage>((resolve, reject) => {
-    worker.onmessage = ({ data }: MessageEvent<DiskAnswer>) => {
-      if (data.usage) resolve(data.usage)
-      else reject(new Error(data.error ?? 'no answer'))
-    }
-    worker.onerror = (event) => reject(new Error(event.message))
-    worker.postMessage(request)
-  }).finally(() => worker.terminate())
 }

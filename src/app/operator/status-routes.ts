@@ -16,7 +16,7 @@ import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/ht
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { SETTING_GROUPS } from '../settings.ts'
 import type { OperatorContext } from './context.ts'
-import { type DiskUsage, readFileSystem } from './disk.ts'
+import { readFileSystem } from './disk.ts'
 import { createDiskMeter } from './disk-meter.ts'
 import { createHealthReader } from './health.ts'
 import { getLaneReader } from './lane-reader.ts'
@@ -178,7 +178,7 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
           read_at: isoTime(app.clock.now()),
           file_system: readFileSystem(app.config),
           is_measuring: isMeasuring,
-          use: usage ? toDiskWire(usage) : null,
+          use: usage ?? null,
         })
       },
       {
@@ -245,16 +245,6 @@ function toLaneWire(app: App, { lane, waiting, firstAt }: OpenLane, reason: stri
     reason,
   }
 }
-
-const toDiskWire = ({ file_system: _, database, ...use }: DiskUsage): NonNullable<ServerDisk['use']> => ({
-  ...use,
-  database: { ...database, groups: { ...database.groups } },
-  content: [...use.content],
-  raw_mail: [...use.raw_mail],
-  kinds: use.kinds.map((kind) => ({ ...kind, accounts: [...kind.accounts] })),
-  warnings: [...use.warnings],
-  not_stored: [...use.not_stored],
-})
 
 function parsePosition(after: string | undefined): UnparsedCursor {
   if (after === undefined) return START_POSITION

@@ -7,7 +7,7 @@ import type { Config } from '#platform/config.ts'
 import { type DiskSpace, readDiskSpace, subtractReserve } from '#platform/disk-space.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
-import { type Budgets, readBudgets } from './budgets.ts'
+import { type Budgets, mapKinds, readBudgets } from './budgets.ts'
 import { measureAllocated } from './measure.ts'
 
 /** Up to this fraction of the disk's capacity the configured sizes apply; beyond it they are limited. */
@@ -44,13 +44,7 @@ export function computeCapacity(
 export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: DiskLimit): Budgets {
   const fullBytes = capacityBytes * FULL_FRACTION
   const fraction = usedBytes > fullBytes ? Math.min(1, fullBytes / sumBudgets(budgets)) : 1
-  const limit = (bytes: number): number => Math.floor(Math.min(bytes * fraction, capacityBytes))
-  return {
-    content: limit(budgets.content),
-    events: limit(budgets.events),
-    inbound: limit(budgets.inbound),
-    logs: limit(budgets.logs),
-  }
+  return mapKinds((kind) => Math.floor(Math.min(budgets[kind] * fraction, capacityBytes)))
 }
 
 const sumBudgets = ({ content, events, inbound, logs }: Budgets): number => content + events + inbound + logs

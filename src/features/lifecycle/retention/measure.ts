@@ -67,16 +67,10 @@ const findGroup = (table: string): Group =>
   GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW_TABLE, '')) ?? 'other'
 
 export interface DatabaseUse {
-  /** All pages, in bytes, including those in the WAL. */
-  readonly bytes: number
   /** Free pages, which later rows reuse, or which are released. */
   readonly freeBytes: number
   /** Including indexes. */
   readonly groups: Readonly<Record<Group, number>>
-  /** Bytes per event, including its share of the indexes; 0 when there are none. */
-  readonly bytesOfEvent: number
-  /** Bytes of tables, including indexes. */
-  bytesOf(...tables: readonly string[]): number
 }
 
 const readPragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
@@ -88,8 +82,8 @@ export function measureDatabase(db: Database): DatabaseUse {
   const bytes = readPragma(db, 'page_count') * pageSize
   const freeBytes = readPragma(db, 'freelist_count') * pageSize
   const trees = db
-    .query<{ name: string; tableName: string | null; bytes: number; cells: number }, []>(
-      `SELECT d.name, s.tbl_name AS tableName, d.pgsize AS bytes, d.ncell AS cells
+    .query<{ name: string; tableName: string | null; bytes: number }, []>(
+      `SELECT d.name, s.tbl_name AS tableName, d.pgsize AS bytes
        FROM dbstat d LEFT JOIN sqlite_schema s ON s.name = d.name WHERE d.aggregate = TRUE`,
     )
     .all()
@@ -98,18 +92,7 @@ export function measureDatabase(db: Database): DatabaseUse {
   // dbstat omits the pointer map pages, which record the parents of other pages.
   const countedBytes = Object.values(groups).reduce((sum, part) => sum + part, 0)
   groups.other += Math.max(0, bytes - freeBytes - countedBytes)
-  const events = trees.find((tree) => tree.name === 'events')?.cells ?? 0
-  return {
-    bytes,
-    freeBytes,
-    groups,
-    bytesOfEvent: events === 0 ? 0 : groups.events / events,
-    bytesOf: (...tables) =>
-      trees.reduce((sum, tree) => {
-        const table = tree.tableName ?? tree.name
-        return tables.includes(table) || tables.includes(table.replace(SHADOW_TABLE, '')) ? sum + tree.bytes : sum
-      }, 0),
-  }
+  return { freeBytes, groups }
 }
 
 /** A month of a content store. */

@@ -7,51 +7,42 @@ import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-ema
 import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import type { UuidBytes } from '#platform/ids.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import {
-  BUDGETED,
-  type BudgetedKind,
-  type Cut,
-  findCuts,
-  findKindExcesses,
-  type Measurement,
-  readBudgets,
-} from './budgets.ts'
-import { computeAgeCutoffs, readMaxAges } from './cutoffs.ts'
+import { BUDGETED, type BudgetedKind, computeAgeCutoffs, readBudgets, readMaxAges } from './budgets.ts'
+import { type Cut, findCuts, type Measurement, sumBytes } from './cuts.ts'
 import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
-import { HAS_CONTENT, UNOWNED } from './holdings.ts'
+import { HAS_CONTENT } from './holdings.ts'
 import { readCursor } from './scan.ts'
 
 export type RetainedKind = BudgetedKind | 'audit'
 
-export interface KindOverview {
+/** As in the operator's routes. */
+export interface KindUsage {
   readonly kind: RetainedKind
-  readonly usedBytes: number
-  /** 0: no limit. */
-  readonly maxBytes: number
-  readonly maxDays: number
-  /** Time of the oldest removable row; undefined if there is none. */
-  readonly oldestAt: Millis | undefined
-  /** When the oldest row is removed for its age; undefined if there is none. */
-  readonly goesAt: Millis | undefined
+  readonly used_bytes: number
+  /** Null if there is no limit. */
+  readonly max_bytes: number | null
+  readonly max_days: number
+  /** Time of the oldest removable row. */
+  readonly oldest_at: string | null
+  readonly goes_at: string | null
   /** Set when over budget: the next run removes rows from before this time from accounts above their share. */
-  readonly overBefore: Millis | undefined
-  /** The accounts that use most, and all that lose data in the next run; the largest first. */
-  readonly accounts: readonly AccountShare[]
+  readonly over_before: string | null
+  readonly accounts: AccountUsage[]
 }
 
 /** What an account uses of a kind. */
-export interface AccountShare {
-  readonly id: UuidBytes
+export interface AccountUsage {
+  readonly id: string
   readonly name: string
-  readonly usedBytes: number
+  readonly used_bytes: number
   /** Of this, bytes never removed for size: unread mailbox messages, and open mail. */
-  readonly keptBytes: number
-  /** Its fair share, if exceeded; otherwise undefined. */
-  readonly shareBytes: number | undefined
-  /** The next run removes rows from before this time; undefined if it removes none. */
-  readonly goesBefore: Millis | undefined
+  readonly kept_bytes: number
+  /** Its fair share, if exceeded. */
+  readonly share_bytes: number | null
+  readonly goes_before: string | null
 }
 
 /** Accounts shown per kind, besides those that lose data. */
@@ -92,70 +83,75 @@ export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis |
  * What is stored of each kind, for how long, and what is removed next.
  * @param db in the same read transaction as the measurement
  */
-export function listKindOverviews(db: Database, config: Config, measured: Measurement, now: Millis): KindOverview[] {
-  const ages: Readonly<Record<RetainedKind, number>> = { ...readMaxAges(config), audit: config.auditDays }
-  const limited = limitToDisk(readBudgets(config), measureDiskLimit(config))
-  const budgets: Readonly<Record<RetainedKind, number>> = { ...limited, audit: 0 }
-  const used: Readonly<Record<RetainedKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
-  const cuts = Map.groupBy(findCuts(measured, limited), (cut) => cut.kind)
+export function listKindUsages(db: Database, config: Config, measured: Measurement, now: Millis): KindUsage[] {
+  const budgets = limitToDisk(readBudgets(config), measureDiskLimit(config))
+  const cuts = Map.groupBy(findCuts(measured, budgets), (cut) => cut.kind)
+  const ages = readMaxAges(config)
   const aged = computeAgeCutoffs(config, now)
   const oldest = findOldest(db)
-  const kinds: readonly RetainedKind[] = [...BUDGETED, 'audit']
-  return kinds.map((kind) => {
-    const oldestAt = oldest[kind]
-    const kindCuts = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
-    const before = Math.max(0, ...kindCuts.map((cut) => cut.before ?? 0))
-    return {
-      kind,
-      usedBytes: used[kind],
-      maxBytes: budgets[kind],
-      maxDays: ages[kind],
-      oldestAt,
-      goesAt: oldestAt === undefined ? undefined : oldestAt + days(ages[kind]),
-      overBefore: kind !== 'audit' && before > aged[kind] ? before : undefined,
-      accounts:
-        kind === 'audit' ? [] : listAccountShares(db, measured, kind, { budget: budgets[kind], cuts: kindCuts }),
-    }
-  })
+  const describeAge = (kind: RetainedKind, maxDays: number) => {
+    const oldestAt = oldest[kind] ?? null
+    const goesAt = oldestAt === null ? null : oldestAt + days(maxDays)
+    return { kind, max_days: maxDays, oldest_at: isoTimeOrNull(oldestAt), goes_at: isoTimeOrNull(goesAt) }
+  }
+  return [
+    ...BUDGETED.map((kind) => {
+      const kindCuts = cuts.get(kind) ?? []
+      const before = Math.max(0, ...kindCuts.map((cut) => cut.before ?? 0))
+      return {
+        ...describeAge(kind, ages[kind]),
+        used_bytes: Math.round(sumBytes(measured.kinds[kind].accounts)),
+        max_bytes: budgets[kind] === 0 ? null : budgets[kind],
+        over_before: before > aged[kind] ? isoTime(before) : null,
+        accounts: listAccountUsages(db, measured, kind, kindCuts),
+      }
+    }),
+    {
+      ...describeAge('audit', config.auditDays),
+      used_bytes: measured.database.groups.audit,
+      max_bytes: null,
+      over_before: null,
+      accounts: [],
+    },
+  ]
 }
 
-function listAccountShares(
+/** The accounts that use most, and all that lose data in the next run; the largest first. */
+function listAccountUsages(
   db: Database,
   measured: Measurement,
   kind: BudgetedKind,
-  { budget, cuts }: { readonly budget: number; readonly cuts: readonly Cut[] },
-): AccountShare[] {
-  const excesses = new Map(findKindExcesses(measured, kind, budget).map((excess) => [excess.accountId, excess]))
-  const goesBefore = new Map(cuts.map(({ accountId, before }) => [accountId, before]))
-  const account = db.query<{ id: UuidBytes; name: string }, [number]>(
-    'SELECT uuid AS id, name FROM accounts WHERE id = ?',
-  )
-  return [...measured.uses[kind]]
-    .filter(([accountId]) => accountId !== UNOWNED)
+  cuts: readonly Cut[],
+): AccountUsage[] {
+  const account = db.query<{ uuid: UuidBytes; name: string }, [number]>('SELECT uuid, name FROM accounts WHERE id = ?')
+  return [...measured.kinds[kind].accounts]
     .sort(([, a], [, b]) => b.bytes - a.bytes)
-    .filter(([accountId], index) => index < MAX_ACCOUNTS || excesses.has(accountId))
-    .flatMap(([accountId, { bytes, keptBytes }]) => {
-      const row = account.get(accountId)
-      if (!row) return []
-      return [
-        {
-          ...row,
-          usedBytes: Math.round(bytes),
-          keptBytes: Math.round(keptBytes),
-          shareBytes: excesses.get(accountId)?.shareBytes,
-          goesBefore: goesBefore.get(accountId),
-        },
-      ]
-    })
+    .map(([accountId, use]) => ({
+      use,
+      cut: cuts.find((cut) => cut.accountId === accountId),
+      row: account.get(accountId),
+    }))
+    .filter(({ cut }, index) => index < MAX_ACCOUNTS || cut)
+    .flatMap(({ use: { bytes, keptBytes }, cut, row }) =>
+      row
+        ? {
+            id: formatUuid(row.uuid),
+            name: row.name,
+            used_bytes: Math.round(bytes),
+            kept_bytes: Math.round(keptBytes),
+            share_bytes: cut ? Math.round(cut.shareBytes) : null,
+            goes_before: isoTimeOrNull(cut?.before ?? null),
+          }
+        : [],
+    )
 }
 
 /** Accounts whose unrouted messages were dropped, with their number; the highest first. */
-export const listNotStored = (
-  db: Database,
-): readonly { readonly id: UuidBytes; readonly name: string; readonly messages: number }[] =>
+export const listNotStored = (db: Database): { id: string; name: string; messages: number }[] =>
   db
-    .query<{ id: UuidBytes; name: string; messages: number }, [string, number]>(
-      `SELECT uuid AS id, name, value AS messages FROM accounts CROSS JOIN counters ON account_id = accounts.id
+    .query<{ uuid: UuidBytes; name: string; messages: number }, [string, number]>(
+      `SELECT uuid, name, value AS messages FROM accounts CROSS JOIN counters ON account_id = accounts.id
        WHERE metric = ? AND hour = 0 ORDER BY value DESC LIMIT ?`,
     )
     .all(UNROUTED_DROPPED_METRIC, MAX_ACCOUNTS)
+    .map(({ uuid, ...row }) => ({ id: formatUuid(uuid), ...row }))

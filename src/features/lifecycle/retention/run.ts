@@ -23,10 +23,12 @@ import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { days, hours } from '#platform/units.ts'
+import { askWorker } from '#platform/workers.ts'
 import { type BatchSizer, createBatchSizer } from './batch-sizer.ts'
-import { BUDGETED, type BudgetedKind, type Cut } from './budgets.ts'
+import { type BudgetedKind, computeAgeCutoffs, mapKinds, readBudgets } from './budgets.ts'
 import { recordConfirmedTime } from './confirmed-time.ts'
-import { computeAgeCutoffs, findBudgetCuts } from './cutoffs.ts'
+import type { Cut } from './cuts.ts'
+import type { MeasureRequest } from './measure-worker.ts'
 import { type OldRow, retireByIds, type Scan, scanRows } from './scan.ts'
 import {
   broadcastContentScan,
@@ -70,7 +72,7 @@ async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
   if (!signal.aborted) await releaseSpace(app)
   const removed = {
     ...aged,
-    ...Object.fromEntries(BUDGETED.map((kind) => [kind, aged[kind] + oversized[kind]])),
+    ...mapKinds((kind) => aged[kind] + oversized[kind]),
   }
   if (Object.values(removed).some((count) => count > 0)) app.log.info(removed, 'retention removed old or excess data')
   return removed
@@ -96,7 +98,7 @@ async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<R
 /** Removes the oldest rows of accounts above their share of a budget. */
 async function removeOversized(app: App, now: Millis, signal: AbortSignal): Promise<Record<BudgetedKind, number>> {
   const removed: Record<BudgetedKind, number> = { content: 0, events: 0, inbound: 0, logs: 0 }
-  const cuts = signal.aborted ? [] : await findBudgetCuts(app)
+  const cuts = signal.aborted ? [] : await findCutsNow(app, getMeasures(app))
   for (const [kind, kindCuts] of Map.groupBy(cuts, (cut) => cut.kind))
     app.log.warn(
       {
@@ -111,6 +113,28 @@ async function removeOversized(app: App, now: Millis, signal: AbortSignal): Prom
   return removed
 }
 
+/** Measurements take at most this fraction of the time. */
+const MAX_MEASURE_FRACTION = 0.02
+
+const getMeasures = perOwner((_: App): { nextAtMs: Millis } => ({ nextAtMs: Number.NEGATIVE_INFINITY }))
+
+/** What to remove for the budgets now; empty if measured recently or if no budget is exceeded. Never rejects. */
+async function findCutsNow({ clock, config, log }: App, measures: { nextAtMs: Millis }): Promise<readonly Cut[]> {
+  const startedAtMs = clock.monotonicMs()
+  if (startedAtMs < measures.nextAtMs) return []
+  try {
+    const { dataDir, minFreeDisk } = config
+    const request: MeasureRequest = { dataDir, minFreeDisk, budgets: readBudgets(config) }
+    return await askWorker<readonly Cut[]>('measure', request)
+  } catch (error) {
+    log.warn({ err: error }, 'data use not measured; budgets are checked later')
+    return []
+  } finally {
+    const now = clock.monotonicMs()
+    measures.nextAtMs = now + (now - startedAtMs) / MAX_MEASURE_FRACTION
+  }
+}
+
 const toLogFields = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
   accountId,
   usedBytes: Math.round(usedBytes),
@@ -118,13 +142,13 @@ const toLogFields = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
   before: isoTimeOrNull(before ?? null),
 })
 
-async function removeCut(app: App, { kind, accountId, before, rows }: Cut, now: Millis, signal: AbortSignal) {
+async function removeCut(app: App, { kind, accountId, before, ids }: Cut, now: Millis, signal: AbortSignal) {
   if (before === undefined) return 0
   if (kind === 'events')
     return await purgeAccountEvents(app, accountId, toEventTimes(app, before, now), createBatchSizer(app.clock), signal)
   const pass = async <Row extends OldRow>(scan: Scan<Row>): Promise<number> => {
-    const ids = rows.get(scan.name)
-    return ids ? await retireByIds(app, scan, { ids, before }, { batchSizer: createBatchSizer(app.clock), signal }) : 0
+    const rows = { ids: ids.get(scan.name) ?? [], before }
+    return await retireByIds(app, scan, rows, { batchSizer: createBatchSizer(app.clock), signal })
   }
   // A broadcast is removed after its emails.
   if (kind === 'content') return (await pass(contentScan)) + (await pass(broadcastContentScan))

@@ -46,16 +46,12 @@ const sql = prepareStatements((db) => ({
   ),
   note: db.prepare('INSERT INTO retention_left (kind, row_id) VALUES (?, ?) ON CONFLICT DO NOTHING'),
   settle: db.prepare('DELETE FROM retention_left WHERE kind = ? AND row_id = ?'),
-  countLeft: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM retention_left WHERE kind = ?'),
 }))
 
 const cursorKey = (name: ScanName): string => `retention:cursor:${name}`
 
 /** Row id of the last scanned row. */
 export const readCursor = (db: Database, name: ScanName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
-
-/** Number of scanned rows still to be retired. */
-export const countLeft = (db: Database, name: ScanName): number => sql(db).countLeft.get(SCANS.indexOf(name))?.n ?? 0
 
 export interface ScanOptions {
   readonly batchSizer: BatchSizer
@@ -100,15 +96,15 @@ interface ScanStep {
 export async function retireByIds<Row extends OldRow>(
   app: App,
   scan: Scan<Row>,
-  { ids, before }: { readonly ids: Float64Array; readonly before: Millis },
+  { ids, before }: { readonly ids: readonly number[]; readonly before: Millis },
   { batchSizer, signal }: ScanOptions,
 ): Promise<number> {
   let done = 0
   for (let from = 0; from < ids.length && !signal.aborted; ) {
-    const batch = ids.subarray(from, from + batchSizer.rows)
+    const batch = ids.slice(from, from + batchSizer.rows)
     done += await app.commit.writeFromReserve((tx) =>
       batchSizer.run(() => {
-        const rows = [...batch].map((id) => scan.byId(tx.db, id))
+        const rows = batch.map((id) => scan.byId(tx.db, id))
         return rows.filter((row) => row && !scan.isKept?.(row) && scan.retire(app, tx, row, before)).length
       }),
     )

@@ -3,7 +3,8 @@ import { expect, test } from 'bun:test'
 import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/core/content-gc/sweep.ts'
-import { type Measurement, measureUse } from '#features/lifecycle/retention/budgets.ts'
+import { type Budgets, mapKinds } from '#features/lifecycle/retention/budgets.ts'
+import { measureUse, sumBytes } from '#features/lifecycle/retention/cuts.ts'
 import { findOldest } from '#features/lifecycle/retention/overview.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { releasePages } from '#platform/db/scrub.ts'
@@ -13,9 +14,10 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { endAttempts, rowsOf } from './year.ts'
 
-function useOf({ dataDir }: EmailApi): Measurement['use'] {
+function useOf({ dataDir }: EmailApi): Budgets {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
-  return measureUse(db, dataDir).use
+  const { kinds } = measureUse(db, dataDir)
+  return mapKinds((kind) => sumBytes(kinds[kind].accounts))
 }
 
 const random = (bytes: number): string => crypto.getRandomValues(new Uint8Array(bytes)).toHex()

@@ -2,7 +2,6 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { BlobBytes } from '#features/lifecycle/retention/blob-bytes.ts'
 import { listHoldings } from '#features/lifecycle/retention/holdings.ts'
-import { measureDatabase } from '#features/lifecycle/retention/measure.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -32,12 +31,12 @@ test.each(['content', 'logs'] as const)(
     try {
       const content = new BlobBytes(join(dataDir, 'content'))
       const rawMail = new BlobBytes(join(dataDir, 'raw-mail'))
-      const holdings = listHoldings(kind, { db, use: measureDatabase(db), content, rawMail })[Symbol.iterator]()
+      const holdings = listHoldings(db, kind, { content, rawMail })
       expect(holdings.next().done).toBe(false)
       app.db.run('UPDATE accounts SET updated_at = updated_at + 1')
       app.db.run('PRAGMA busy_timeout = 0')
       expect(app.db.query('PRAGMA wal_checkpoint(TRUNCATE)').get()).toMatchObject({ busy: 0 })
-      expect([...{ [Symbol.iterator]: () => holdings }].length).toBe(8)
+      expect([...holdings].length).toBe(8)
     } finally {
       db.close()
     }
