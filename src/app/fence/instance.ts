@@ -5,8 +5,8 @@
  * has just used is refused. Never fences.
  */
 import type { Database } from 'bun:sqlite'
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { COMMITS_KEY, getMeta, setMeta } from '#features/core/events/record.ts'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { INSTANCE_KEY, readInstanceId } from '#features/core/fence/restored.ts'
@@ -14,6 +14,7 @@ import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
+import { replaceFileSync } from '#platform/replace-file.ts'
 import { seconds } from '#platform/units.ts'
 import { InUseError } from '../in-use.ts'
 
@@ -135,23 +136,8 @@ function readInstanceFile(dataDir: string): InstanceFile | undefined {
   }
 }
 
-function writeInstanceFile(dataDir: string, content: InstanceFile): void {
-  const path = toPath(dataDir)
-  const temporary = `${path}.tmp`
-  syncFile(temporary, 'w', (file) => void writeSync(file, `${JSON.stringify(content)}\n`))
-  renameSync(temporary, path)
-  syncFile(dirname(path), 'r', () => undefined)
-}
-
-function syncFile(path: string, flags: 'r' | 'w', fill: (file: number) => void): void {
-  const file = openSync(path, flags, 0o600)
-  try {
-    fill(file)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-}
+const writeInstanceFile = (dataDir: string, content: InstanceFile): void =>
+  replaceFileSync(toPath(dataDir), `${JSON.stringify(content)}\n`)
 
 const readMachine = (): Machine => ({
   machine_id: readLine('/etc/machine-id'),

@@ -3,8 +3,8 @@
  * folder. When a month's database was lost or restored from a backup, new ids start above the recorded id: reusing an
  * id would show one account's mail to another.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { replaceFileSync } from '../replace-file.ts'
 import { formatMonth } from './read.ts'
 
 export interface IssuedIds {
@@ -24,7 +24,7 @@ export function createIssuedIds(path: string): IssuedIds {
   const highest = read(path)
   const store = (month: number, id: number): void => {
     const next = { ...highest, [formatMonth(month)]: id }
-    write(path, JSON.stringify(next))
+    replaceFileSync(path, JSON.stringify(next))
     highest[formatMonth(month)] = id
   }
   const highestOf = (month: number): number => highest[formatMonth(month)] ?? 0
@@ -46,22 +46,5 @@ function read(path: string): Record<string, number> {
     // The data directory is new.
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
     throw error
-  }
-}
-
-function write(path: string, text: string): void {
-  const temporary = `${path}.tmp`
-  syncFile(temporary, 'w', (file) => void writeSync(file, text))
-  renameSync(temporary, path)
-  syncFile(dirname(path), 'r')
-}
-
-function syncFile(path: string, flags: 'r' | 'w', fill: (file: number) => void = () => undefined): void {
-  const file = openSync(path, flags, 0o600)
-  try {
-    fill(file)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
   }
 }

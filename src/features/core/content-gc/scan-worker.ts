@@ -5,10 +5,9 @@
 import { join } from 'node:path'
 import { ENCODING, formatMonth, idOfRef, monthOfRef, toRef } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
+import { answerRequest } from '#platform/worker-answer.ts'
 import type { StoreName } from './garbage.ts'
 import { SOURCES, type Source } from './sources.ts'
-
-declare const self: Worker
 
 export interface BlobsOfMonth {
   readonly folder: string
@@ -17,30 +16,13 @@ export interface BlobsOfMonth {
 }
 
 export interface ScanRequest {
-  readonly id: number
   readonly databasePath: string
   readonly store: StoreName
   /** References to check; or a month, of which all blobs below a given reference are checked. */
   readonly candidates: Float64Array | BlobsOfMonth
 }
 
-export interface ScanResponse {
-  readonly id: number
-  /** Candidates to which no row refers. */
-  readonly unreferenced?: Float64Array
-  readonly error?: string
-}
-
-self.onmessage = ({ data }: MessageEvent<ScanRequest>) => {
-  try {
-    self.postMessage({ id: data.id, unreferenced: findUnreferenced(data) } satisfies ScanResponse)
-  } catch (error) {
-    self.postMessage({
-      id: data.id,
-      error: error instanceof Error ? error.message : String(error),
-    } satisfies ScanResponse)
-  }
-}
+answerRequest(findUnreferenced)
 
 function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Float64Array {
   // Candidates are read before the rows: a blob stored later has rows that this scan may not see, so it must not be a

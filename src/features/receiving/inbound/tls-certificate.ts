@@ -4,7 +4,7 @@
  * previous certificate stays in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { certificateFile } from '#features/setup/certificates/store.ts'
@@ -13,6 +13,7 @@ import { attempt } from '#platform/attempt.ts'
 import type { Clock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import type { Log } from '#platform/log.ts'
+import { replaceFileSync } from '#platform/replace-file.ts'
 import { createSelfSigned } from '#platform/self-signed.ts'
 import { days, seconds } from '#platform/units.ts'
 import type { Certificate } from './listener-protocol.ts'
@@ -174,11 +175,7 @@ async function openOwnCertificate(options: CertificateOptions): Promise<Certific
   const stored = readCertificate(path, path)
   if (stored.kind === 'ok' && isUsableFor(stored.certificate, hostname, clock)) return stored.certificate
   const created = await createSelfSigned({ hostname, now: clock.now(), validDays: OWN_DAYS })
-  const temporary = `${path}.tmp`
-  writeFileSync(temporary, `${created.key.trim()}\n${created.cert.trim()}\n`, { mode: 0o600 })
-  // The mode above has no effect on an existing file.
-  chmodSync(temporary, 0o600)
-  renameSync(temporary, path)
+  replaceFileSync(path, `${created.key.trim()}\n${created.cert.trim()}\n`)
   log.info({ file: path }, `self-signed TLS certificate created for the ${listener} listener`)
   const reread = readCertificate(path, path)
   if (reread.kind === 'unusable') throw new Error(`the created certificate is unusable: ${reread.reason}`)

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { App } from '#features/core/app/app.ts'
 import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
@@ -351,14 +352,10 @@ function createTimeLimit(clock: App['clock'], limitMs: number, ending: AbortSign
   }
 }
 
-function listStoredHosts(dataDir: string): string[] {
-  try {
-    return readdirSync(join(dataDir, 'certificates')).flatMap((name) => /^(.+)\.pem$/.exec(name)?.[1] ?? [])
-  } catch {
-    // The folder is created with the first file.
-    return []
-  }
-}
+/** The folder is created with the first file. */
+const listStoredHosts = (dataDir: string): string[] =>
+  attempt(() => readdirSync(join(dataDir, 'certificates')))?.flatMap((name) => /^(.+)\.pem$/.exec(name)?.[1] ?? []) ??
+  []
 
 const toIso = (at: Millis): string => new Date(at).toISOString()
 const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error))

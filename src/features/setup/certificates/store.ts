@@ -4,21 +4,12 @@
  * of them is needed in a backup.
  */
 import { X509Certificate } from 'node:crypto'
-import {
-  chmodSync,
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/clock.ts'
+import { replaceFileSync } from '#platform/replace-file.ts'
 import type { KeyedCertificate } from '#platform/self-signed.ts'
 import { days, hours } from '#platform/units.ts'
 import { type AccountKey, generateAccountKey, parseAccountKey } from '#protocols/acme/account-key.ts'
@@ -80,13 +71,9 @@ export const removeCertificate = (dataDir: string, host: string): void =>
 /** Reads the key of the account, or creates one; the account then is another one. */
 export function openAccountKey(dataDir: string): AccountKey {
   const stored = readText(join(folderOf(dataDir), 'account.key'))
-  if (stored !== undefined) {
-    try {
-      return parseAccountKey(stored)
-    } catch {
-      // A damaged key: a new account costs nothing.
-    }
-  }
+  // Instead of a damaged key, a new account costs nothing.
+  const known = stored === undefined ? undefined : attempt(() => parseAccountKey(stored))
+  if (known) return known
   const key = generateAccountKey()
   replaceFile(folderOf(dataDir), 'account.key', key.pem)
   return key
@@ -152,19 +139,7 @@ function toStored({ key, cert }: KeyedCertificate): StoredCertificate {
 
 const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
-/** Replaces a file so that a crash leaves the previous one or the new one. */
 function replaceFile(folder: string, name: string, content: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const path = join(folder, name)
-  const temporary = `${path}.tmp`
-  const file = openSync(temporary, 'w', 0o600)
-  try {
-    // The mode above has no effect on an existing file.
-    chmodSync(temporary, 0o600)
-    writeSync(file, content)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(temporary, path)
+  replaceFileSync(join(folder, name), content)
 }
