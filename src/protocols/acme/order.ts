@@ -57,7 +57,7 @@ export async function orderCertificate(session: AcmeSession, options: OrderOptio
 
 async function authorise(session: AcmeSession, url: unknown, options: OrderOptions): Promise<void> {
   const { host, challengeTypes } = options
-  const { object } = await session.read(url)
+  const { object } = await session.post(url)
   const identifier = toObject(object['identifier'])
   if (identifier['type'] !== 'dns' || identifier['value'] !== host)
     throw new AcmeError('server', `The ACME server wants proof for a name other than ${host}.`)
@@ -94,7 +94,7 @@ async function waitFor(
   what: string,
 ): Promise<JsonObject> {
   for (let poll = 0; poll < MAX_POLLS; poll++) {
-    const { response, object } = await session.read(url)
+    const { response, object } = await session.post(url)
     const { status } = object
     if (typeof status === 'string' && wanted.includes(status)) return object
     if (typeof status !== 'string' || !open.includes(status)) {

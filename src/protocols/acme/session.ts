@@ -95,15 +95,9 @@ export class AcmeSession {
   /** Finds or creates the account of the key, before anything else is signed (§7.3). Throws `AcmeError`. */
   async logIn(): Promise<void> {
     const { email } = this.#options
-    const account = await this.#send(this.endpoint('newAccount'), {
-      termsOfServiceAgreed: true,
-      ...(email && { contact: [`mailto:${email}`] }),
-    }).catch((error: unknown) => {
-      // Without an account nothing can be ordered.
-      if (error instanceof AcmeError && error.scope === 'order')
-        throw new AcmeError('server', error.message, omitUndefined(error))
-      throw error
-    })
+    const agreement = { termsOfServiceAgreed: true, ...(email && { contact: [`mailto:${email}`] }) }
+    // Without an account nothing can be ordered.
+    const account = await this.#send(this.endpoint('newAccount'), agreement, { scope: 'server' })
     this.#accountUrl = requireHttps(account.header('location'))
   }
 
@@ -128,21 +122,21 @@ export class AcmeSession {
     return url === undefined ? undefined : requireHttps(url)
   }
 
-  /** Sends a request and returns the response with its body, an object. Throws `AcmeError`. */
-  async post(url: unknown, payload: object): Promise<{ readonly response: AcmeResponse; readonly object: JsonObject }> {
+  /**
+   * Sends a payload, or reads a resource without one (POST-as-GET, §6.3). Returns the response with its body, an object.
+   * Throws `AcmeError`.
+   */
+  async post(
+    url: unknown,
+    payload?: object,
+  ): Promise<{ readonly response: AcmeResponse; readonly object: JsonObject }> {
     const response = await this.#send(requireHttps(url), payload)
-    return { response, object: parseObject(response.body, `the response of ${hostOf(url)}`) }
-  }
-
-  /** Reads a resource (POST-as-GET, §6.3). Throws `AcmeError`. */
-  async read(url: unknown): Promise<{ readonly response: AcmeResponse; readonly object: JsonObject }> {
-    const response = await this.#send(requireHttps(url), undefined)
     return { response, object: parseObject(response.body, `the response of ${hostOf(url)}`) }
   }
 
   /** Reads a certificate chain in PEM (§7.4.2). Throws `AcmeError`. */
   async readCertificate(url: unknown): Promise<string> {
-    const response = await this.#send(requireHttps(url), undefined, 'application/pem-certificate-chain')
+    const response = await this.#send(requireHttps(url), undefined, { accept: 'application/pem-certificate-chain' })
     return response.body
   }
 
@@ -153,7 +147,11 @@ export class AcmeSession {
     return { response, object: parseObject(response.body, `the response of ${hostOf(url)}`) }
   }
 
-  async #send(url: string, payload: object | undefined, accept?: string): Promise<AcmeResponse> {
+  async #send(
+    url: string,
+    payload: object | undefined,
+    { accept, scope = 'order' }: { readonly accept?: string; readonly scope?: AcmeErrorScope } = {},
+  ): Promise<AcmeResponse> {
     for (let attempt = 1; ; attempt++) {
       const nonce = this.#nonce ?? (await this.#fetchNonce())
       this.#nonce = undefined
@@ -167,7 +165,7 @@ export class AcmeSession {
       })
       this.#nonce = response.header('replay-nonce') ?? undefined
       if (response.status >= 200 && response.status < 300) return response
-      const error = toError(this.#options, response, 'order')
+      const error = toError(this.#options, response, scope)
       if (error.type !== 'badNonce' || attempt >= MAX_NONCE_ATTEMPTS) throw error
     }
   }
@@ -252,8 +250,3 @@ function requireHttps(url: unknown): string {
 }
 
 const hostOf = (url: unknown): string => (typeof url === 'string' ? (URL.parse(url)?.host ?? '') : '')
-
-const omitUndefined = ({ type, retryAfterMs }: AcmeError): { type?: string; retryAfterMs?: number } => ({
-  ...(type !== undefined && { type }),
-  ...(retryAfterMs !== undefined && { retryAfterMs }),
-})

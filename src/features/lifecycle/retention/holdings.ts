@@ -142,9 +142,8 @@ export function* listHoldings(db: Database, kind: HeldKind, { content, rawMail }
   for (const sources of SOURCES[kind])
     for (const [scan, row] of mergeNewest(sources.map((source) => readNewestFirst(db, source)))) {
       let partBytes = rawMail.countOnce(row.rawRef)
-      if (kind !== 'logs')
-        for (const ref of [row.htmlRef, row.textRef, row.headersRef, ...listRefs(row.attachments)])
-          partBytes += content.countOnce(ref)
+      for (const ref of [row.htmlRef, row.textRef, row.headersRef, ...listRefs(row.attachments)])
+        partBytes += content.countOnce(ref)
       const { id, accountId, weight, changedAt } = row
       yield { scan, id, accountId, weight, partBytes, changedAt, isKept: row.isKept === 1 }
     }
