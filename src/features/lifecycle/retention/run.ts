@@ -24,7 +24,7 @@ import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { days, hours } from '#platform/units.ts'
 import { askWorker } from '#platform/workers.ts'
-import { type BatchSizer, createBatchSizer } from './batch-sizer.ts'
+import { removeInBatches } from './batches.ts'
 import { type BudgetedKind, computeAgeCutoffs, mapKinds, readBudgets } from './budgets.ts'
 import { recordConfirmedTime } from './confirmed-time.ts'
 import type { Cut } from './cuts.ts'
@@ -81,8 +81,7 @@ async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
 async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<RemovedCounts> {
   const before = computeAgeCutoffs(app.config, now)
   const pass = <Row extends OldRow>(scan: Scan<Row>, cutoff: Millis): Promise<number> =>
-    // Each kind of row has its own cost, so each scan has its own batch sizer.
-    scanRows(app, scan, cutoff, { batchSizer: createBatchSizer(app.clock), signal })
+    scanRows(app, scan, cutoff, signal)
   const removed = {
     content: (await pass(contentScan, before.content)) + (await pass(broadcastContentScan, before.content)),
     events: await purgeAllEvents(app, before.events, now, signal),
@@ -144,11 +143,10 @@ const toLogFields = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
 
 async function removeCut(app: App, { kind, accountId, before, ids }: Cut, now: Millis, signal: AbortSignal) {
   if (before === undefined) return 0
-  if (kind === 'events')
-    return await purgeAccountEvents(app, accountId, toEventTimes(app, before, now), createBatchSizer(app.clock), signal)
+  if (kind === 'events') return await purgeAccountEvents(app, accountId, toEventTimes(app, before, now), signal)
   const pass = async <Row extends OldRow>(scan: Scan<Row>): Promise<number> => {
-    const rows = { ids: ids.get(scan.name) ?? [], before }
-    return await retireByIds(app, scan, rows, { batchSizer: createBatchSizer(app.clock), signal })
+    const rows = ids.get(scan.name)
+    return rows ? await retireByIds(app, scan, { ids: rows, before }, signal) : 0
   }
   // A broadcast is removed after its emails.
   if (kind === 'content') return (await pass(contentScan)) + (await pass(broadcastContentScan))
@@ -165,14 +163,20 @@ const toEventTimes = (app: App, before: Millis, now: Millis) => ({
 
 /** Removes old events of each account, oldest first. */
 async function purgeAllEvents(app: App, before: Millis, now: Millis, signal: AbortSignal): Promise<number> {
-  const times = toEventTimes(app, before, now)
-  const batchSizer = createBatchSizer(app.clock)
   let removed = 0
-  for (let accountId: number | undefined = 0; ; ) {
-    accountId = findAccountWithEventsAfter(app.db, accountId)
-    if (accountId === undefined || signal.aborted) return removed
-    removed += await purgeAccountEvents(app, accountId, times, batchSizer, signal)
+  for (const accountId of listAccounts(app)) {
+    if (signal.aborted) break
+    removed += await purgeAccountEvents(app, accountId, toEventTimes(app, before, now), signal)
     await yieldToEventLoop()
+  }
+  return removed
+}
+
+/** The accounts that ever had an event, also those that get their first meanwhile. */
+function* listAccounts({ db }: App): Generator<number> {
+  for (let accountId = findAccountWithEventsAfter(db, 0); accountId !== undefined; ) {
+    yield accountId
+    accountId = findAccountWithEventsAfter(db, accountId)
   }
 }
 
@@ -180,25 +184,15 @@ async function purgeAccountEvents(
   app: App,
   accountId: number,
   times: { readonly before: Millis; readonly anyBefore: Millis },
-  batchSizer: BatchSizer,
   signal: AbortSignal,
 ): Promise<number> {
-  let removed = 0
   if (!hasOldEvents(app.db, accountId, times.before)) return 0
-  for (let isMore = true; isMore && !signal.aborted; ) {
-    const removal = await app.commit.writeFromReserve((tx) =>
-      batchSizer.run(() => {
-        const needed = findFirstNeededSeq(tx.db, accountId)
-        const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
-        const limit = batchSizer.rows
-        return { limit, count: purgeEvents(tx, accountId, { ...times, upTo }, limit) }
-      }),
-    )
-    removed += removal.count
-    isMore = removal.count === removal.limit
-    await yieldToEventLoop()
-  }
-  return removed
+  return await removeInBatches(app, signal, (tx, limit) => {
+    const needed = findFirstNeededSeq(tx.db, accountId)
+    const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
+    const done = purgeEvents(tx, accountId, { ...times, upTo }, limit)
+    return { done, next: done === limit ? 0 : undefined }
+  })
 }
 
 /** Removes hourly counters that no query reads any more. Totals used for counting lists are removed only when zero. */
@@ -206,24 +200,17 @@ async function purgeCounters(app: App, now: Millis, signal: AbortSignal): Promis
   const horizon = Math.min(readHorizon(app.db, 'events'), now - days(COUNTER_RETENTION_DAYS))
   const hour = Math.floor(horizon / hours(1))
   if (hour <= 0) return
-  const batchSizer = createBatchSizer(app.clock)
-  for (let accountId: number | undefined = 0; ; ) {
-    accountId = findAccountWithEventsAfter(app.db, accountId)
-    if (accountId === undefined) return
-    const owner = accountId
-    for (let metric: string | undefined = ''; ; ) {
-      metric = findCounterAfter(app.db, owner, metric)
-      if (metric === undefined || signal.aborted) break
+  for (const accountId of listAccounts(app))
+    for (let metric = findCounterAfter(app.db, accountId, ''); metric !== undefined && !signal.aborted; ) {
       const name = metric
-      while (hasOldCounter(app.db, owner, name, hour)) {
-        if (signal.aborted) return
-        await app.commit.writeFromReserve((tx) =>
-          batchSizer.run(() => purgeCounter(tx, owner, name, hour, batchSizer.rows)),
-        )
-      }
+      if (hasOldCounter(app.db, accountId, name, hour))
+        await removeInBatches(app, signal, (tx, limit) => {
+          purgeCounter(tx, accountId, name, hour, limit)
+          return { done: 0, next: hasOldCounter(tx.db, accountId, name, hour) ? 0 : undefined }
+        })
       await yieldToEventLoop()
+      metric = findCounterAfter(app.db, accountId, name)
     }
-  }
 }
 
 /** Returns free pages to the file system, except for a reserve. */

@@ -7,10 +7,10 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { BatchSizer } from './batch-sizer.ts'
+import { type Batch, removeInBatches } from './batches.ts'
 
 /** The stored code of a scan is its position, so only append. */
 export const SCANS = [
@@ -53,66 +53,31 @@ const cursorKey = (name: ScanName): string => `retention:cursor:${name}`
 /** Row id of the last scanned row. */
 export const readCursor = (db: Database, name: ScanName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
 
-export interface ScanOptions {
-  readonly batchSizer: BatchSizer
-  readonly signal: AbortSignal
-}
-
 /** Retires all due rows from before a time; resolves with their number. */
 export async function scanRows<Row extends OldRow>(
   app: App,
   scan: Scan<Row>,
   before: Millis,
-  { batchSizer, signal }: ScanOptions,
+  signal: AbortSignal,
 ): Promise<number> {
-  let done = 0
-  for (let after: number | undefined = 0; after !== undefined && !signal.aborted; ) {
-    const from: number = after
-    const step: ScanStep = await app.commit.writeFromReserve((tx) =>
-      batchSizer.run(() => retryLeftRows(app, tx, scan, before, from, batchSizer.rows)),
-    )
-    done += step.done
-    after = step.next
-    await yieldToEventLoop()
-  }
-  for (let isMore = true; isMore && !signal.aborted; ) {
-    const step = await app.commit.writeFromReserve((tx) =>
-      batchSizer.run(() => scanNext(app, tx, scan, before, batchSizer.rows)),
-    )
-    done += step.done
-    isMore = step.next !== undefined
-    await yieldToEventLoop()
-  }
-  return done
-}
-
-interface ScanStep {
-  readonly done: number
-  /** Where the next step continues; undefined at the end. */
-  readonly next: number | undefined
+  const retried = await removeInBatches(app, signal, (tx, limit, from) =>
+    retryLeftRows(app, tx, scan, before, from, limit),
+  )
+  return retried + (await removeInBatches(app, signal, (tx, limit) => scanNext(app, tx, scan, before, limit)))
 }
 
 /** Retires excess rows of an account, except those that changed after the given time; resolves with their number. */
-export async function retireByIds<Row extends OldRow>(
+export const retireByIds = <Row extends OldRow>(
   app: App,
   scan: Scan<Row>,
   { ids, before }: { readonly ids: readonly number[]; readonly before: Millis },
-  { batchSizer, signal }: ScanOptions,
-): Promise<number> {
-  let done = 0
-  for (let from = 0; from < ids.length && !signal.aborted; ) {
-    const batch = ids.slice(from, from + batchSizer.rows)
-    done += await app.commit.writeFromReserve((tx) =>
-      batchSizer.run(() => {
-        const rows = batch.map((id) => scan.byId(tx.db, id))
-        return rows.filter((row) => row && !scan.isKept?.(row) && scan.retire(app, tx, row, before)).length
-      }),
-    )
-    from += batch.length
-    await yieldToEventLoop()
-  }
-  return done
-}
+  signal: AbortSignal,
+): Promise<number> =>
+  removeInBatches(app, signal, (tx, limit, from) => {
+    const rows = ids.slice(from, from + limit).map((id) => scan.byId(tx.db, id))
+    const retired = rows.filter((row) => row && !scan.isKept?.(row) && scan.retire(app, tx, row, before))
+    return { done: retired.length, next: from + limit < ids.length ? from + limit : undefined }
+  })
 
 /** Retries recorded rows. */
 function retryLeftRows<Row extends OldRow>(
@@ -122,7 +87,7 @@ function retryLeftRows<Row extends OldRow>(
   before: Millis,
   after: number,
   limit: number,
-): ScanStep {
+): Batch {
   const kind = SCANS.indexOf(scan.name)
   const noted = sql(tx.db).left.all(kind, after, limit)
   let done = 0
@@ -136,7 +101,7 @@ function retryLeftRows<Row extends OldRow>(
 }
 
 /** Scans rows after the cursor. */
-function scanNext<Row extends OldRow>(app: App, tx: Tx, scan: Scan<Row>, before: Millis, limit: number): ScanStep {
+function scanNext<Row extends OldRow>(app: App, tx: Tx, scan: Scan<Row>, before: Millis, limit: number): Batch {
   const cursor = readCursor(tx.db, scan.name)
   const rows = scan.after(tx.db, cursor, limit)
   let done = 0
