@@ -14,7 +14,7 @@ import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
 import { readFirstNumber } from './gaps.ts'
 
-export { countNumbers, type EventGap, listGaps, numberOfNth, skippedSql } from './gaps.ts'
+export { countNumbers, type EventGap, listGaps, numberOfNth } from './gaps.ts'
 
 /** The position is the stored code: only append. */
 export const EVENT_TYPES = [

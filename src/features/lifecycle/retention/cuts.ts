@@ -10,7 +10,7 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Millis } from '#platform/clock.ts'
 import { BlobBytes } from './blob-bytes.ts'
-import { BUDGETED, type BudgetedKind, type Budgets, type ByKind } from './budgets.ts'
+import { BUDGETED, type BudgetedKind, type Budgets, type ByKind, mapKinds } from './budgets.ts'
 import { type HeldKind, type Holding, listHoldings, type Parts } from './holdings.ts'
 import {
   type DatabaseUse,
@@ -75,25 +75,39 @@ export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
   return BUDGETED.some((kind) => budgets[kind] > 0 && bytes[kind] >= budgets[kind])
 }
 
-/** Measures use by account. The result keeps reading from `db`. */
-export function measureUse(db: Database, dataDir: string): Measurement {
+/**
+ * Measures use by account. The result keeps reading from `db`.
+ * @param budgets omits the rows of kinds that are within theirs
+ */
+export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Measurement {
   const database = measureDatabase(db)
-  const { groups } = database
+  const { events, inbound, logs } = database.groups
+  const stores = readStores(dataDir)
+  const contentBytes = sumUsedBytes(stores.content)
   const parts = { content: new BlobBytes(join(dataDir, 'content')), rawMail: new BlobBytes(join(dataDir, 'raw-mail')) }
-  const kinds: ByKind<KindUse> = {
-    content: measureRows(listHoldings(db, 'content', parts), 0),
-    events: measureRows(countEvents(db), groups.events),
-    // Their weights are upper limits in bytes: these many tables take space when they are empty, too.
-    inbound: measureRows(listHoldings(db, 'inbound', parts), groups.inbound, 1),
-    logs: measureRows(listHoldings(db, 'logs', parts), groups.logs),
+  const tableBytes = { content: 0, events, inbound, logs }
+  const maxPartBytes = {
+    content: contentBytes,
+    events: 0,
+    inbound: contentBytes + sumUsedBytes(stores.rawMail),
+    logs: 0,
   }
+  const kinds = mapKinds((kind) => {
+    const isMeasured =
+      budgets === undefined || (budgets[kind] > 0 && tableBytes[kind] + maxPartBytes[kind] > budgets[kind])
+    if (!isMeasured) return measureRows([], 0)
+    if (kind === 'events') return measureRows(countEvents(db), events)
+    // The weights of received mail are upper limits in bytes: its many tables take space when they are empty, too.
+    const maxScale = kind === 'inbound' ? 1 : Number.POSITIVE_INFINITY
+    return measureRows(listHoldings(db, kind, parts), tableBytes[kind], maxScale)
+  })
   const parents = db
     .query<{ id: number; parentId: number }, []>(
       'SELECT id, parent_id AS parentId FROM accounts WHERE parent_id IS NOT NULL',
     )
     .all()
     .map(({ id, parentId }) => [id, parentId] as const)
-  return { db, parts, kinds, parents: new Map(parents), database, ...readStores(dataDir) }
+  return { db, parts, kinds, parents: new Map(parents), database, ...stores }
 }
 
 /** @param tableBytes bytes of the tables, which the rows share by their weight */

@@ -23,7 +23,7 @@ answerRequest(({ dataDir, minFreeDisk, budgets: configured }: MeasureRequest): C
   try {
     db.run('PRAGMA temp_store = MEMORY')
     // Not a snapshot: rows added or removed meanwhile change little, and each row is checked again before its removal.
-    return findCuts(measureUse(db, dataDir), budgets)
+    return findCuts(measureUse(db, dataDir, budgets), budgets)
   } finally {
     db.close()
   }
