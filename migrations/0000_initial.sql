@@ -30,24 +30,6 @@ CREATE UNIQUE INDEX `contact_imports_operation_id_unique` ON `contact_imports` (
 --> statement-breakpoint
 CREATE INDEX `contact_imports_list` ON `contact_imports` (`list_id`);
 --> statement-breakpoint
-CREATE TABLE `contact_mails` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`account_id` integer NOT NULL,
-	`contact_id` integer NOT NULL,
-	`kind` integer NOT NULL,
-	`from_address` text,
-	`language` text,
-	`due_at` integer NOT NULL,
-	`attempts` integer NOT NULL,
-	`created_at` integer NOT NULL
-) STRICT;
---> statement-breakpoint
-CREATE UNIQUE INDEX `contact_mails_contact` ON `contact_mails` (`contact_id`,`kind`);
---> statement-breakpoint
-CREATE INDEX `contact_mails_due` ON `contact_mails` (`due_at`);
---> statement-breakpoint
-CREATE INDEX `contact_mails_account` ON `contact_mails` (`account_id`,`kind`,`due_at`);
---> statement-breakpoint
 CREATE TABLE `form_asks` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`mailbox` blob,
@@ -245,6 +227,23 @@ CREATE TABLE `meta` (
 	`key` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL
 ) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `notices` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`account_id` integer NOT NULL,
+	`kind` text NOT NULL,
+	`topic` integer NOT NULL,
+	`data` text,
+	`due_at` integer NOT NULL,
+	`attempts` integer DEFAULT 0 NOT NULL,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `notices_topic` ON `notices` (`topic`,`kind`);
+--> statement-breakpoint
+CREATE INDEX `notices_due` ON `notices` (`due_at`);
+--> statement-breakpoint
+CREATE INDEX `notices_account` ON `notices` (`account_id`,`kind`,`due_at`);
 --> statement-breakpoint
 CREATE TABLE `operations` (
 	`id` integer PRIMARY KEY NOT NULL,
@@ -711,11 +710,6 @@ CREATE TABLE `content_watch` (
 	`emails` integer DEFAULT 0 NOT NULL
 ) STRICT;
 --> statement-breakpoint
-CREATE TABLE `pause_notices` (
-	`finding_id` integer PRIMARY KEY NOT NULL,
-	`account_id` integer NOT NULL
-) STRICT;
---> statement-breakpoint
 CREATE TABLE `resumed_figures` (
 	`account_id` integer PRIMARY KEY NOT NULL,
 	`hour` integer NOT NULL,
@@ -1117,13 +1111,10 @@ CREATE TABLE `dkim_keys` (
 	`ed25519_public_key` text,
 	`ed25519_private_key` blob,
 	`created_at` integer NOT NULL,
-	`retired_at` integer,
-	`notice_due_at` integer
+	`retired_at` integer
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `dkim_keys_domain` ON `dkim_keys` (`domain_id`);
---> statement-breakpoint
-CREATE INDEX `dkim_keys_notices` ON `dkim_keys` (`notice_due_at`) WHERE notice_due_at is not null;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `dkim_keys_next` ON `dkim_keys` (`domain_id`) WHERE retired_at is null;
 --> statement-breakpoint
@@ -1150,7 +1141,6 @@ CREATE TABLE `domains` (
 	`tracking_verified_at` integer,
 	`verified_at` integer,
 	`records_lost_at` integer,
-	`loss_notice_due_at` integer,
 	`loss_notice_sent_at` integer,
 	`loss_notice` text,
 	`checked_at` integer,
@@ -1174,8 +1164,6 @@ CREATE INDEX `domains_account` ON `domains` (`account_id`);
 CREATE INDEX `domains_name` ON `domains` (`domain`);
 --> statement-breakpoint
 CREATE INDEX `domains_due` ON `domains` (`next_check_at`) WHERE deleted_at is null;
---> statement-breakpoint
-CREATE INDEX `domains_loss_notices` ON `domains` (`loss_notice_due_at`) WHERE loss_notice_due_at is not null;
 --> statement-breakpoint
 CREATE INDEX `domains_deleted` ON `domains` (`id`) WHERE deleted_at is not null;
 --> statement-breakpoint
@@ -1318,6 +1306,7 @@ CREATE TABLE `webhooks` (
 	`events` text NOT NULL,
 	`is_active` integer DEFAULT true NOT NULL,
 	`off_by_failures` integer DEFAULT false NOT NULL,
+	`notice_sent_at` integer,
 	`secret` blob NOT NULL,
 	`secret_rotated_at` integer,
 	`previous_secret` blob,

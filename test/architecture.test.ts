@@ -13,7 +13,7 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
  * `app` passes in.
  */
 const AREAS = {
-  core: ['app', 'audit-logs', 'events', 'fence', 'content-gc', 'accounts', 'operations'],
+  core: ['app', 'audit-logs', 'events', 'fence', 'content-gc', 'accounts', 'operations', 'notices'],
   setup: [
     'streams',
     'api-keys',
@@ -40,7 +40,7 @@ const AREAS = {
     'simulator',
     'delivery',
   ],
-  people: ['team', 'domain-notices', 'sub-accounts', 'billing'],
+  people: ['team', 'owner-notices', 'sub-accounts', 'billing'],
   receiving: [
     'received',
     'bounces',

@@ -4,26 +4,34 @@
  */
 
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
-import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscription-mail-loop.ts'
+import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
+import { startNotices } from '#features/core/notices/loop.ts'
 import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
-import { startLossNotices } from '#features/people/domain-notices/losses.ts'
-import { startRotationNotices } from '#features/people/domain-notices/rotations.ts'
+import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
-import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
+import { PAUSE_NOTICE } from '#features/reporting/abuse/pause-notice.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { BroadcastEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
 import { startDeadlineLoop } from '#features/sending/delivery/deadlines.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/held-mail.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
-import { startDeactivationNotices } from '#features/webhooks/webhooks/deactivation-notices.ts'
+import { LOSS_NOTICE } from '#features/setup/domains/loss-notice.ts'
+import { ROTATION_NOTICE } from '#features/setup/domains/rotation-notice.ts'
+import { DEACTIVATION_NOTICE } from '#features/webhooks/webhooks/deactivation-notice.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
+const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, LOSS_NOTICE, ROTATION_NOTICE]
+
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
-  (app) => new SubscriptionMailLoop(app),
+  (app) =>
+    startNotices(app, [
+      ...createSubscriptionKinds(app),
+      ...OWNER_NOTICES.map((notice) => createOwnerKind(app, notice)),
+    ]),
   startImporter,
   startSweeper,
   startAccountRemoval,
@@ -32,10 +40,6 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startDeadlineLoop,
   startAbuseWatch,
   (app) => new ContentWatch(app),
-  startPauseNotices,
-  startDeactivationNotices,
-  startLossNotices,
-  startRotationNotices,
   startEmailIndexing,
   (app) => new BroadcastEnqueuer(app, followBroadcast),
 ]

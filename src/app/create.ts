@@ -26,7 +26,6 @@ import { DeliveryScheduler } from '#features/sending/delivery/scheduler.ts'
 import { findEmailOfRecipient } from '#features/sending/emails/read.ts'
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
 import { startSimulator } from '#features/sending/simulator/server.ts'
-import { requireSystemSender } from '#features/sending/system-mail/send.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { readCertificateAuthorities } from '#platform/certificate-authorities.ts'
@@ -129,7 +128,6 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   const authorities = readCertificateAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
-  requireSystemSender(config)
   createDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
@@ -366,7 +364,7 @@ function composeApp(
     webhookChanged: createSignal(),
     mailReceived: createSignal(),
     mailboxChanged: createSignal(),
-    contactMailDue: createSignal(),
+    noticeDue: createSignal(),
     importDue: createSignal(),
     broadcastChanged: createSignal(),
     accessChanged: createSignal(),

@@ -12,7 +12,7 @@ import type { DnsClient } from '#protocols/dns/resolver.ts'
 import type { RunningDelivery } from '../create.ts'
 import { createDoctorResolver, listDnsServers } from './context.ts'
 import type { Finding } from './finding.ts'
-import { notifyOfFindings } from './notices.ts'
+import { createReporter } from './notices.ts'
 import { runChecks } from './run.ts'
 
 /** The result of one run of all checks. */
@@ -85,6 +85,7 @@ export class Doctor {
   start(delivery: RunningDelivery | undefined): DueLoop {
     const { app } = this.#options
     const { clock, log } = app
+    const report = createReporter(app)
     // Monotonic: a clock that is set back by a day must not delay the next run by a day.
     let nextAtMs = clock.monotonicMs() + FIRST_RUN_DELAY_MS
     const step = async (ending: AbortSignal): Promise<Millis> => {
@@ -92,7 +93,7 @@ export class Doctor {
         // First, because a step that fails is repeated within seconds.
         nextAtMs = clock.monotonicMs() + INTERVAL_MS
         const { findings } = await this.run(delivery)
-        const isSettled = ending.aborted || (await notifyOfFindings(app, findings))
+        const isSettled = ending.aborted || (await report(findings))
         if (!isSettled) nextAtMs = clock.monotonicMs() + CONFIRMATION_DELAY_MS
       }
       return clock.now() + nextAtMs - clock.monotonicMs()

@@ -1,150 +1,108 @@
 /**
- * @module Notifies the operator by mail and log of checks that turned bad, and of those that are mended. A finding must
- * be bad in two runs. Each is mailed once; one that comes and goes is mailed at most once a day, with at most one mail
- * that it is mended. What was mailed is stored, so a restart repeats nothing.
+ * @module Reports checks that turned bad, and those that are mended, to the operator, by log and mail. A finding must be
+ * bad in two runs in a row. Each is reported once, and one that comes and goes at most once a day, with at most one
+ * report that it is mended. What was reported is stored with the mail, so a restart repeats nothing.
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
+import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { hours } from '#platform/units.ts'
 import { type Finding, isBad } from './finding.ts'
 
-/** What is known of a finding that is bad, or was bad within the last day. */
-interface Notice {
-  /** Since when it is bad; null: it is mended. */
-  readonly since: Millis | null
-  /** Whether a second run found it bad too. */
-  readonly isConfirmed: boolean
-  readonly status: 'warning' | 'failure'
-  readonly message: string
-  /** When the operator was last told that it is bad. */
-  readonly mailedAt: Millis | null
-  /** What the operator was told; null: nothing, or that it is mended. */
-  readonly mailedStatus: 'warning' | 'failure' | null
+/** A finding that was reported as bad. */
+interface Reported extends Pick<Finding, 'status' | 'message'> {
+  readonly at: Millis
+  /** It was reported as mended since then; the report is kept for the rest of the day. */
+  readonly isMended: boolean
 }
 
 /** By check and subject. */
-type Notices = Readonly<Record<string, Notice>>
+type Reports = Readonly<Record<string, Reported>>
 
 const META_KEY = 'doctor_notices'
-/** Minimum time between two mails that the same finding is bad. */
+/** Minimum time between two reports that the same finding is bad. */
 const REPEAT_INTERVAL_MS = hours(24)
 /** Bounds the stored text and the mail; each check names at most some twenty things. */
-const MAX_NOTICES = 300
+const MAX_REPORTS = 300
 
 const toKey = ({ check, subject = '' }: Pick<Finding, 'check' | 'subject'>): string => `${check} ${subject}`.trim()
 
 /**
- * Compares findings with those of earlier runs, and logs and mails what changed. Resolves with false when something is
- * newly bad, which another run should soon confirm. Throws storage errors.
+ * Creates the function that reports what changed since earlier runs. It resolves with false when something is newly bad,
+ * which another run should soon confirm, and throws storage errors.
  */
-export async function notifyOfFindings(app: App, findings: readonly Finding[]): Promise<boolean> {
-  const now = app.clock.now()
-  const before = readNotices(app)
-  const seen = updateNotices(before, findings, now)
-  logChanges(app, before, seen)
-  // Stored before the mail, whose idempotency key contains the times.
-  await storeNotices(app, before, seen)
-  const turnedBad = findings.filter((finding) => isBad(finding) && isDue(seen[toKey(finding)], now))
-  const mended = Object.entries(seen).filter(([, { since, mailedStatus }]) => since === null && mailedStatus !== null)
-  if (turnedBad.length + mended.length > 0 && (await mailOperator(app, seen, turnedBad, mended)))
-    await storeNotices(app, seen, markMailed(seen, turnedBad, now))
-  return Object.values(seen).every(({ since, isConfirmed }) => since === null || isConfirmed)
-}
-
-function updateNotices(before: Notices, findings: readonly Finding[], now: Millis): Notices {
-  const after = new Map(Object.entries(before).map(([key, notice]) => [key, atMost(notice, now)]))
-  const bad = new Map(findings.filter(isBad).map((finding) => [toKey(finding), finding]))
-  // A check that could not be made says nothing about what it found before.
-  const unknown = new Set(findings.filter(({ status }) => status === 'skipped').map(toKey))
-  for (const [key, notice] of after) {
-    const [check = ''] = key.split(' ', 1)
-    if (bad.has(key) || unknown.has(key) || unknown.has(check)) continue
-    const isRecent = notice.mailedAt !== null && now - notice.mailedAt < REPEAT_INTERVAL_MS
-    if (notice.mailedStatus !== null || isRecent) after.set(key, { ...notice, since: null, isConfirmed: false })
-    else after.delete(key)
+export function createReporter(app: App): (findings: readonly Finding[]) => Promise<boolean> {
+  /** What was bad in the last run. */
+  let lastBad: ReadonlySet<string> = new Set()
+  return async (findings) => {
+    const now = app.clock.now()
+    const bad = findings.filter(isBad)
+    const confirmed = bad.filter((finding) => lastBad.has(toKey(finding)))
+    lastBad = new Set(bad.map(toKey))
+    const reports = readReports(app, now)
+    const turnedBad = confirmed
+      .filter((finding) => isNews(reports[toKey(finding)], finding, now))
+      .slice(0, MAX_REPORTS - Object.keys(reports).length)
+    const mended = findMended(reports, findings)
+    if (turnedBad.length + mended.length > 0) {
+      for (const { check, message, status } of turnedBad)
+        app.log[status === 'failure' ? 'error' : 'warn']({ check }, `check found a problem: ${message}`)
+      for (const [check] of mended) app.log.info({ check }, 'problem found by a check is mended')
+      await report(app, turnedBad, mended, {
+        ...reports,
+        ...Object.fromEntries(mended.map(([key, reported]) => [key, { ...reported, isMended: true }])),
+        ...Object.fromEntries(
+          turnedBad.map((finding) => {
+            const { status, message } = finding
+            return [toKey(finding), { status, message, at: now, isMended: false } satisfies Reported]
+          }),
+        ),
+      })
+    }
+    return confirmed.length === bad.length
   }
-  for (const [key, { status, message }] of bad) {
-    const known = after.get(key)
-    if (!known && after.size >= MAX_NOTICES) continue
-    after.set(key, {
-      since: known?.since ?? now,
-      isConfirmed: known !== undefined && known.since !== null,
-      status: status === 'failure' ? 'failure' : 'warning',
-      message,
-      mailedAt: known?.mailedAt ?? null,
-      mailedStatus: known?.mailedStatus ?? null,
-    })
-  }
-  return Object.fromEntries(after)
 }
 
-/** Times ahead of now were stored while the clock was wrong; without a limit they would suppress mail for long. */
-const atMost = (notice: Notice, now: Millis): Notice => ({
-  ...notice,
-  since: notice.since === null ? null : Math.min(notice.since, now),
-  mailedAt: notice.mailedAt === null ? null : Math.min(notice.mailedAt, now),
-})
-
-/** Whether the operator is to be told now that it is bad: for the first time, again after a day, or because it is worse. */
-function isDue(notice: Notice | undefined, now: Millis): boolean {
-  if (!notice?.isConfirmed) return false
-  const isNews = notice.mailedStatus === null || (notice.status === 'failure' && notice.mailedStatus === 'warning')
-  return isNews && (notice.mailedAt === null || now - notice.mailedAt >= REPEAT_INTERVAL_MS)
-}
-
-function markMailed(seen: Notices, turnedBad: readonly Finding[], now: Millis): Notices {
-  const mailed = new Set(turnedBad.map(toKey))
+/** Those that were reported as bad, or were reported as mended within the last day. */
+function readReports({ db }: App, now: Millis): Reports {
+  const stored = JSON.parse(getMeta(db, META_KEY) ?? '{}') as Reports
   return Object.fromEntries(
-    Object.entries(seen).map(([key, notice]) => {
-      if (mailed.has(key)) return [key, { ...notice, mailedAt: now, mailedStatus: notice.status }]
-      return [key, notice.since === null ? { ...notice, mailedStatus: null } : notice]
-    }),
+    Object.entries(stored)
+      // Times ahead of now were stored while the clock was wrong; without a limit they would suppress reports for long.
+      .map(([key, reported]) => [key, { ...reported, at: Math.min(reported.at, now) }] as const)
+      .filter(([, { at, isMended }]) => !isMended || now - at < REPEAT_INTERVAL_MS),
   )
 }
 
-function logChanges({ log }: App, before: Notices, seen: Notices): void {
-  for (const [key, { since, isConfirmed, status, message }] of Object.entries(seen)) {
-    const wasConfirmed = before[key]?.isConfirmed === true
-    if (isConfirmed && !wasConfirmed)
-      log[status === 'failure' ? 'error' : 'warn']({ check: key }, `check found a problem: ${message}`)
-    else if (since === null && wasConfirmed) log.info({ check: key }, 'problem found by a check is mended')
-  }
+/** Whether the operator is to be told that it is bad: for the first time, again after a day, or because it is worse. */
+const isNews = (reported: Reported | undefined, { status }: Finding, now: Millis): boolean =>
+  reported === undefined ||
+  ((reported.isMended || (status === 'failure' && reported.status === 'warning')) &&
+    now - reported.at >= REPEAT_INTERVAL_MS)
+
+function findMended(reports: Reports, findings: readonly Finding[]): (readonly [string, Reported])[] {
+  // A check that could not be made says nothing about what it found before.
+  const open = new Set(findings.filter((found) => isBad(found) || found.status === 'skipped').map(toKey))
+  return Object.entries(reports).filter(
+    ([key, { isMended }]) => !isMended && !open.has(key) && !open.has(key.split(' ', 1)[0] ?? ''),
+  )
 }
 
-const readNotices = ({ db }: App): Notices => JSON.parse(getMeta(db, META_KEY) ?? '{}') as Notices
-
-async function storeNotices(app: App, before: Notices, after: Notices): Promise<void> {
-  const text = JSON.stringify(after)
-  if (text === JSON.stringify(before)) return
-  await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, text))
-}
-
-/** Mails one list of all changes; false when there is no address, or no domain to send from. */
-function mailOperator(
+/** Mails one list of all changes, if there is an address and a domain to send from; if that fails, the next run does. */
+async function report(
   app: App,
-  seen: Notices,
   turnedBad: readonly Finding[],
-  mended: readonly (readonly [string, Notice])[],
-): Promise<boolean> {
+  mended: readonly (readonly [string, Reported])[],
+  after: Reports,
+): Promise<void> {
   const { operatorEmail, hostname, publicUrl } = app.config
-  if (operatorEmail === '') return Promise.resolve(false)
-  // The times make it another mail when the same finding turns bad again.
-  const key = [
-    ...turnedBad.map((finding) => `${toKey(finding)} ${finding.status} ${seen[toKey(finding)]?.since}`),
-    ...mended.map(([name, { mailedAt }]) => `${name} mended ${mailedAt}`),
-  ].join(',')
-  return sendSystemMailToEach(
-    app,
-    [operatorEmail],
-    {
-      about: [],
-      subject: formatSubject(hostname, turnedBad, mended.length),
-      text: formatText(turnedBad, mended, publicUrl),
-    },
-    () => `doctor ${key}`,
-  )
+  const store = (tx: Tx) => setMeta(tx.db, META_KEY, JSON.stringify(after))
+  if (operatorEmail === '') return app.commit.writeFromReserve(store)
+  const subject = formatSubject(hostname, turnedBad, mended.length)
+  const text = formatText(turnedBad, mended, publicUrl)
+  await sendSystemMail(app, { to: [operatorEmail], about: [], subject, text }, store)
 }
 
 function formatSubject(hostname: string, turnedBad: readonly Finding[], mendedCount: number): string {
@@ -160,7 +118,7 @@ const sortWorstFirst = (findings: readonly Finding[]): Finding[] =>
 
 const formatText = (
   turnedBad: readonly Finding[],
-  mended: readonly (readonly [string, Notice])[],
+  mended: readonly (readonly [string, Reported])[],
   publicUrl: string,
 ): string =>
   [

@@ -4,11 +4,12 @@
  */
 import { dropRestoredImports } from '#features/audience/contact-lists/importer.ts'
 import { listRestoredImports } from '#features/audience/contact-lists/imports.ts'
-import { countRestoredMails, dropRestoredMails } from '#features/audience/contact-lists/subscription-mail-loop.ts'
+import { SUBSCRIPTION_MAIL_KINDS } from '#features/audience/contact-lists/subscription-mails.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
 import { endFence, type ReleasedScope, readFence, readInstanceId } from '#features/core/fence/restored.ts'
+import { countRestoredNotices, dropRestoredNotices } from '#features/core/notices/notices.ts'
 import { dropRestoredBroadcasts } from '#features/sending/broadcasts/control.ts'
 import { listRestoredBroadcasts } from '#features/sending/broadcasts/states.ts'
 import {
@@ -95,7 +96,7 @@ export async function readFenceView(app: App, selection: FenceSelection = {}): P
       }
     }),
     broadcasts: hasBroadcasts ? listRestoredBroadcasts(app.db, scope.accountId).length : 0,
-    contact_mails: isAll ? countRestoredMails(app.db) : 0,
+    contact_mails: isAll ? countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) : 0,
     imports: isAll ? listRestoredImports(app.db).length : 0,
   }
 }
@@ -142,7 +143,7 @@ export async function dropFence(
     await dropRestoredBroadcasts(app, scope.accountId, followBroadcast)
   const { changed, next } = await dropRestored(app, scope, after)
   if (!next && isEverything(scope)) {
-    await app.commit.writeFromReserve(dropRestoredMails)
+    await app.commit.writeFromReserve((tx) => dropRestoredNotices(tx, SUBSCRIPTION_MAIL_KINDS))
     await dropRestoredImports(app)
   }
   return { dropped: changed, next, isEnded: next === undefined && (await endFenceIfEmpty(app)) }
@@ -168,7 +169,7 @@ async function endFenceIfEmpty(app: App): Promise<boolean> {
   if ((await countRestored(app, EVERYTHING)).length > 0) return false
   if (
     listRestoredBroadcasts(app.db, null).length > 0 ||
-    countRestoredMails(app.db) > 0 ||
+    countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) > 0 ||
     listRestoredImports(app.db).length > 0
   )
     return false

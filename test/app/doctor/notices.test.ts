@@ -1,15 +1,17 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Finding } from '#app/doctor/finding.ts'
-import { notifyOfFindings } from '#app/doctor/notices.ts'
+import { createReporter } from '#app/doctor/notices.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { listServiceMail } from '#test/support/notices.ts'
 import { createFinding } from './fixture.ts'
 
 setDefaultTimeout(300_000)
 
 let service: TestApp
+let reporter: ReturnType<typeof createReporter>
 const clock = new ManualClock(Date.UTC(2026, 10, 23, 9))
 beforeAll(async () => {
   service = await createTestApp({ clock, settings: { TASSIS_OPERATOR_EMAIL: 'Olga@ops.test' } })
@@ -21,25 +23,14 @@ afterAll(() => service[Symbol.asyncDispose]())
 beforeEach(() => {
   // Tests run in any order, so each begins with nothing known, on a day of its own.
   service.app.db.run("DELETE FROM meta WHERE key = 'doctor_notices'")
+  reporter = createReporter(service.app)
   clock.advance(days(2))
   seen = listMails().length
 })
 
 let seen = 0
 
-interface Mail {
-  readonly to: string
-  readonly subject: string
-  readonly text: string
-}
-
-const listMails = (): Mail[] =>
-  service.app.db
-    .query<{ to: string; subject: string; ref: number }, []>(
-      `SELECT recipients.address AS "to", subject, text_ref AS ref FROM emails JOIN recipients ON email_id = emails.id ORDER BY emails.id`,
-    )
-    .all()
-    .map(({ to, subject, ref }) => ({ to, subject, text: new TextDecoder().decode(service.app.content.get(ref)) }))
+const listMails = () => listServiceMail(service.app)
 
 const subjects = (): string[] =>
   listMails()
@@ -49,7 +40,7 @@ const subjects = (): string[] =>
 /** Runs after some time. */
 function report(afterMs: number, ...findings: readonly Finding[]): Promise<boolean> {
   clock.advance(afterMs)
-  return notifyOfFindings(service.app, findings)
+  return reporter(findings)
 }
 
 const bad = createFinding('outgoing_port', 'failure')
@@ -65,7 +56,7 @@ test('what is bad in two runs is mailed once, with its fix, and again when it is
   for (let i = 0; i < 50; i++) expect(await report(hours(1), bad)).toBe(true)
   const [mail, ...others] = listMails().slice(seen)
   expect(others).toEqual([])
-  expect(mail).toMatchObject({ to: 'olga@ops.test', subject: BAD })
+  expect(mail).toMatchObject({ to: 'Olga@ops.test', subject: BAD })
   expect(mail?.text).toStartWith('Failure (outgoing_port): outgoing_port is failure.\nMend it.\n\n')
   await report(hours(1), good)
   expect(subjects()).toEqual([BAD, MENDED])

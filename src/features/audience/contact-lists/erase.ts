@@ -8,13 +8,12 @@ import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { eraseMailboxSubmissions, eraseSubmissions } from './form-submissions.ts'
-import { deleteRequests } from './subscription-mails.ts'
+import { cancelSubscriptionMails, deleteRequests } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
   contacts: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM contacts WHERE account_id = ? AND address_key = ?',
   ),
-  deleteMails: db.prepare('DELETE FROM contact_mails WHERE contact_id = ?'),
   lists: db.prepare<{ id: number }, [number, number, number]>(
     'SELECT id FROM contact_lists WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?',
   ),
@@ -37,7 +36,7 @@ export interface ErasedPerson {
 export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): number {
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {
-    sql(tx.db).deleteMails.run(id)
+    cancelSubscriptionMails(tx, id)
     deleteRequests(tx, id)
     deleteContact(tx, { id })
   }

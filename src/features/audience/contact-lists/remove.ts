@@ -12,17 +12,13 @@ import { type ContactList, getList } from '#features/setup/contact-store/lists.t
 import { deleteContact, deleteContactsOfList, setContactMetadata } from '#features/setup/contact-store/status.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type ContactInput, toMetadataJson } from './add.ts'
+import { cancelSubscriptionMails } from './subscription-mails.ts'
 
 /** Contacts per transaction: about 4 ms. */
 const BATCH_SIZE = 250
-
-const sql = prepareStatements((db) => ({
-  deleteMails: db.prepare('DELETE FROM contact_mails WHERE contact_id = ?'),
-}))
 
 /** Finds a contact by its address, in any spelling; throws 404 `contact_list_not_found`, `contact_not_found`. */
 export function getContact(
@@ -41,7 +37,7 @@ export function getContact(
 export const removeContact = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const { contact, list } = getContact(tx.db, actor.accountId, listId, email)
-    deleteMails(tx, contact.id)
+    cancelSubscriptionMails(tx, contact.id)
     deleteContact(tx, contact)
     auditContact(app, tx, actor, 'contact.deleted', { contact, list })
   })
@@ -78,9 +74,6 @@ function auditContact(
   })
 }
 
-/** Deletes the waiting mail of a contact. */
-const deleteMails = (tx: Tx, contactId: number): void => void sql(tx.db).deleteMails.run(contactId)
-
 /**
  * Deletes the contacts of deleted lists; returns how many lists are empty now. Call it every minute or so, one run at a
  * time: it continues where the last one stopped.
@@ -104,7 +97,7 @@ export async function removeDeletedLists(app: App, ending?: AbortSignal): Promis
 /** Deletes a batch; true when nothing is left. */
 function removeBatch(app: App, tx: Tx, listId: number): boolean {
   const ids = deleteContactsOfList(tx, listId, BATCH_SIZE)
-  for (const id of ids) deleteMails(tx, id)
+  for (const id of ids) cancelSubscriptionMails(tx, id)
   if (ids.length === BATCH_SIZE) return false
   markEmptied(app, tx, listId)
   return true

@@ -1,14 +1,16 @@
 /**
- * @module Sends one subscription mail to a contact: built from the current state, and accepted in the transaction that
- * deletes its outbox row. If the contact no longer wants or needs it, the row is deleted and nothing is sent. Does not
- * decide when to send or how to handle failures.
+ * @module Sends one subscription mail to a contact: built from the current state, and accepted as any email of the account
+ * in the transaction that deletes its notice. If the contact no longer wants or needs it, the notice is deleted and
+ * nothing is sent. Does not decide when to send or how to handle failures.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { deleteNotice, type Notice } from '#features/core/notices/notices.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
+import { AUTOMATIC_HEADERS } from '#features/sending/system-mail/send.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
@@ -19,45 +21,34 @@ import { startRenderSession } from '#features/setup/templates/render.ts'
 import { findShownTexts, LOGO_PATH } from '#features/setup/wording/wording.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
 import { type Language, parseLanguage } from '#platform/http/language.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox, formatMailbox } from '#protocols/address/parse.ts'
 import { CONFIRM_PATH, sealConfirmToken } from './confirm-token.ts'
 import { renderConfirmationMail } from './confirmation-mail.ts'
-import { findConfirmationSender, findNoReplySender, type SubscriptionMailKind } from './subscription-mails.ts'
+import {
+  type ConfirmationData,
+  findConfirmationSender,
+  findNoReplySender,
+  type SubscriptionMailKind,
+} from './subscription-mails.ts'
 import { createWelcomeDraft } from './welcome.ts'
 
-/** A row of the outbox. */
-export interface OutboxMail {
-  readonly id: number
-  readonly accountId: number
-  readonly accountUuid: UuidBytes
-  readonly contactId: number
+/** A notice to a contact. */
+export interface SubscriptionMail extends Notice {
   readonly kind: SubscriptionMailKind
-  /** Sender of a confirmation in header form; null: none was provided. */
-  readonly from: string | null
-  /** Language of the visitor who submitted a form; null: nobody did. */
-  readonly language: string | null
-  /** Failed attempts. */
-  readonly attempts: number
+  readonly accountUuid: UuidBytes
 }
-
-/** The account has no sender to use. */
-export class NoVerifiedSenderError extends Error {}
 
 /** Thrown to roll back the acceptance of an email that must not be sent. */
 class WithdrawnError extends Error {}
 
-const sql = prepareStatements((db) => ({
-  remove: db.prepare<{ id: number }, [number]>('DELETE FROM contact_mails WHERE id = ? RETURNING id'),
-}))
-
 /**
- * Sends an email, or deletes its row when there is no reason for it any more; resolves when that is on disk. Throws
- * NoVerifiedSenderError, and any error of building and accepting an email: then the row stays.
+ * Sends an email, or deletes its notice when there is no reason for it any more; resolves when that is on disk. Throws
+ * 422 `no_verified_domain`, and any error of building and accepting an email: then the notice stays.
  */
-export async function sendSubscriptionMail(app: App, mail: OutboxMail): Promise<void> {
+export async function sendSubscriptionMail(app: App, mail: SubscriptionMail): Promise<void> {
   const reason = findReason(app.db, mail)
   if (!reason) return withdraw(app, mail)
   using rendering = startRenderSession(app)
@@ -71,7 +62,7 @@ export async function sendSubscriptionMail(app: App, mail: OutboxMail): Promise<
       : createConfirmationDraft(app, mail, reason)
   try {
     await acceptEmail(app, createSystemActor(mail), draft, undefined, (tx, response) =>
-      claimRow(tx, mail, reason, response),
+      claimNotice(tx, mail, reason, response),
     )
   } catch (error) {
     if (!(error instanceof WithdrawnError)) throw error
@@ -86,8 +77,8 @@ interface SendReason {
 }
 
 /** Why an email is to be sent now; undefined when there is no reason any more. */
-function findReason(db: Database, { accountId, contactId, kind }: OutboxMail): SendReason | undefined {
-  const contact = findContactById(db, contactId)
+function findReason(db: Database, { accountId, topic, kind }: SubscriptionMail): SendReason | undefined {
+  const contact = findContactById(db, topic)
   const list = contact && findListById(db, contact.listId)
   if (!contact || !list) return undefined
   const isWelcome = kind === 'welcome'
@@ -106,39 +97,35 @@ function findReason(db: Database, { accountId, contactId, kind }: OutboxMail): S
 }
 
 /**
- * Called in the transaction that accepts the email: deletes its row, unless things have changed since the email was
+ * Called in the transaction that accepts the email: deletes its notice, unless things have changed since the email was
  * built.
  */
-function claimRow(
+function claimNotice(
   tx: Tx,
-  mail: OutboxMail,
+  mail: SubscriptionMail,
   { contact }: SendReason,
   { status, created_at }: Pick<SendResponse, 'status' | 'created_at'>,
 ): void {
   const current = findReason(tx.db, mail)?.contact
   const isSame = current !== undefined && current.confirmingSince === contact.confirmingSince
-  if (!isSame || status === 'rejected' || !sql(tx.db).remove.get(mail.id)) throw new WithdrawnError()
+  if (!isSame || status === 'rejected' || !deleteNotice(tx, mail)) throw new WithdrawnError()
   // The unsubscribe link in the email's text does not contain its id: this time identifies the email later.
-  if (mail.kind === 'welcome' && !markWelcomed(tx, mail.contactId, Date.parse(created_at))) throw new WithdrawnError()
+  if (mail.kind === 'welcome' && !markWelcomed(tx, mail.topic, Date.parse(created_at))) throw new WithdrawnError()
 }
 
-/**
- * Deletes a row if there is no reason for its email any more. If there is a reason again, the row stays and is retried.
- */
-const withdraw = (app: App, mail: OutboxMail): Promise<void> =>
+/** Deletes a notice if there is no reason for its email any more. If there is one again, it stays and is retried. */
+const withdraw = (app: App, mail: SubscriptionMail): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
-    if (!findReason(tx.db, mail)) sql(tx.db).remove.get(mail.id)
+    if (!findReason(tx.db, mail)) deleteNotice(tx, mail)
   })
 
-/** RFC 3834 §5, and the header that Exchange reads: they prevent out-of-office replies. */
-const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
-
-function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: SendReason): Draft {
-  const from = findConfirmationSender(app.db, mail.accountId, mail.from)
-  if (from === undefined) throw new NoVerifiedSenderError('The account has no verified domain to send from.')
+function createConfirmationDraft(app: App, mail: SubscriptionMail, { contact, list }: SendReason): Draft {
+  const asked = JSON.parse(mail.data ?? '{}') as ConfirmationData
+  const from = findConfirmationSender(app.db, mail.accountId, asked.from)
+  if (from === undefined) throw createNoSenderError()
   const senderDomain = domainOfMailbox(from)
   const texts = findShownTexts(app.db, mail.accountUuid, {
-    language: chooseMailLanguage(mail, contact),
+    language: chooseMailLanguage(asked, contact),
     sender: senderDomain,
     list: list.name,
     toLogoUrl: (hash) => `${trimTrailingSlashes(app.config.publicUrl)}${LOGO_PATH}/${hash}`,
@@ -164,14 +151,14 @@ const addName = (from: string, name: string | null): string =>
   name === null || from.includes('<') ? from : formatMailbox({ name, address: from })
 
 /** The contact's `language` in its metadata, if translated; else the visitor's, else English. */
-function chooseMailLanguage({ language }: OutboxMail, { metadata }: Contact): Language {
+function chooseMailLanguage({ language }: ConfirmationData, { metadata }: Contact): Language {
   const fields: Record<string, unknown> = metadata === null ? {} : JSON.parse(metadata)
   return parseLanguage(fields['language']) ?? parseLanguage(language) ?? 'en'
 }
 
 function formatConfirmUrl(
   { config, keys }: App,
-  { accountUuid }: OutboxMail,
+  { accountUuid }: SubscriptionMail,
   { id, listId, confirmingSince }: Contact,
   senderDomain: string,
   madeAt: Millis,
@@ -180,8 +167,11 @@ function formatConfirmUrl(
   return `${trimTrailingSlashes(config.publicUrl)}${CONFIRM_PATH}/${sealConfirmToken(keys, facts)}`
 }
 
+const createNoSenderError = (): AppError =>
+  new AppError(422, 'no_verified_domain', 'The account has no verified domain to send from.')
+
 function requireWelcomeSender(db: Database, list: ContactList): string {
   const from = list.welcomeFrom ?? findNoReplySender(db, list.accountId)
-  if (from === undefined) throw new NoVerifiedSenderError('The account has no verified domain to send from.')
+  if (from === undefined) throw createNoSenderError()
   return from
 }

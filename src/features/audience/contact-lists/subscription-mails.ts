@@ -1,34 +1,32 @@
 /**
- * @module The outbox of subscription mail: confirmation requests and welcomes. Schedules mail in the transaction that
- * causes it, and limits how often a contact gets a confirmation request. Sends nothing: see subscription-mail-loop.ts.
+ * @module Schedules subscription mail, which is confirmation requests and welcomes, in the transaction that causes it, and
+ * limits how often a contact gets a confirmation request. Sends nothing: see subscription-notices.ts.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { cancelNotice, findNotice, type Notice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import type { Millis } from '#platform/clock.ts'
-import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
-import type { Language } from '#platform/http/language.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 
-/**
- * Kinds of subscription mail; bulk confirmations have a rate of their own. Position = the stored code: only ever
- * append.
- */
-const SUBSCRIPTION_MAIL_KINDS = ['confirmation', 'welcome', 'bulk_confirmation'] as const
+/** Kinds of notices to contacts, whose topic is the contact; bulk confirmations have a rate of their own. */
+export const SUBSCRIPTION_MAIL_KINDS = ['confirmation', 'welcome', 'bulk_confirmation'] as const
 export type SubscriptionMailKind = (typeof SUBSCRIPTION_MAIL_KINDS)[number]
 
-const KINDS = codesOf<SubscriptionMailKind>('kind of email to contacts', SUBSCRIPTION_MAIL_KINDS)
-/** The stored code of a kind. */
-export const toMailKindCode = KINDS.codeOf
-/** The kind of a stored code; throws for an unknown code. */
-export const toMailKind = KINDS.nameOf
+/** Data of a confirmation request. */
+export interface ConfirmationData {
+  /** Sender in header form; absent: no-reply at the first verified domain. */
+  readonly from?: string | undefined
+  /** Language of the visitor who submitted a form; absent: nobody did. */
+  readonly language?: string | undefined
+}
 
 /**
  * Limits per contact, whoever requests the confirmation: anyone can enter an address in a form, and must not be able to
@@ -52,16 +50,6 @@ const PURGE_BATCH_SIZE = 10
 const sql = prepareStatements((db) => ({
   confirmingSince: db.prepare<{ since: Millis | null }, [number]>(
     'SELECT confirming_since AS since FROM contacts WHERE id = ?',
-  ),
-  waiting: db.prepare<{ id: number }, [number, number, number]>(
-    'SELECT id FROM contact_mails WHERE contact_id = ? AND kind IN (?, ?) LIMIT 1',
-  ),
-  insert: db.prepare(
-    `INSERT INTO contact_mails (account_id, contact_id, kind, from_address, language, due_at, attempts, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?)
-     ON CONFLICT DO NOTHING`,
-  ),
-  hurry: db.prepare(
-    'UPDATE contact_mails SET kind = ?, from_address = coalesce(?, from_address), language = coalesce(?, language), due_at = ? WHERE id = ?',
   ),
   welcomedAt: db.prepare<{ at: Millis | null }, [number]>('SELECT welcome_sent_at AS at FROM contacts WHERE id = ?'),
   noteAsk: db.prepare('INSERT INTO confirmation_asks (contact_id, asked_at) VALUES (?, ?)'),
@@ -108,14 +96,10 @@ export function requireConfirmable({ db }: Pick<App, 'db'>, accountId: number, f
 }
 
 /** A new confirmation request for a contact. */
-export interface NewConfirmation {
+export interface NewConfirmation extends ConfirmationData {
   /** Row id of a contact that is not active. */
   readonly contactId: number
   readonly accountId: number
-  /** Sender in header form; default: no-reply at the first verified domain. */
-  readonly from?: string | undefined
-  /** Language of the visitor who submitted a form. */
-  readonly language?: Language | undefined
   /**
    * The contact was added in bulk: its request waits, so that bulk confirmations are sent at `confirmationsPerMinute`.
    */
@@ -128,7 +112,7 @@ export interface NewConfirmation {
  * true when this adds an email. Throws for an active contact.
  */
 export function scheduleConfirmation(
-  app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
+  app: Pick<App, 'clock' | 'eventTime' | 'noticeDue'>,
   tx: Tx,
   { contactId, accountId, from, language, isBulk }: NewConfirmation,
 ): boolean {
@@ -140,16 +124,23 @@ export function scheduleConfirmation(
     const since = requestConfirmation(app, tx, contactId)
     if (before !== null) recordRequest(tx, contactId, before, since)
   }
-  const now = app.clock.now()
-  const kind = toMailKindCode(isBulk ? 'bulk_confirmation' : 'confirmation')
-  if (!waiting) statements.insert.run(accountId, contactId, kind, from ?? null, language ?? null, now, now)
-  else if (!isBulk) statements.hurry.run(kind, from ?? null, language ?? null, now, waiting.id)
-  tx.afterCommit(() => app.contactMailDue.emit())
+  if (waiting && isBulk) return false
+  // One without a sender and a language of its own gets those of the request that waits.
+  const known = JSON.parse(waiting?.data ?? '{}') as ConfirmationData
+  if (waiting) cancelNotice(tx, waiting.kind, contactId)
+  const kind: SubscriptionMailKind = isBulk ? 'bulk_confirmation' : 'confirmation'
+  const data = JSON.stringify({ from: from ?? known.from, language: language ?? known.language })
+  scheduleNotice(app, tx, { accountId, kind, topic: contactId, data, dueAt: app.clock.now() })
   return !waiting
 }
 
-const findWaitingConfirmation = (db: Database, contactId: number): { id: number } | null =>
-  sql(db).waiting.get(contactId, toMailKindCode('confirmation'), toMailKindCode('bulk_confirmation'))
+const findWaitingConfirmation = (db: Database, contactId: number): Notice | undefined =>
+  findNotice(db, 'confirmation', contactId) ?? findNotice(db, 'bulk_confirmation', contactId)
+
+/** Deletes the waiting mail of a contact. */
+export function cancelSubscriptionMails(tx: Tx, contactId: number): void {
+  for (const kind of SUBSCRIPTION_MAIL_KINDS) cancelNotice(tx, kind, contactId)
+}
 
 function recordRequest(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
   sql(tx.db).trimAsks.run(now - REQUEST_RETENTION_MS, PURGE_BATCH_SIZE)
@@ -195,7 +186,7 @@ export const deleteRequests = (tx: Tx, contactId: number): void => void sql(tx.d
  * list has no welcome, or when the contact has had one before.
  */
 export function scheduleWelcome(
-  app: Pick<App, 'clock' | 'contactMailDue'>,
+  app: Pick<App, 'clock' | 'noticeDue'>,
   tx: Tx,
   {
     contactId,
@@ -206,15 +197,7 @@ export function scheduleWelcome(
   if (!list.welcomeEnabled) return
   const contact = sql(tx.db).welcomedAt.get(contactId)
   if (!contact || contact.at !== null) return
-  const now = app.clock.now()
-  sql(tx.db).insert.run(
-    accountId,
-    contactId,
-    toMailKindCode('welcome'),
-    null,
-    null,
-    now + seconds(list.welcomeDelaySeconds),
-    now,
-  )
-  tx.afterCommit(() => app.contactMailDue.emit())
+  if (findNotice(tx.db, 'welcome', contactId)) return
+  const dueAt = app.clock.now() + seconds(list.welcomeDelaySeconds)
+  scheduleNotice(app, tx, { accountId, kind: 'welcome', topic: contactId, dueAt })
 }

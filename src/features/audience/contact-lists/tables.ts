@@ -1,34 +1,6 @@
 import { sql } from 'drizzle-orm'
-import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { bytes, flag, time } from '#platform/db/columns.ts'
-
-/**
- * An email waiting for a contact: a confirmation request or a welcome. The row is deleted in the transaction that
- * accepts the email.
- */
-export const contactMails = sqliteTable(
-  'contact_mails',
-  {
-    id: integer('id').primaryKey({ autoIncrement: true }),
-    accountId: integer('account_id').notNull(),
-    contactId: integer('contact_id').notNull(),
-    /** Index into SUBSCRIPTION_MAIL_KINDS. */
-    kind: integer('kind').notNull(),
-    /** Sender mailbox of a form, if set; null: that of the list, else no-reply at the first verified domain. */
-    fromAddress: text('from_address'),
-    /** Language of the visitor who submitted a form; null: nobody did. */
-    language: text('language'),
-    dueAt: time('due_at').notNull(),
-    attempts: integer('attempts').notNull(),
-    createdAt: time('created_at').notNull(),
-  },
-  (t) => [
-    uniqueIndex('contact_mails_contact').on(t.contactId, t.kind),
-    index('contact_mails_due').on(t.dueAt),
-    // Due rows of an account by kind: each kind waits separately.
-    index('contact_mails_account').on(t.accountId, t.kind, t.dueAt),
-  ],
-)
 
 /**
  * Times of earlier confirmation requests to a contact; the contact row has the last. Only for contacts with several

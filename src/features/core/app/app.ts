@@ -90,8 +90,8 @@ export interface App {
   readonly mailReceived: Signal<void>
   /** A mailbox has a message for clients that wait at `next`: a new message, or one that was released. */
   readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
-  /** A contact is due a confirmation request or a welcome email. */
-  readonly contactMailDue: Signal<void>
+  /** A notice to an owner or a contact was scheduled. */
+  readonly noticeDue: Signal<void>
   /** A file of contacts waits to be imported. */
   readonly importDue: Signal<void>
   /** A broadcast was started, resumed or cancelled. */

@@ -29,7 +29,7 @@ export interface Fence extends CopyMark {
 }
 
 /** The tables whose rows may wait behind a fence. */
-export type FencedTable = 'emails' | 'broadcasts' | 'contact_mails' | 'contact_imports' | 'inbound_receipts'
+export type FencedTable = 'emails' | 'broadcasts' | 'notices' | 'contact_imports' | 'inbound_receipts'
 
 const KEY = 'fence'
 /** Each claim compares mail with them. */

@@ -37,7 +37,7 @@ const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
     'contacts',
     'contact_lists',
     'contact_imports',
-    'contact_mails',
+    'notices',
     'confirmation_asks',
     'form_asks',
     'suppressions',

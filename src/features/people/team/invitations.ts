@@ -187,7 +187,7 @@ async function mailInvitation(app: App, { invitation, accountName, token }: Stor
   try {
     return await sendSystemMail(app, {
       about: [accountId],
-      to: email,
+      to: [email],
       subject: `Invitation to ${name === '' ? host : name}`,
       text: `You are invited to join the team${name === '' ? '' : ` of ${name}`} at ${host}, as ${role}.
 

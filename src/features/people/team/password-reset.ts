@@ -84,7 +84,7 @@ export function createResetRequester(
     })
     await sendSystemMail(app, {
       about: listMemberships(app.db, user.id).map(({ accountId }) => accountId),
-      to: user.email,
+      to: [user.email],
       subject: 'Set a new password',
       text: `Someone, probably you, requested a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.
 

@@ -43,8 +43,8 @@ const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accoun
   LEFT JOIN emails ON emails.id = abuse_findings.email_id`
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare<{ id: number }, (string | number | null)[]>(
-    `INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  insert: db.prepare(
+    'INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   ),
   newest: db.prepare<AbuseFinding, [number]>(`SELECT ${COLUMNS} ORDER BY abuse_findings.id DESC LIMIT ?`),
   newestOf: db.prepare<AbuseFinding, [number, number]>(
@@ -64,10 +64,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Stores a finding; returns its row id. */
-export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): number {
+export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
   const { accountId, source, reason, detail, emailId, isPause } = finding
-  const row = sql(tx.db).insert.get(
+  sql(tx.db).insert.run(
     accountId,
     source,
     reason,
@@ -76,8 +75,6 @@ export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): number {
     isPause ? 1 : 0,
     app.eventTime(),
   )
-  if (!row) throw new Error('the finding was not stored')
-  return row.id
 }
 
 /** The newest findings, of all accounts unless `accountId` is set. */

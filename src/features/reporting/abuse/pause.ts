@@ -9,9 +9,10 @@ import { announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
+import { cancelNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { addFinding } from './findings.ts'
+import { type NoticedPause, PAUSE_NOTICE } from './pause-notice.ts'
 import { recordResumedStats } from './rates.ts'
 
 export interface NewPause {
@@ -24,17 +25,14 @@ export interface NewPause {
   readonly emailId?: number
 }
 
-const sql = prepareStatements((db) => ({
-  notice: db.prepare('INSERT INTO pause_notices (finding_id, account_id) VALUES (?, ?)'),
-}))
-
 /** Pauses the actor's account. Returns false, and writes nothing, if the account is paused already. */
 export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, detail, emailId }: NewPause): boolean {
   const { accountId, accountUuid } = actor
   const now = app.eventTime()
   if (!setPaused(tx, accountId, { since: now, source, reason })) return false
-  const findingId = addFinding(app, tx, { accountId, source, reason, detail, emailId, isPause: true })
-  sql(tx.db).notice.run(findingId, accountId)
+  addFinding(app, tx, { accountId, source, reason, detail, emailId, isPause: true })
+  const data = JSON.stringify({ since: now, reason } satisfies NoticedPause)
+  scheduleNotice(app, tx, { accountId, kind: PAUSE_NOTICE.kind, topic: accountId, data, dueAt: app.clock.now() })
   record(tx, { accountId, type: 'account.auto_paused', at: now, data: { source, reason } })
   audit(app, tx, actor, {
     action: 'account.paused',
@@ -55,6 +53,7 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   const now = app.eventTime()
   if (!setResumed(tx, accountId, now)) return false
   recordResumedStats(tx, accountId, now)
+  cancelNotice(tx, PAUSE_NOTICE.kind, accountId)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
   announceSendingChange(app, tx, accountId)
   // Paused broadcasts retry at intervals; the signal makes them retry immediately.

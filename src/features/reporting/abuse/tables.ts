@@ -20,12 +20,6 @@ export const abuseFindings = sqliteTable(
   (t) => [index('abuse_findings_account').on(t.accountId, t.createdAt), index('abuse_findings_age').on(t.createdAt)],
 )
 
-/** A pause whose notice is not yet sent. The row is deleted when the mail is accepted. */
-export const pauseNotices = sqliteTable('pause_notices', {
-  findingId: integer('finding_id').primaryKey(),
-  accountId: integer('account_id').notNull(),
-})
-
 /**
  * Counters of the hour in which an account was resumed, up to the resume; subtracted from the account's later counts.
  */

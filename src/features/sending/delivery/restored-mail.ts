@@ -121,7 +121,7 @@ export async function releaseRestored(app: App, scope: ReleasedScope, alsoWrite:
     for (const lane of new Set(recipients.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
   })
   app.broadcastChanged.emit()
-  app.contactMailDue.emit()
+  app.noticeDue.emit()
   app.importDue.emit()
   return released
 }

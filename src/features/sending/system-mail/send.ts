@@ -5,8 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
-import { findReplay } from '#features/sending/accept/accept.ts'
+import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sendable.ts'
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
@@ -15,22 +14,18 @@ import { NOT_TRACKED } from '#features/sending/queue/tracking.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { toPriorityName } from '#features/setup/streams/priority.ts'
 import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
-import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 
 export interface SystemMail {
-  /** One address. */
-  readonly to: string
+  /** Each address gets it once, regardless of case. */
+  readonly to: readonly string[]
   readonly subject: string
   readonly text: string
   readonly html?: string
-  /** Idempotency key: mail with the same key is sent once. */
-  readonly idempotencyKey?: string
   readonly attachments?: readonly DraftAttachment[]
   /** Header fields beside those of every automatic mail. */
   readonly headers?: Readonly<Record<string, string>>
@@ -63,28 +58,20 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** RFC 3834 §5 and the equivalent for Exchange: suppress automatic replies. */
-const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
+export const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
 
 /**
- * Accepts the email. Resolves with true when it is on disk, or if it was stored before under its key. Logs and resolves
- * with false if there is no sender: neither an account with the domain of `systemFrom`, nor a domain that is or was
- * verified. Throws storage errors, such as a 507 when the disk is full.
+ * Accepts the mail, in one transaction, so that no kill leaves mail that was sent but not marked. Resolves with whether
+ * any address gets it, once that is on disk. Logs and skips an address that cannot get mail. Logs and writes nothing if
+ * there is no sender: neither an account with the domain of `systemFrom`, nor a domain that is or was verified. Throws
+ * storage errors, such as a 507 when the disk is full.
+ * @param mark records in the transaction that the mail was sent
  */
-export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
-  const prepared = await prepareMail(app, mail)
-  if (prepared) await dropContentOnFailure(app, prepared.refs, () => app.commit.write(prepared.write))
-  return prepared !== undefined
-}
-
-/** Mail whose content is stored. */
-interface PreparedMail {
-  readonly refs: { readonly content: readonly (number | null)[] }
-  /** Inserts the email, in the caller's transaction. */
-  readonly write: (tx: Tx) => void
-}
-
-/** Undefined if there is no sender. */
-async function prepareMail(app: App, mail: SystemMail): Promise<PreparedMail | undefined> {
+export async function sendSystemMail(
+  app: App,
+  mail: SystemMail,
+  mark: (tx: Tx) => void = () => undefined,
+): Promise<boolean> {
   const sender = findSender(app, app.db)
   if (!sender) {
     // Never logs the text: it may contain a sign-in link.
@@ -92,40 +79,55 @@ async function prepareMail(app: App, mail: SystemMail): Promise<PreparedMail | u
       { to: mail.to, subject: mail.subject },
       'system mail not sent: verify a domain, or set TASSIS_SYSTEM_FROM to an address at a verified domain',
     )
-    return undefined
+    return false
   }
   await requireDiskSpace(app)
-  const actor = createSystemActor(sender)
+  const content: (number | null)[] = []
+  return dropContentOnFailure(app, { content }, async () => {
+    const writes: ((tx: Tx) => void)[] = []
+    for (const to of new Map(mail.to.map((address) => [address.toLowerCase(), address])).values()) {
+      try {
+        const { refs, write } = await prepareMail(app, sender, mail, to)
+        content.push(...refs)
+        writes.push(write)
+      } catch (error) {
+        if (!(error instanceof AppError) || error.status !== 422) throw error
+        app.log.warn({ to, subject: mail.subject, err: error }, 'system mail cannot be sent to this address')
+      }
+    }
+    if (writes.length === 0) return false
+    await app.commit.write((tx) => {
+      for (const write of writes) write(tx)
+      mark(tx)
+    })
+    return true
+  })
+}
+
+/** Stores the content of the mail to one address, and returns the function that inserts the email. Throws 422. */
+async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: string) {
+  const { subject, text, html, attachments = [] } = mail
   const written = createDraft(
     app,
     {
       from: sender.from,
-      to: mail.to,
-      subject: mail.subject,
-      text_body: mail.text,
-      ...(mail.html !== undefined && { html_body: mail.html }),
+      to,
+      subject,
+      text_body: text,
+      ...(html !== undefined && { html_body: html }),
       tracking: NOT_TRACKED,
     },
-    // The key is hashed with a prefix, so that it cannot equal one of the account's own keys.
-    mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
+    undefined,
   )
-  const draft = { ...written, attachments: mail.attachments ?? [] }
-  if (findReplay(app, actor, draft.idempotency)) {
-    await app.commit.barrier()
-    return { refs: { content: [] }, write: () => undefined }
-  }
+  const draft = { ...written, attachments, extra: { ...written.extra, ...describeSystemMail(mail) } }
   const content = await storeContent(app, draft, { owner: sender.accountId })
-  const refs = { content: refsOf(content) }
   const write = (tx: Tx): void => {
-    if (findReplay(app, actor, draft.idempotency)) {
-      dropContent(app, tx, refs)
-      return
-    }
+    const actor = createSystemActor(sender)
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
     const stream = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
     // The domain may have lapsed since the sender was chosen: the mail is still sent, and never goes to the sandbox.
     if (!domain || !stream) throw new Error('the sender of system mail no longer exists')
-    insertEmail(app, tx, actor, { ...draft, extra: { ...draft.extra, ...describeSystemMail(mail) } }, content, {
+    insertEmail(app, tx, actor, draft, content, {
       domainId: domain.id,
       streamId: stream.id,
       priority: toPriorityName(stream.priority),
@@ -137,7 +139,7 @@ async function prepareMail(app: App, mail: SystemMail): Promise<PreparedMail | u
       operationId: null,
     })
   }
-  return { refs, write }
+  return { refs: refsOf(content), write }
 }
 
 const describeSystemMail = ({ headers, reportType, about }: SystemMail): DraftExtra => ({
@@ -148,109 +150,30 @@ const describeSystemMail = ({ headers, reportType, about }: SystemMail): DraftEx
 })
 
 /**
- * Sends the same mail to several addresses, once to each regardless of case. Logs an address that cannot get mail,
- * and continues with the others. Resolves with whether any mail was accepted. Throws storage errors.
- * @param createKey the idempotency key of the mail to an address, in lower case
- */
-export const sendSystemMailToEach = (
-  app: App,
-  addresses: readonly string[],
-  mail: MailToEach,
-  createKey: (to: string) => string,
-): Promise<boolean> =>
-  forEachAddress(app, addresses, mail, (to) => sendSystemMail(app, { ...mail, to, idempotencyKey: createKey(to) }))
-
-type MailToEach = Omit<SystemMail, 'to' | 'idempotencyKey'>
-
-/**
- * The same, in one transaction, so that no kill leaves mail that was sent but not marked. Nothing is written when no mail
- * is accepted.
- * @param mark records in the transaction that the mail was sent
- */
-export async function sendSystemMailAndMark(
-  app: App,
-  addresses: readonly string[],
-  mail: MailToEach,
-  mark: (tx: Tx) => void,
-): Promise<boolean> {
-  const content: (number | null)[] = []
-  const writes: PreparedMail['write'][] = []
-  return dropContentOnFailure(app, { content }, async () => {
-    const isAnyAccepted = await forEachAddress(app, addresses, mail, async (to) => {
-      const prepared = await prepareMail(app, { ...mail, to })
-      if (!prepared) return false
-      content.push(...prepared.refs.content)
-      writes.push(prepared.write)
-      return true
-    })
-    if (!isAnyAccepted) return false
-    await app.commit.write((tx) => {
-      for (const write of writes) write(tx)
-      mark(tx)
-    })
-    return true
-  })
-}
-
-/** Resolves with whether `send` did for any address. */
-async function forEachAddress(
-  app: App,
-  addresses: readonly string[],
-  mail: MailToEach,
-  send: (to: string) => Promise<boolean>,
-): Promise<boolean> {
-  let isAnyAccepted = false
-  for (const to of new Set(addresses.map((address) => address.toLowerCase()))) {
-    try {
-      if (await send(to)) isAnyAccepted = true
-    } catch (error) {
-      if (!(error instanceof AppError) || error.status !== 422) throw error
-      app.log.warn({ to, subject: mail.subject, err: error }, 'system mail cannot be sent to this address')
-    }
-  }
-  return isAnyAccepted
-}
-
-/** Throws ConfigError if the setting is not a mailbox. */
-export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>): void {
-  if (systemFrom === '') return
-  const mailbox = parseMailbox(systemFrom)
-  if (mailbox.kind === 'invalid')
-    throw new ConfigError(
-      `TASSIS_SYSTEM_FROM must be a mailbox such as Tassis <no-reply@example.com>, but is "${systemFrom}" (${mailbox.reason}).`,
-    )
-}
-
-/**
  * The oldest account that has the domain of the setting; an account that verified the domain comes first. Without the
  * setting, or if its domain has lapsed: the oldest account with a verified domain. If every domain has lapsed, a lapsed
  * domain is still used, preferably that of the setting, because owners must learn that their domains lapsed.
  */
-function findSender({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
-  const configured = config.systemFrom === '' ? undefined : findConfiguredSender(config.systemFrom, db)
-  if (configured && !configured.isLapsed) return configured.sender
-  if (config.systemFrom !== '' && !configured) return undefined
-  const first = sql(db).first.get()
-  if (configured && first?.isLapsed !== 0) return configured.sender
-  if (configured)
-    log.warn(
-      { from: config.systemFrom },
-      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: system mail is sent from another verified domain',
-    )
-  return first ? { ...first, from: `no-reply@${first.domain}` } : undefined
+function findSender({ config: { systemFrom }, log }: App, db: Database): Sender | undefined {
+  const first = sql(db).first.get() ?? undefined
+  const fallback = first && { ...first, from: `no-reply@${first.domain}` }
+  if (systemFrom === '') return fallback
+  const configured = findConfiguredSender(systemFrom, db)
+  if (!configured?.isLapsed || fallback?.isLapsed !== 0) return configured
+  log.warn(
+    { from: systemFrom },
+    'the domain of TASSIS_SYSTEM_FROM has lost DNS records: system mail is sent from another verified domain',
+  )
+  return fallback
 }
 
-function findConfiguredSender(
-  from: string,
-  db: Database,
-): { readonly sender: Sender; readonly isLapsed: boolean } | undefined {
+function findConfiguredSender(from: string, db: Database): (Sender & { readonly isLapsed: boolean }) | undefined {
   const domain = domainOfMailbox(from)
-  let found: { readonly sender: Sender; readonly isLapsed: boolean } | undefined
+  let found: (Sender & { readonly isLapsed: boolean }) | undefined
   for (const holder of sql(db).holders.all()) {
     const sending = findSendingDomain(db, holder.accountId, domain)
-    const sender = { ...holder, from }
-    if (sending?.isVerified) return { sender, isLapsed: false }
-    if (sending) found ??= { sender, isLapsed: sending.lapsed !== undefined }
+    if (sending?.isVerified) return { ...holder, from, isLapsed: false }
+    if (sending) found ??= { ...holder, from, isLapsed: sending.lapsed !== undefined }
   }
   return found
 }

@@ -1,13 +1,14 @@
 /** @module Settings of system mail. */
 import type { SettingValues } from '#platform/config.ts'
-import { checked, text } from '#platform/setting-kinds.ts'
+import { checked } from '#platform/setting-kinds.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 export const systemMailSettings = {
-  systemFrom: text(
+  systemFrom: checked(
     '',
+    'a mailbox such as Tassis <no-reply@example.com>, or nothing',
     'Sender of system mail (invitations, password resets, notices), an address at a verified domain of an account here; empty: no-reply at the first verified domain of the oldest account.',
-    'a mailbox such as Tassis <no-reply@example.com>',
+    (v) => v === '' || parseMailbox(v).kind !== 'invalid',
   ),
   operatorEmail: checked(
     '',

@@ -6,7 +6,6 @@ import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { AppError } from '#platform/errors.ts'
 import { days, seconds } from '#platform/units.ts'
 import type { ReportDestination } from '#protocols/aggregate-reports/tls-record.ts'
 import { lookUpDestinations, toDay } from './session-counts.ts'
@@ -131,9 +130,10 @@ async function mailReport(
 ): Promise<string | undefined> {
   const { hostname } = app.config
   const begin = days(day) / 1000
-  try {
-    const isAccepted = await sendSystemMail(app, {
-      to,
+  const isAccepted = await sendSystemMail(
+    app,
+    {
+      to: [to],
       subject: `Report Domain: ${domain} Submitter: ${hostname} Report-ID: <${id}>`,
       text: `This is the daily report about TLS between ${hostname} and the mail servers of ${domain} (RFC 8460).\n`,
       headers: { 'TLS-Report-Domain': domain, 'TLS-Report-Submitter': hostname },
@@ -145,12 +145,9 @@ async function mailReport(
         },
       ],
       reportType: 'tlsrpt',
-      idempotencyKey: `tls-report ${day} ${domain} ${to}`,
       about: [],
-    })
-    return isAccepted ? undefined : 'No domain is verified that could send it.'
-  } catch (error) {
-    if (error instanceof AppError && error.status === 422) return error.message
-    throw error
-  }
+    },
+    (tx) => sql(tx.db).remove.run(day, domain),
+  )
+  return isAccepted ? undefined : 'The mail could not be sent; the log says why.'
 }

@@ -1,6 +1,6 @@
 /**
- * @module Creates, reads, changes and deletes registered domains. Only this file, notices.ts, rotate-dkim.ts,
- * set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is
+ * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notice.ts,
+ * rotate-dkim.ts, set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is
  * still signed. The caller of `eraseDomain` erases the domain once that mail is final.
  */
 import type { Database } from 'bun:sqlite'
@@ -72,11 +72,7 @@ export interface Domain {
   readonly verifiedAt: Millis | null
   /** When a check first found that a verified domain lacks a record that sending needs; see verification-state.ts. */
   readonly recordsLostAt: Millis | null
-  /**
-   * When a mail about lost or restored records is due to the owners, and what the last such mail reported; see
-   * notices.ts.
-   */
-  readonly lossNoticeDueAt: Millis | null
+  /** When owners were last mailed about lost records, and what the last mail reported; see loss-notice.ts. */
   readonly lossNoticeSentAt: Millis | null
   readonly lossNotice: LossNotice | null
   readonly checkedAt: Millis | null
@@ -108,7 +104,6 @@ interface Row {
   tracking_verified_at: number | null
   verified_at: number | null
   records_lost_at: number | null
-  loss_notice_due_at: number | null
   loss_notice_sent_at: number | null
   loss_notice: LossNotice | null
   checked_at: number | null
@@ -133,6 +128,7 @@ const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'domains INDEXED BY domains_account_name WHERE account_id = ? AND deleted_at IS NULL'),
+  byId: db.prepare<Row, [number]>(`${SELECT} AND domains.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
   byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
   page: db.prepare<Row, [number, number, number, number]>(
@@ -201,7 +197,6 @@ const toDomain = (row: Row): Domain => ({
   trackingVerifiedAt: row.tracking_verified_at,
   verifiedAt: row.verified_at,
   recordsLostAt: row.records_lost_at,
-  lossNoticeDueAt: row.loss_notice_due_at,
   lossNoticeSentAt: row.loss_notice_sent_at,
   lossNotice: row.loss_notice,
   checkedAt: row.checked_at,
@@ -253,6 +248,11 @@ export function getDomain(db: Database, accountId: number, id: string): Domain {
 
 export function findDomain(db: Database, accountId: number, uuid: UuidBytes): Domain | undefined {
   const row = sql(db).byUuid.get(uuid, accountId)
+  return row ? toDomain(row) : undefined
+}
+
+export function findDomainById(db: Database, id: number): Domain | undefined {
+  const row = sql(db).byId.get(id)
   return row ? toDomain(row) : undefined
 }
 

@@ -1,7 +1,7 @@
 /**
  * @module Rotates the DKIM keys of a domain. New keys get a new selector, and sign only once a DNS check has found their
  * records; until then the present ones sign. Then the old private keys are deleted, and the old records must stay in DNS
- * for some days, because receivers verify mail late. Only this file and `notices.ts` write `dkim_keys`.
+ * for some days, because receivers verify mail late. Only this file writes `dkim_keys`, until `domains.ts` erases them.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -13,7 +13,7 @@ import { days } from '#platform/units.ts'
 import { unknown } from './check-result.ts'
 import { toDkimHost } from './dns-records.ts'
 import { createEd25519Key, createSelector, type Domain, type FormerDkim, getDomain } from './domains.ts'
-import { ROTATION_NOTICE_DELAY_MS } from './notices.ts'
+import { scheduleRotationNotice } from './rotation-notice.ts'
 import { toDkimKeyContext } from './sending.ts'
 import { type CheckResults, FIRST_CHECK_DELAY_MS } from './verification-state.ts'
 
@@ -24,8 +24,8 @@ const MAX_FORMER = 10
 
 const sql = prepareStatements((db) => ({
   insertNext: db.prepare(
-    `INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, dkim_private_key, ed25519_public_key, ed25519_private_key, created_at,
-       notice_due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, dkim_private_key, ed25519_public_key, ed25519_private_key, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   ),
   checkSoon: db.prepare(
     'UPDATE domains SET next_check_at = min(next_check_at, ?), updated_at = max(?, updated_at + 1) WHERE id = ?',
@@ -74,9 +74,9 @@ export async function startDkimRotation(app: App, actor: Actor, id: string): Pro
       ed25519.publicKey,
       ed25519.sealed,
       now,
-      // Users who start a rotation see the records in the response.
-      actor.type === 'system' ? app.clock.now() + ROTATION_NOTICE_DELAY_MS : null,
     )
+    // Users who start a rotation see the records in the response.
+    if (actor.type === 'system') scheduleRotationNotice(app, tx, domain)
     sql(tx.db).checkSoon.run(app.clock.now() + FIRST_CHECK_DELAY_MS, now, domain.id)
     auditRotation(app, tx, actor, domain, 'started', selector)
     return getDomain(tx.db, actor.accountId, id)

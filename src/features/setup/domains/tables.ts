@@ -45,10 +45,9 @@ export const domains = sqliteTable(
      * `verified_at` is null, the domain no longer sends, and its mail is not captured either.
      */
     recordsLostAt: time('records_lost_at'),
-    /** When a mail about lost or restored records is due to the owners; null: none is. */
-    lossNoticeDueAt: time('loss_notice_due_at'),
+    /** When owners were last mailed about lost records. */
     lossNoticeSentAt: time('loss_notice_sent_at'),
-    /** What the last of these mails reported: `lost`, `ended` or `restored`. */
+    /** What the last mail about records reported: `lost`, `ended` or `restored`. */
     lossNotice: text('loss_notice'),
     /** Null: never checked, or not since the operator marked the domain verified. */
     checkedAt: time('checked_at'),
@@ -70,7 +69,6 @@ export const domains = sqliteTable(
     index('domains_account').on(t.accountId),
     index('domains_name').on(t.domain),
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
-    index('domains_loss_notices').on(t.lossNoticeDueAt).where(sql`loss_notice_due_at is not null`),
     index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )
@@ -90,12 +88,9 @@ export const dkimKeys = sqliteTable(
     createdAt: time('created_at').notNull(),
     /** When it ceased to sign; null: the next one. */
     retiredAt: time('retired_at'),
-    /** When the owners get a mail with the records to publish; null: they need none, or have got it. */
-    noticeDueAt: time('notice_due_at'),
   },
   (t) => [
     index('dkim_keys_domain').on(t.domainId),
-    index('dkim_keys_notices').on(t.noticeDueAt).where(sql`notice_due_at is not null`),
     uniqueIndex('dkim_keys_next').on(t.domainId).where(sql`retired_at is null`),
   ],
 )

@@ -16,7 +16,7 @@ import { checkDomain, type DomainChecks } from './checks.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 import { type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere, toDomainDns } from './domains.ts'
-import { computeNoticeDueAt } from './notices.ts'
+import { scheduleLossNotice } from './loss-notice.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import {
@@ -35,7 +35,7 @@ import {
 const sql = prepareStatements((db) => ({
   setStanding: db.prepare(
     `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, ed25519_verified = ?,
-     inbound_enabled = ?, mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, loss_notice_due_at = ?, failing = ?,
+     inbound_enabled = ?, mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, failing = ?,
      checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
   ),
   setUnchecked: db.prepare('UPDATE domains SET checked_at = NULL WHERE id = ?'),
@@ -152,10 +152,6 @@ export function storeChecks(
     after.trackingVerifiedAt,
     after.verifiedAt,
     after.recordsLostAt,
-    changes.reduce(
-      (dueAt, change) => computeNoticeDueAt(before, change, app.clock.now(), dueAt),
-      before.lossNoticeDueAt,
-    ),
     formatFailing(after.failing),
     isWhole && !(isUnchecked(before) && isUnanswered(checks)) ? now : before.checkedAt,
     isWhole ? nextCheckAt : Math.min(before.nextCheckAt, nextCheckAt),
@@ -171,6 +167,7 @@ export function storeChecks(
     })
   for (const change of changes) {
     const details = toLossDetails(before, after, change)
+    scheduleLossNotice(app, tx, before, change)
     recordAudit(`domain.${change}`, { ...details })
     if (change !== 'verified') recordLoss(app, tx, before, change, { at: now, ...details })
   }

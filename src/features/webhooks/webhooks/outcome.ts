@@ -10,10 +10,17 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import type { AttemptResult } from './attempt.ts'
+import { scheduleDeactivationNotice } from './deactivation-notice.ts'
 import { isAboutErased } from './erase.ts'
 import { type DeliveryStatus, deliveryStatusCode } from './event-names.ts'
 import { endPendingBatch } from './pending.ts'
-import { computeRetryDelayMs, MAX_ATTEMPTS, MAX_CONSECUTIVE_FAILURES } from './retry-schedule.ts'
+import {
+  computeRetryDelayMs,
+  DEACTIVATION_REASON,
+  ENDED_BY_FAILURES,
+  MAX_ATTEMPTS,
+  MAX_CONSECUTIVE_FAILURES,
+} from './retry-schedule.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** What the attempt was made for. */
@@ -72,12 +79,6 @@ const sql = prepareStatements((db) => ({
   ),
   moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
 }))
-
-/** `last_failure_reason` of a webhook that failures deactivated. */
-export const DEACTIVATION_REASON = `deactivated after ${MAX_CONSECUTIVE_FAILURES} consecutive failures`
-
-/** Error in the history of deliveries that were pending when failures deactivated their webhook. */
-export const ENDED_BY_FAILURES = `The webhook was ${DEACTIVATION_REASON}.`
 
 export interface WriteResult {
   /** Whether this failure deactivated the webhook. */
@@ -211,6 +212,7 @@ export function writeUnreadable(
 function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
   sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
   endPendingBatch(app, tx, webhookId, ENDED_BY_FAILURES)
+  scheduleDeactivationNotice(app, tx, webhook.accountId, webhookId)
   const isOfRoute = webhook.routeId !== null
   audit(app, tx, createSystemActor(webhook), {
     action: isOfRoute ? 'inbound_route.webhook_deactivated' : 'webhook.deactivated',

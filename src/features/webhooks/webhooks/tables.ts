@@ -21,6 +21,8 @@ export const webhooks = sqliteTable(
     isActive: flag('is_active').notNull().default(true),
     /** Deactivated by consecutive failures, not by its user. */
     offByFailures: flag('off_by_failures').notNull().default(false),
+    /** When owners were last mailed that failures deactivated it; null: never. */
+    noticeSentAt: time('notice_sent_at'),
     /** Sealed with context `webhook:{uuid}`. */
     secret: bytes('secret').notNull(),
     /** When the secret was last replaced; null: never. */

@@ -6,9 +6,10 @@ import { type SubscribeInput, subscribe } from '#features/audience/contact-lists
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
+import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
-import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import type { EmailApi } from '#test/support/email-api.ts'
+import { createListApi, type ListApi } from './fixture.ts'
 
 export const PUBLIC_URL = 'https://mail.tassis.test'
 export const ADDRESS = 'bob@receiver.test'
@@ -22,13 +23,10 @@ export interface SentMail {
   readonly subject: string
 }
 
-export interface ConfirmingService extends EmailApi {
+export interface ConfirmingService extends ListApi {
   /** Creates a list and returns its id; double opt-in unless `body` says otherwise. */
   list(body?: Json, options?: ApiOptions): Promise<string>
-  add(listId: string, body: Json, options?: ApiOptions): Promise<ApiResponse>
   contact(listId: string, email?: string): Promise<Json>
-  /** Kinds and addresses of waiting mail, in the order in which it was scheduled. */
-  waiting(): { kind: string; email: string | null }[]
   /** Waits until nothing is due. */
   drained(): Promise<void>
   sent(): SentMail[]
@@ -39,13 +37,12 @@ export interface ConfirmingService extends EmailApi {
 }
 
 export async function createConfirmingService(options: TestAppOptions = {}): Promise<ConfirmingService> {
-  const service = await createEmailApi({
+  const service = await createListApi({
     runsTasks: true,
     ...options,
     settings: { TASSIS_PUBLIC_URL: PUBLIC_URL, ...options.settings },
   })
   const { app, api, clock } = service
-  let lists = 0
   const confirmations = (email: string) =>
     app.db
       .query<{ uuid: Uint8Array }, [string]>(
@@ -54,34 +51,16 @@ export async function createConfirmingService(options: TestAppOptions = {}): Pro
       .all(email)
   return {
     ...service,
-    async list(body = {}, given = {}) {
-      const answer = await api(
-        'POST',
-        '/v1/contact-lists',
-        { name: `List ${++lists}`, double_opt_in: true, ...body },
-        given,
-      )
-      if (answer.status !== 201) throw new Error(`no list: ${JSON.stringify(answer.body)}`)
-      return String(at(answer.body, 'data', 'id'))
-    },
-    add: (listId, body, given = {}) => api('POST', `/v1/contact-lists/${listId}/contacts`, body, given),
+    list: (body = {}, given = {}) => service.newList({ double_opt_in: true, ...body }, given),
     async contact(listId, email = ADDRESS) {
       const answer = await api('GET', `/v1/contact-lists/${listId}/contacts/${encodeURIComponent(email)}`)
       return at(answer.body, 'data') as Json
     },
-    waiting: () =>
-      app.db
-        .query<{ kind: number; email: string | null }, []>(
-          `SELECT kind, address_key AS email FROM contact_mails LEFT JOIN contacts ON contacts.id = contact_id ORDER BY contact_mails.id`,
-        )
-        .all()
-        .map(({ kind, email }) => ({ kind: ['confirmation', 'welcome', 'bulk_confirmation'][kind] ?? '?', email })),
     async drained() {
       await eventually(
         () =>
-          app.db
-            .query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM contact_mails WHERE due_at <= ?')
-            .get(clock.now())?.n === 0,
+          app.db.query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM notices WHERE due_at <= ?').get(clock.now())
+            ?.n === 0,
       )
       await app.commit.barrier()
     },
@@ -133,16 +112,10 @@ export const sign = (service: EmailApi, list: string, input: Partial<SubscribeIn
     ...input,
   })
 
-/** Row id of a contact list by its public id. */
-export const listRow = ({ app }: Pick<EmailApi, 'app'>, id: string): number =>
-  app.db
-    .query<{ id: number }, [Uint8Array]>('SELECT id FROM contact_lists WHERE uuid = ?')
-    .get(parseUuid(id) ?? new Uint8Array())?.id ?? 0
-
 /** Unsubscribes an address from a list as a mail program does: by the token of an email of the list. */
-export async function leave(service: EmailApi, list: string, address = ADDRESS): Promise<void> {
+export async function leave(service: ListApi, list: string, address = ADDRESS): Promise<void> {
   const { app, actor } = service
   const accountUuid = parseUuid(actor.accountUuid) ?? new Uint8Array()
   const mail = { emailId: 0, recipientId: 0, address, senderDomain: 'sender.test' }
-  await unsubscribe(app, { ...mail, accountUuid, streamId: 0, listId: listRow(service, list) }, 'one-click')
+  await unsubscribe(app, { ...mail, accountUuid, streamId: 0, listId: service.rowOf(list) }, 'one-click')
 }

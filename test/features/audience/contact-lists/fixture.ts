@@ -15,8 +15,8 @@ export interface ListApi extends EmailApi {
   statuses(list: string): Promise<Record<string, string>>
   /** Row id of a list. */
   rowOf(list: string): number
-  /** Waiting mail: address and kind. */
-  waiting(): { address: string; kind: string }[]
+  /** Kinds and addresses of waiting mail, in the order in which it was scheduled. */
+  waiting(): { kind: string; email: string | null }[]
 }
 
 let made = 0
@@ -47,11 +47,10 @@ export async function createListApi(options: TestAppOptions = {}): Promise<ListA
     },
     waiting: () =>
       app.db
-        .query<{ address: string; kind: number }, []>(
-          "SELECT coalesce(address_key, 'nobody') AS address, kind FROM contact_mails LEFT JOIN contacts ON contacts.id = contact_id ORDER BY contact_mails.id",
+        .query<{ kind: string; email: string | null }, []>(
+          'SELECT kind, address_key AS email FROM notices LEFT JOIN contacts ON contacts.id = topic ORDER BY notices.id',
         )
-        .all()
-        .map(({ address, kind }) => ({ address, kind: ['confirmation', 'welcome', 'bulk_confirmation'][kind] ?? '' })),
+        .all(),
   }
 }
 

@@ -172,7 +172,7 @@ describe('an import', () => {
     await eventually(
       () =>
         service.app.memory.inUseBytes === 0 &&
-        service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contact_mails').get()?.n === 0,
+        service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM notices').get()?.n === 0,
     )
     expectBalanced(service)
   })
@@ -305,13 +305,11 @@ describe('an import', () => {
     )
     expect(
       service.app.db
-        .query(
-          'SELECT address_key, kind FROM contact_mails JOIN contacts ON contacts.id = contact_id ORDER BY contact_mails.id',
-        )
+        .query('SELECT address_key, kind FROM notices JOIN contacts ON contacts.id = topic ORDER BY notices.id')
         .values(),
     ).toEqual([
-      ['a@x.test', 2],
-      ['b@x.test', 2],
+      ['a@x.test', 'bulk_confirmation'],
+      ['b@x.test', 'bulk_confirmation'],
     ])
   })
 
@@ -339,7 +337,7 @@ describe('an import', () => {
     )
     await imported(service, list, 'email\na@x.test\n')
     await importer.stop()
-    expect(service.app.db.query('SELECT kind FROM contact_mails').values()).toEqual([[1], [1]])
+    expect(service.app.db.query('SELECT kind FROM notices').values()).toEqual([['welcome'], ['welcome']])
   })
 
   test('lets other requests run in between when it has many lines', async () => {

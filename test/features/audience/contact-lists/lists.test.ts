@@ -282,7 +282,7 @@ test('a deleted list is gone immediately; its contacts and their waiting mail ar
   expect(await removeDeletedLists(app)).toBe(0)
   const counts = app.db
     .query<{ contacts: number; mails: number; counters: number }, []>(
-      `SELECT (SELECT count(*) FROM contacts) AS contacts, (SELECT count(*) FROM contact_mails) AS mails,
+      `SELECT (SELECT count(*) FROM contacts) AS contacts, (SELECT count(*) FROM notices) AS mails,
        (SELECT count(*) FROM counters WHERE metric LIKE 'contacts:%') AS counters`,
     )
     .get()

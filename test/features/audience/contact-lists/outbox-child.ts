@@ -4,7 +4,8 @@
  */
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
-import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscription-mail-loop.ts'
+import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
+import { startNotices } from '#features/core/notices/loop.ts'
 
 const { MAX_WRITES, ...settings } = process.env
 const { app } = openApp(loadConfig(settings).config)
@@ -14,5 +15,5 @@ app.commit.write = async (run, options) => {
   if (++writes > Number(MAX_WRITES ?? Number.POSITIVE_INFINITY)) await new Promise(() => undefined)
   return write.call(app.commit, run, options) as never
 }
-new SubscriptionMailLoop(app)
+startNotices(app, createSubscriptionKinds(app))
 await new Promise(() => undefined)

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscription-mail-loop.ts'
+import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
+import { startNotices } from '#features/core/notices/loop.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -22,7 +23,7 @@ const sentNow = async (service: ConfirmingService, expected: number): Promise<nu
   const { app, clock } = service
   await eventually(() => service.sent().length >= expected)
   for (let round = 0; round < 3; round++) {
-    app.contactMailDue.emit()
+    app.noticeDue.emit()
     // These writes wait behind the content and the rows of everything that the loop has started.
     await app.content.put([Buffer.of(round)], clock.now())
     await app.commit.barrier()
@@ -74,7 +75,7 @@ describe('the outbox', () => {
     }
     await service.add(await service.list(welcome), { contacts: addresses(200) })
     await service.add(await service.list(welcome, { key }), { email: ADDRESS }, { key })
-    const loop = new SubscriptionMailLoop(app)
+    const loop = startNotices(app, createSubscriptionKinds(app))
     await service.drained()
     await loop.stop()
     const order = app.db
@@ -112,7 +113,7 @@ describe('the outbox', () => {
     const list = await service.list()
     await service.add(list, { contacts: addresses(30) })
     app.db.run('UPDATE accounts SET paused_at = 1')
-    const loop = new SubscriptionMailLoop(app)
+    const loop = startNotices(app, createSubscriptionKinds(app))
     clock.advance(days(3))
     await sentNow(service, 0)
     expect(service.waiting()).toHaveLength(30)
@@ -128,40 +129,13 @@ describe('the outbox', () => {
     expect(await service.contact(list, 'c0@receiver.test')).toMatchObject({ status: 'pending' })
   })
 
-  test('waiting mail of a deleted account is deleted in batches, and nothing of another', async () => {
-    await using service = await createConfirmingService({ runsTasks: false })
-    const { app, actor } = service
-    const other = await service.newAccount()
-    await service.addDomain(other, 'other.test')
-    const key = await service.newKey([], other)
-    await service.add(await service.list({ double_opt_in: true }), { contacts: addresses(1201) })
-    await service.add(await service.list({ double_opt_in: true }, { key }), { email: ADDRESS }, { key })
-    app.db.run('PRAGMA foreign_keys = OFF')
-    app.db.run('UPDATE contact_mails SET account_id = 99 WHERE account_id = ?', [actor.accountId])
-    const slices: number[] = []
-    const count = () =>
-      app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contact_mails WHERE account_id = 99').get()?.n ?? 0
-    const { writeFromReserve } = app.commit
-    app.commit.writeFromReserve = (run) =>
-      writeFromReserve.call(app.commit, (tx) => {
-        const before = count()
-        const result = run(tx)
-        if (before > count()) slices.push(before - count())
-        return result
-      }) as ReturnType<typeof writeFromReserve<never>>
-    const loop = new SubscriptionMailLoop(app)
-    await service.drained()
-    await loop.stop()
-    expect([slices, service.sent().length]).toEqual([[500, 500, 201], 1])
-  })
-
   test('a confirmation waits for a verified domain if the last one was deleted meanwhile', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const { app, clock } = service
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     app.db.run('UPDATE domains SET verified_at = NULL')
-    const loop = new SubscriptionMailLoop(app)
+    const loop = startNotices(app, createSubscriptionKinds(app))
     expect([await sentNow(service, 0), service.waiting()]).toEqual([0, [{ kind: 'confirmation', email: ADDRESS }]])
     app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sandbox.test'")
     clock.advance(minutes(1))
@@ -178,7 +152,7 @@ describe('the outbox', () => {
     await leave(service, list, 'c0@receiver.test')
     await service.api('DELETE', `/v1/contact-lists/${list}/contacts/c1@receiver.test`)
     await service.api('POST', '/v1/suppressions', { email_address: 'c2@receiver.test' })
-    const loop = new SubscriptionMailLoop(app)
+    const loop = startNotices(app, createSubscriptionKinds(app))
     await service.drained()
     await loop.stop()
     expect([service.sent().map(({ to }) => to), service.waiting()]).toEqual([['c3@receiver.test'], []])
@@ -219,7 +193,7 @@ describe('the outbox', () => {
       }
       expect(killedAt.filter((n) => n < count).length).toBeGreaterThanOrEqual(3)
       await using last = Bun.spawn([process.execPath, CHILD], { env: settings, stdin: 'ignore', stdout: 'ignore' })
-      await eventually(() => db.query('SELECT id FROM contact_mails LIMIT 1').get() === null, 60_000)
+      await eventually(() => db.query('SELECT id FROM notices LIMIT 1').get() === null, 60_000)
       last.kill('SIGKILL')
       await last.exited
       const once = db.query('SELECT COUNT(DISTINCT address) AS addresses, COUNT(*) AS emails FROM recipients').get()

@@ -2,15 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import {
-  ADDRESS,
-  ask,
-  type ConfirmingService,
-  createConfirmingService,
-  leave,
-  listRow,
-  sign,
-} from './confirmation-fixture.ts'
+import { ADDRESS, ask, type ConfirmingService, createConfirmingService, leave, sign } from './confirmation-fixture.ts'
 
 const WELCOME = {
   double_opt_in: false,
@@ -60,7 +52,7 @@ describe('a welcome', () => {
         'SELECT transactional, list_id AS listId, template_id AS templateId FROM emails',
       )
       .all()
-    expect(stored).toEqual([{ transactional: 0, listId: listRow(service, list), templateId: null }])
+    expect(stored).toEqual([{ transactional: 0, listId: service.rowOf(list), templateId: null }])
     const detail = await service.detail(at((await service.api('GET', '/v1/emails')).body, 'data', 0, 'id'))
     const [name, email, id, url] = String(detail['text_body']).split(' ')
     expect([name, email, id, detail['html_body']]).toEqual(['Bob', ADDRESS, String(contact['id']), '<p>Bob</p>'])
@@ -88,7 +80,7 @@ describe('a welcome', () => {
     clock.jumpTo(clock.now() - days(40))
     const now = app.clock.now()
     await eventually(
-      () => app.db.query<{ at: number }, []>('SELECT due_at AS at FROM contact_mails').get()?.at === now + hours(1),
+      () => app.db.query<{ at: number }, []>('SELECT due_at AS at FROM notices').get()?.at === now + hours(1),
     )
     clock.advance(hours(1))
     await service.drained()
@@ -246,7 +238,7 @@ describe('a welcome', () => {
     const began = service.clock.now()
     const row = () =>
       service.app.db
-        .query<{ attempts: number; dueAt: number }, []>('SELECT attempts, due_at AS dueAt FROM contact_mails')
+        .query<{ attempts: number; dueAt: number }, []>('SELECT attempts, due_at AS dueAt FROM notices')
         .all()[0]
     const after = (attempt: number) => eventually(() => [row()].find((found) => found?.attempts === attempt))
     const waits: number[] = []

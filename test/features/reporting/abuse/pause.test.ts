@@ -1,14 +1,13 @@
 /**
- * @module Effects of a pause and a resume: rejections, the notice across kills, bursts, broadcasts, the operator's
+ * @module Effects of a pause and a resume: rejections, the mail to owners, bursts, broadcasts, the operator's
  * commands.
  */
 import { describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { count } from '#features/core/events/record.ts'
 import { purgeFindings } from '#features/reporting/abuse/findings.ts'
-import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
+import { PAUSE_NOTICE } from '#features/reporting/abuse/pause-notice.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
 import { days, hours, seconds } from '#platform/units.ts'
@@ -17,90 +16,37 @@ import { at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { addContacts, createContacts, getOperation, newList } from '#test/support/broadcasts.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
+import { createNoticeSender, listServiceMail } from '#test/support/notices.ts'
 
 const REASON = 'The operator looks at it.'
 const pause = (app: App, actor: Actor) =>
   app.commit.write((tx) => pauseAccount(app, tx, actor, { source: 'admin', reason: REASON }))
 const resume = (app: App, actor: Actor) => app.commit.write((tx) => resumeAccount(app, tx, actor))
 
-const died = async (dataDir: string, what: 'pause' | 'mail') => {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'pause-and-die.ts'), dataDir, what], {
-    stderr: 'pipe',
+test('an account whose pause cannot be stored delays no other', async () => {
+  await using service = await createEmailApi({
+    settings: { TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_MINIMUM_VOLUME: '10', TASSIS_ABUSE_KEYS_PER_HOUR: '3' },
   })
-  await child.exited
-  expect([child.signalCode, await child.stderr.text()]).toEqual(['SIGKILL', ''])
-}
-
-describe('the owner is mailed once', () => {
-  const notices = async (dataDir: string): Promise<string[]> => {
-    await using service = await createTestApp({ dataDir, runsTasks: true })
-    const { db } = service.app
-    await eventually(() => db.query('SELECT 1 FROM pause_notices').all().length === 0)
-    return db
-      .query<{ subject: string }, []>('SELECT subject FROM emails ORDER BY id')
-      .all()
-      .map(({ subject }) => subject)
-  }
-
-  // Proves: account-14
-  test('if the process is killed between the pause and the mail', async () => {
-    using data = createDataFolder()
-    await died(data.path, 'pause')
-    const once = ['Sending is paused on your account']
-    expect([await notices(data.path), await notices(data.path)]).toEqual([once, once])
-  })
-
-  // Proves: account-14
-  test('if the process is killed between the mail and its record', async () => {
-    using data = createDataFolder()
-    await died(data.path, 'pause')
-    await died(data.path, 'mail')
-    expect(await notices(data.path)).toEqual(['Sent before'])
-  })
-})
-
-describe('no failure delays the others:', () => {
-  test('a notice to an unroutable address', async () => {
-    await using service = await createEmailApi()
-    const { app, actor, clock } = service
-    const other = await service.newAccount()
-    app.db.run("UPDATE accounts SET email = 'no address' WHERE id = ?", [actor.accountId])
-    await pause(app, actor)
-    await pause(app, other)
-    const loop = startPauseNotices(app)
-    await eventually(() => {
-      clock.advance(seconds(1))
-      return app.db.query('SELECT 1 FROM pause_notices').all().length === 0
-    })
-    await loop.stop()
-    expect(app.db.query('SELECT address FROM recipients').all()).toEqual([{ address: 'owner@tassis.test' }])
-  })
-
-  test('an account whose pause cannot be stored', async () => {
-    await using service = await createEmailApi({
-      settings: { TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_MINIMUM_VOLUME: '10', TASSIS_ABUSE_KEYS_PER_HOUR: '3' },
-    })
-    const { app, actor, clock } = service
-    const accounts = [actor, await service.newAccount(), await service.newAccount()] as const
-    const [broken, bouncing, busy] = accounts
-    for (const { accountId } of [broken, bouncing])
-      await app.commit.write((tx) => count(tx, accountId, toAccountMetric('bounced'), clock.now(), 20))
-    const key = await service.newKey([], busy)
-    for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] }, { key })
-    app.db.run(`CREATE TRIGGER broken BEFORE INSERT ON abuse_findings WHEN NEW.account_id = ${broken.accountId}
+  const { app, actor, clock } = service
+  const accounts = [actor, await service.newAccount(), await service.newAccount()] as const
+  const [broken, bouncing, busy] = accounts
+  for (const { accountId } of [broken, bouncing])
+    await app.commit.write((tx) => count(tx, accountId, toAccountMetric('bounced'), clock.now(), 20))
+  const key = await service.newKey([], busy)
+  for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] }, { key })
+  app.db.run(`CREATE TRIGGER broken BEFORE INSERT ON abuse_findings WHEN NEW.account_id = ${broken.accountId}
       BEGIN SELECT RAISE(FAIL, 'no'); END`)
-    const watch = startAbuseWatch(app)
-    const sources = () =>
-      app.db.query<{ source: string | null }, []>('SELECT pause_source AS source FROM accounts ORDER BY id').all()
-    const [no, rates, burst] = [{ source: null }, { source: 'reputation' }, { source: 'registration_burst' }]
-    await eventually(() => Bun.deepEquals(sources(), [no, rates, burst]))
-    app.db.run('DROP TRIGGER broken')
-    await eventually(() => {
-      clock.advance(seconds(1))
-      return Bun.deepEquals(sources(), [rates, rates, burst])
-    })
-    await watch.stop()
+  const watch = startAbuseWatch(app)
+  const sources = () =>
+    app.db.query<{ source: string | null }, []>('SELECT pause_source AS source FROM accounts ORDER BY id').all()
+  const [no, rates, burst] = [{ source: null }, { source: 'reputation' }, { source: 'registration_burst' }]
+  await eventually(() => Bun.deepEquals(sources(), [no, rates, burst]))
+  app.db.run('DROP TRIGGER broken')
+  await eventually(() => {
+    clock.advance(seconds(1))
+    return Bun.deepEquals(sources(), [rates, rates, burst])
   })
+  await watch.stop()
 })
 
 // Proves: auth-17
@@ -142,6 +88,27 @@ test('a pause writes one event, one finding and one audit log entry; a second on
     { action: 'account.paused' },
     { action: 'account.resumed' },
   ])
+})
+
+test('owners of the account and of its parent are mailed why it is paused, unless it is resumed before that', async () => {
+  await using service = await createEmailApi()
+  const { app, actor } = service
+  const parent = await service.newAccount()
+  app.db.run("UPDATE accounts SET email = 'parent@tassis.test' WHERE id = ?", [parent.accountId])
+  app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, actor.accountId])
+  const sendDue = createNoticeSender(app, PAUSE_NOTICE)
+  await pause(app, actor)
+  await resume(app, actor)
+  await sendDue()
+  expect(listServiceMail(app)).toEqual([])
+  await pause(app, actor)
+  await sendDue()
+  const [mail, ...others] = listServiceMail(app)
+  expect([mail, ...others].map((sent) => [sent?.to, sent?.subject])).toEqual([
+    ['owner@tassis.test', 'Sending is paused on your account'],
+    ['parent@tassis.test', 'Sending is paused on your account'],
+  ])
+  expect(mail?.text).toContain(`Reason: ${REASON}\n\nUntil sending is resumed, new emails are rejected`)
 })
 
 test('a broadcast stops while its account is paused, and continues when it is resumed', async () => {

@@ -61,7 +61,7 @@ test('an account whose mail bounces too often is paused: webhook within 30 s, ow
   const notices = () => sink.messages.filter(({ rcptTo }) => rcptTo.includes('owner@tassis.test'))
   await eventually(() => notices().length > 0)
   clock.advance(60_000)
-  await eventually(() => app.db.query('SELECT 1 FROM pause_notices').all().length === 0)
+  await eventually(() => app.db.query('SELECT 1 FROM notices').all().length === 0)
   expect(notices().map(({ raw }) => /Subject: (.*)\r\n/.exec(raw)?.[1])).toEqual(['Sending is paused on your account'])
 
   const refused = await service.send()

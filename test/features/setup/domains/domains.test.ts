@@ -34,7 +34,6 @@ describe('a registered domain', () => {
       trackingVerifiedAt: null,
       verifiedAt: null,
       recordsLostAt: null,
-      lossNoticeDueAt: null,
       lossNoticeSentAt: null,
       lossNotice: null,
       checkedAt: null,
