@@ -19,38 +19,6 @@ const formatTable = (head: readonly string[], rows: readonly (readonly string[])
 
 const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
-/** Descriptions of the defaults that depend on the machine or on other settings. */
-const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
-  TASSIS_PUBLIC_URL: '`http://` and the HTTP address',
-  TASSIS_HOSTNAME: "the machine's name",
-  TASSIS_CONTENT_MAX_BYTES: '25 % of the disk less `TASSIS_MIN_FREE_DISK`',
-  TASSIS_EVENTS_MAX_BYTES: '10 % of the disk less `TASSIS_MIN_FREE_DISK`',
-  TASSIS_INBOUND_MAX_BYTES: '20 % of the disk less `TASSIS_MIN_FREE_DISK`',
-  TASSIS_LOGS_MAX_BYTES: '25 % of the disk less `TASSIS_MIN_FREE_DISK`',
-}
-
-/** The page that explains the settings of a topic. */
-const GUIDES: Readonly<Record<string, string>> = {
-  Service: 'deployment.md',
-  Network: 'deployment.md',
-  'Accounts and plans': 'plans-and-billing.md',
-  Webhooks: 'events.md',
-  'Open and click tracking': 'suppressions-and-tracking.md',
-  Retention: 'retention.md',
-  'Inbound mail': 'receiving.md',
-  'Language model': 'insights.md',
-  'Contact lists': 'contacts.md',
-  'Signup forms': 'signup-forms.md',
-  Broadcasts: 'broadcasts.md',
-  'Other clients': 'mcp.md',
-  Billing: 'plans-and-billing.md',
-  'Mail of the service': 'people.md',
-  'Checks of the operator': 'doctor.md',
-  Users: 'people.md',
-  Abuse: 'abuse.md',
-  Backup: 'backup.md',
-}
-
 const CONFIGURATION_INTRO = `# Configuration
 
 ${GENERATED}
@@ -67,28 +35,21 @@ If a value is not allowed or a setting is unknown, Tassis prints one sentence an
 
 Sizes take a unit: \`64KiB\`, \`512MiB\`, \`20GiB\`. Lists are separated by commas, or are arrays in the TOML file.`
 
-/** Formats docs/configuration.md: every setting, by topic. */
+/** Formats docs/configuration.md: every setting, by what an operator wants to do. */
 export function formatConfigurationPage(): string {
-  const settings = new Map<string, SettingReport>(loadConfig({}).report.map((setting) => [setting.name, setting]))
-  const topics = Map.groupBy(SETTING_GROUPS, ({ topic }) => topic)
-  const sections = [...topics].map(([topic, groups]) => {
-    const names = groups.flatMap((group) => Object.keys(group.settings))
-    const guide = GUIDES[topic]
-    return [
+  const byTopic = Map.groupBy(loadConfig({}).report, ({ topic }) => topic)
+  const sections = SETTING_GROUPS.map(({ topic, guide }) =>
+    [
       `## ${topic}`,
-      ...(guide === undefined ? [] : [`Explained in [${guide}](${guide}).`]),
-      formatTable(
-        ['Variable', 'Default', 'Meaning', 'Allowed'],
-        names.flatMap((name) => settings.get(name) ?? []).map(toSettingRow),
-      ),
-    ].join('\n\n')
-  })
+      `Explained in [${guide}](${guide}).`,
+      formatTable(['Variable', 'Default', 'Meaning', 'Allowed'], (byTopic.get(topic) ?? []).map(toSettingRow)),
+    ].join('\n\n'),
+  )
   return `${[CONFIGURATION_INTRO, ...sections].join('\n\n')}\n`
 }
 
-function toSettingRow({ variable, value, doc, allowed }: SettingReport): string[] {
-  const byDefault = DERIVED_DEFAULTS[variable] ?? (value === '' ? '' : `\`${value}\``)
-  return [`\`${variable}\``, byDefault, formatCell(doc), formatCell(allowed)]
+function toSettingRow({ variable, value, setting: { doc, allowed, fallbackDoc } }: SettingReport): string[] {
+  return [`\`${variable}\``, fallbackDoc ?? (value === '' ? '' : `\`${value}\``), formatCell(doc), formatCell(allowed)]
 }
 
 const COMMANDS_INTRO = `# Commands

@@ -369,30 +369,6 @@ test('the README of each area lists all of its features in rank order, on one sc
   }
 })
 
-/** Matches uses of settings: `config.smtpPort`, `Pick<Config, 'smtpPort'>`. */
-const SETTING_USES = /\bconfig\.(\w+)|\bPick<\s*Config,([^>]*)>/g
-
-const settingBreaks = (modules: readonly Module[], owners: ReadonlyMap<string, string>, rank: readonly string[]) =>
-  modules.flatMap(({ path, source }) => {
-    const from = featureOf(path)
-    if (from === undefined) return []
-    const names = [...source.matchAll(SETTING_USES)].flatMap(([, name, picked = '']) =>
-      name === undefined ? [...picked.matchAll(/'(\w+)'/g)].map(([, one = '']) => one) : [name],
-    )
-    return [...new Set(names)]
-      .filter((name) => rank.indexOf(owners.get(name) ?? '') > rank.indexOf(from))
-      .map((name) => `${path} reads ${name} of ${owners.get(name)}`)
-  })
-
-test('rank: a feature reads only its own settings and those of the platform and of features before it', async () => {
-  const owners = new Map<string, string>()
-  for (const { path } of MODULES.filter((module) => /^src\/features\/.*\/settings\.ts$/.test(module.path))) {
-    const groups = Object.values((await import(join(ROOT, path))) as Readonly<Record<string, object>>)
-    for (const name of groups.flatMap(Object.keys)) owners.set(name, featureOf(path) ?? '')
-  }
-  expect(settingBreaks(MODULES, owners, RANK)).toEqual([])
-})
-
 test('no area has more lines than its limit, nor have src and test as a whole', () => {
   const lines = new Map<string, number>()
   const add = (name: string, source: string) => lines.set(name, (lines.get(name) ?? 0) + source.split('\n').length - 1)
@@ -541,17 +517,6 @@ test('each rule finds the imports and texts that break it', () => {
     cycles: cyclesOf(broken),
     reads: readBreaks(broken, ['area/low', 'area/high']),
     touches: touchBreaks(broken),
-    settings: settingBreaks(
-      [
-        moduleOf('src/features/area/low/b.ts', "f(config.high, config.low) as Pick<\n Config, 'low' | 'high'>"),
-        moduleOf('src/features/area/high/c.ts', 'f(config.high, config.low)'),
-      ],
-      new Map([
-        ['low', 'area/low'],
-        ['high', 'area/high'],
-      ]),
-      ['area/low', 'area/high'],
-    ),
   }).toEqual({
     rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/area/low/d.ts'],
     rank: ['src/features/area/low/d.ts imports src/features/area/high/e.ts'],
@@ -569,7 +534,6 @@ test('each rule finds the imports and texts that break it', () => {
       'src/platform/c.ts uses what only src/platform/clock.ts may use',
       'src/features/area/high/e.ts uses what only src/platform/clock.ts may use',
     ],
-    settings: ['src/features/area/low/b.ts reads high of area/high'],
   })
 })
 

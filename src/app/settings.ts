@@ -1,96 +1,683 @@
 /**
- * @module Joins the settings that the platform and the features declare, and reads them. Add a new setting to the
- * `settings.ts` of its feature, and a new group of settings also to the list here.
+ * @module All settings of the program, grouped by what an operator wants to do; docs/configuration.md has the same
+ * groups. A setting is what operators of different services set differently; any other number is a constant beside the
+ * code that uses it.
  */
-import { contactListSettings } from '#features/audience/contact-lists/settings.ts'
-import { signupFormSettings } from '#features/audience/signup-forms/settings.ts'
+import { isIP } from 'node:net'
+import { hostname as systemHostname } from 'node:os'
+import { type Config, ConfigError, type LoadedConfig, readSettings, type SettingGroup } from '#platform/config.ts'
+import { shareOfDisk } from '#platform/disk-space.ts'
+import { parseOutboundSource } from '#platform/outbound-source.ts'
 import {
-  abusePlanSettings,
-  planSettings,
-  trackingPlanSettings,
-  workSettings,
-} from '#features/core/accounts/settings.ts'
-import { languageModelSettings } from '#features/core/app/settings.ts'
-import { mcpSettings } from '#features/drop-in/mcp/settings.ts'
-import { submissionSettings } from '#features/drop-in/submission/settings.ts'
-import { retentionSettings } from '#features/lifecycle/retention/settings.ts'
-import { billingSettings } from '#features/people/billing/settings.ts'
-import { teamSettings } from '#features/people/team/settings.ts'
-import { feedbackLoopSettings } from '#features/receiving/complaints/settings.ts'
-import { inboundSettings } from '#features/receiving/inbound/settings.ts'
-import { rawMailSettings } from '#features/receiving/received/settings.ts'
-import { abuseRateSettings, abuseWatchSettings } from '#features/reporting/abuse/settings.ts'
-import { acceptanceSettings, emailLimitSettings } from '#features/sending/accept/settings.ts'
-import { broadcastSettings } from '#features/sending/broadcasts/settings.ts'
-import { captureSettings } from '#features/sending/capture/settings.ts'
-import { deliveryModeSettings, deliverySettings, requireRelayUrl } from '#features/sending/delivery/settings.ts'
-import { systemMailSettings } from '#features/sending/system-mail/settings.ts'
-import { trackingSettings } from '#features/sending/tracking/settings.ts'
-import { transportSecuritySettings } from '#features/sending/transport-security/settings.ts'
-import { certificateSettings } from '#features/setup/certificates/settings.ts'
-import { domainSettings } from '#features/setup/domains/settings.ts'
-import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
-import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
-import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
-import { backupSettings } from './backup/settings.ts'
-import { doctorSettings } from './doctor/settings.ts'
-import { metricsSettings } from './metrics/settings.ts'
+  checked,
+  choice,
+  flag,
+  flagOr,
+  HOST_NAME,
+  integer,
+  isCidr,
+  isHttpUrl,
+  isRelayUrl,
+  list,
+  parseHostPort,
+  type SettingValues,
+  secret,
+  size,
+  text,
+} from '#platform/setting-kinds.ts'
+import { GiB, KiB, MiB } from '#platform/units.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
 
-export interface SettingGroup {
-  /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
-  readonly topic: string
-  readonly settings: Settings
+/** @param examples one of IPv4 and one of IPv6 */
+const listenerAddress = (doc: string, examples: readonly [string, string]) =>
+  checked(
+    '',
+    `an address such as ${examples.join(' or ')}, or nothing`,
+    doc,
+    (value) => value === '' || parseHostPort(value) !== undefined,
+  )
+
+const smarthost = (doc: string) =>
+  secret(
+    checked(
+      '',
+      'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
+      doc,
+      (value) => value === '' || isRelayUrl(value),
+    ),
+  )
+
+const serviceSettings = {
+  dataDir: text(
+    './data',
+    'Folder of the database, the message contents, the master key and the admin socket; created at the first start.',
+    'a path',
+  ),
+  httpAddr: checked(
+    '127.0.0.1:8080',
+    'an address such as 127.0.0.1:8080 or [::]:8080',
+    'Address and port of the HTTP API.',
+    (value) => parseHostPort(value) !== undefined,
+  ),
+  publicUrl: checked(
+    (others) => `http://${String(others['httpAddr'])}`,
+    'a URL such as https://mail.example.com',
+    'The URL under which clients and recipients reach the HTTP API.',
+    isHttpUrl,
+    '`http://` and the HTTP address',
+  ),
+  hostname: checked(
+    () => localHostName(),
+    'a host name such as mail.example.com',
+    'Name given in EHLO and expected as MX and return-path target; its PTR record should match.',
+    (value) => HOST_NAME.test(value),
+    "the machine's name",
+  ),
+  masterKeyFile: text(
+    '',
+    'File of the master key (32 bytes, base64; former keys below it); default: master.key in the data folder, created at the first start.',
+    'a path',
+  ),
+  masterKey: secret(
+    text(
+      '',
+      'The master key itself (32 bytes, base64), instead of a file; former keys follow after commas.',
+      '32 bytes in base64',
+    ),
+  ),
+  logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity to log.'),
+  metricsAddr: listenerAddress(
+    'Address and port of `/metrics` for Prometheus, in plain HTTP and without a key: give it one that only Prometheus reaches; empty: none.',
+    ['127.0.0.1:9464', '[::1]:9464'],
+  ),
 }
 
-/** All settings, in the order in which they are checked and in which `tassis config` lists them. */
-export const SETTING_GROUPS: readonly SettingGroup[] = [
-  { topic: 'Service', settings: serviceSettings },
-  { topic: 'Certificates', settings: certificateSettings },
-  { topic: 'Delivery', settings: deliveryModeSettings },
-  { topic: 'Network', settings: networkSettings },
-  { topic: 'Service', settings: processSettings },
-  { topic: 'Emails', settings: acceptanceSettings },
-  { topic: 'Delivery', settings: deliverySettings },
-  { topic: 'Delivery', settings: transportSecuritySettings },
-  { topic: 'Delivery', settings: domainSettings },
-  { topic: 'Service', settings: requestSettings },
-  { topic: 'Emails', settings: emailLimitSettings },
-  { topic: 'Accounts and plans', settings: workSettings },
-  { topic: 'Webhooks', settings: webhookSettings },
-  { topic: 'Open and click tracking', settings: trackingSettings },
-  // Before the sizes of retention, whose defaults are shares of the disk.
-  { topic: 'Service', settings: diskSettings },
-  { topic: 'Retention', settings: retentionSettings },
-  { topic: 'Open and click tracking', settings: trackingPlanSettings },
-  { topic: 'Inbound mail', settings: inboundSettings },
-  { topic: 'Inbound mail', settings: rawMailSettings },
-  { topic: 'SMTP submission', settings: submissionSettings },
-  { topic: 'Language model', settings: languageModelSettings },
-  { topic: 'Contact lists', settings: contactListSettings },
-  { topic: 'Signup forms', settings: signupFormSettings },
-  { topic: 'Broadcasts', settings: broadcastSettings },
-  { topic: 'Captured mail', settings: captureSettings },
-  { topic: 'Service', settings: metricsSettings },
-  { topic: 'Accounts and plans', settings: planSettings },
-  { topic: 'Billing', settings: billingSettings },
-  { topic: 'Mail of the service', settings: systemMailSettings },
-  { topic: 'Checks of the operator', settings: doctorSettings },
-  { topic: 'Users', settings: teamSettings },
-  { topic: 'Abuse', settings: abusePlanSettings },
-  { topic: 'Abuse', settings: abuseRateSettings },
-  { topic: 'Abuse', settings: feedbackLoopSettings },
-  { topic: 'Abuse', settings: abuseWatchSettings },
-  { topic: 'Other clients', settings: mcpSettings },
-  { topic: 'Backup', settings: backupSettings },
-]
+const clientSettings = {
+  trustedProxies: list(
+    'Proxies whose X-Forwarded-For is trusted.',
+    'a comma-separated list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
+    isCidr,
+  ),
+  corsOrigins: list(
+    'Origins whose pages may call the API with a key; a key in a page can be read by everyone who sees the page.',
+    'a comma-separated list of origins such as https://example.com',
+    (value) => URL.canParse(value) && new URL(value).origin === value,
+  ),
+  strictClients: list(
+    'Clients that refuse fields or statuses which they do not know: beginnings of their User-Agent, or `-` for requests without one. Their answers have only the fields and statuses of the interface; `uncertain` becomes `sent`, and `rejected` becomes `failed`.',
+    'beginnings of User-Agent headers, separated by commas',
+    (prefix) => prefix.length <= 200,
+  ),
+  compatHeaderPrefixes: list(
+    'Extra prefixes under which the X-Service-* headers of webhooks are repeated: those that the public clients of the interface read.',
+    'a comma-separated list of header prefixes such as X-Example, or none',
+    (value) => /^[A-Za-z][A-Za-z0-9-]{0,39}$/.test(value),
+    ['X-Euromail'],
+  ),
+}
+
+const certificateSettings = {
+  httpsAddr: listenerAddress(
+    'Address and port of the HTTP API over TLS, with the certificates of TASSIS_ACME_TERMS_AGREED or TASSIS_TLS_CERT_FILE; empty: none, a proxy has the certificates.',
+    ['0.0.0.0:443', '[::]:443'],
+  ),
+  acmeTermsAgreed: flag(
+    false,
+    'Whether to get and renew certificates from TASSIS_ACME_URL; true means that you agree to the terms of service of that certificate authority.',
+  ),
+  acmeEmail: checked(
+    '',
+    'an address, or nothing',
+    'Where the certificate authority may reach you; it learns this address.',
+    (value) => value === '' || /^[^\s@,;?]+@[^\s@,;?]+$/.test(value),
+  ),
+  acmeUrl: checked(
+    'https://acme-v02.api.letsencrypt.org/directory',
+    'an https URL',
+    'Directory of the certificate authority (ACME, RFC 8555); one of your own needs its root in TASSIS_EXTRA_CA_FILE.',
+    (value) => isHttpUrl(value) && value.startsWith('https:'),
+  ),
+  tlsCertFile: text(
+    '',
+    'PEM file of the certificate chain for SMTP and TASSIS_HTTPS_ADDR, reloaded when it changes; empty: that of TASSIS_ACME_TERMS_AGREED, else a self-signed one.',
+    'a path',
+  ),
+  tlsKeyFile: text('', 'PEM file of the key of TASSIS_TLS_CERT_FILE.', 'a path'),
+  extraCaFile: text(
+    '',
+    'PEM file of additional certificate authorities for webhook endpoints and TASSIS_ACME_URL.',
+    'a path',
+  ),
+}
+
+const sendingSettings = {
+  delivery: choice(
+    ['direct', 'relay', 'capture'],
+    'direct',
+    'direct: to the MX of each recipient; relay: everything to TASSIS_RELAY_URL; capture: nothing is sent, messages are stored for viewing.',
+  ),
+  relayUrl: smarthost(
+    'Smarthost of delivery mode relay, and of providers whose route is "smarthost" (without it, these use TASSIS_OVERFLOW_URL).',
+  ),
+  relayTls: choice(
+    ['opportunistic', 'required'],
+    'required',
+    'Whether the smarthost must offer TLS with a valid certificate (smtps:// always does).',
+  ),
+  overflowUrl: smarthost(
+    'Smarthost for mail that would wait: for a suspended provider, or over the daily budget of a new address. Needs verified TLS unless TASSIS_RELAY_TLS says otherwise. Empty: such mail waits.',
+  ),
+  providersFile: text(
+    '',
+    'TOML file that overrides limits of receiving providers by name; see docs/architecture.md, "Providers".',
+    'a path',
+  ),
+  retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
+  dane: choice(
+    ['auto', 'on', 'off'],
+    'auto',
+    'Whether mail in delivery mode direct obeys the TLSA records of mail hosts (DANE, RFC 7672). auto: if all DNS servers are on this machine and validate DNSSEC; on: also with DNS servers elsewhere, over a network that nobody can tamper with.',
+  ),
+  dkimRotateDays: integer(
+    0,
+    0,
+    3650,
+    'After how many days a domain gets new DKIM keys, which sign once somebody has published their records; 0: never.',
+  ),
+}
+
+const addressSettings = {
+  outboundIps: list(
+    'Source addresses of outgoing SMTP, each with the name that it gives in EHLO (its PTR record) if that is not TASSIS_HOSTNAME, and its pool if only the accounts of that pool send from it; empty: the system chooses.',
+    'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, such as 192.0.2.1=mail1.example.com@news',
+    (value) => parseOutboundSource(value) !== undefined,
+  ),
+  ipv6: flag(
+    false,
+    'Whether to connect to receivers over IPv6 as well; enable it once the PTR record of the IPv6 address is right.',
+  ),
+  warmUp: choice(
+    ['off', 'broadcasts', 'all'],
+    'broadcasts',
+    'What a daily budget per provider limits while an outgoing address is new: broadcasts, or all mail. Mail over it goes to TASSIS_OVERFLOW_URL; without one, what is limited waits for the next day (UTC), and the rest is sent.',
+  ),
+}
+
+const receivingSettings = {
+  inboundAddr: listenerAddress(
+    'Address and port of the SMTP listener for inbound mail, bounces and complaints; empty: no listener.',
+    ['0.0.0.0:25', '[::]:25'],
+  ),
+  feedbackLoops: list(
+    'Additional feedback loops whose complaints can pause an account if SPF or DKIM proves the sender: addresses, or domains with no other senders.',
+    'a comma-separated list of lower-case addresses or domains, such as fbl@provider.example',
+    (value) => /^(?:[^\s@A-Z]{1,64}@)?[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}$/.test(value),
+  ),
+}
+
+const submissionSettings = {
+  submissionAddr: listenerAddress(
+    'Address and port for mail submission by SMTP with STARTTLS; empty: none. The certificate is that of inbound mail, TASSIS_TLS_CERT_FILE.',
+    ['0.0.0.0:587', '[::]:587'],
+  ),
+  submissionTlsAddr: listenerAddress(
+    'Address and port for mail submission by SMTP with TLS from the first octet; empty: none.',
+    ['0.0.0.0:465', '[::]:465'],
+  ),
+}
+
+const tenantSettings = {
+  plans: list(
+    'Limits and prices of plans that differ from the defaults: monthly_quota, tracking_enabled, abuse_watch, max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id.',
+    'a comma-separated list of plan.field=value, such as free.max_domains=2 or pro.stripe_price_id=price_123',
+    // accounts/plans.ts checks the plans and fields.
+    (value) => /^[a-z]+\.[a-z_]+=[\x21-\x7e]{1,200}$/.test(value),
+  ),
+  sendRatePerSecond: integer(
+    100,
+    1,
+    1_000_000,
+    'Send requests per second of one account, long-term; plan unlimited has no limit.',
+  ),
+  sendBurst: integer(1000, 1, 1_000_000, 'Send requests that an account may make in a burst.'),
+  maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of an HTTP request body.'),
+  sendingUnverified: choice(
+    ['sandbox', 'reject'],
+    'sandbox',
+    'Mail from a registered domain that was never verified: captured and shown (sandbox), or rejected with 422 (reject).',
+  ),
+  idempotencyMismatch: choice(
+    ['replay', 'conflict'],
+    'replay',
+    'A send whose idempotency key was used for other content: returns the first email, marked as a mismatch (replay), or fails with 409 (conflict).',
+  ),
+}
+
+const strangerSettings = {
+  loginsPerMinute: integer(
+    10,
+    1,
+    100_000,
+    'Sign-in attempts, or requests for a new password, per minute from one IPv4 address or IPv6 /64. An IPv6 /56 gets 4 times as many, a /48 16 times. From one network, half as many may be for the same user.',
+  ),
+  formPostsPerMinute: integer(
+    10,
+    1,
+    1_000_000,
+    'Posts to signup forms per minute from one address, or for IPv6 one /64; a /56 may post four times and a /48 sixteen times as often.',
+  ),
+  inboundConnectionsPerIp: integer(20, 1, 10_000, 'Maximum concurrent inbound SMTP connections from one address.'),
+  inboundMessagesPerMinute: integer(
+    600,
+    1,
+    1_000_000,
+    'Messages per minute from one IPv4 address or IPv6 /64; a /56 may send four times as many, a /48 sixteen times.',
+  ),
+}
+
+const machineSettings = {
+  workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one per core.'),
+  memoryBudget: size(
+    256 * MiB,
+    16 * MiB,
+    1024 * GiB,
+    'Limit for all request bodies and messages in flight; above it clients get 503 with Retry-After.',
+  ),
+  minFreeDisk: size(
+    64 * MiB,
+    0,
+    1024 * GiB,
+    'Free disk space below which new data is refused with 507, so that accepted mail can still be processed.',
+  ),
+}
+
+/** A maximum of stored bytes. The four add up to 80 % of the disk: contacts, histories and indexes need the rest. */
+const diskShare = (percent: number, what: string) =>
+  size(
+    shareOfDisk(percent / 100),
+    0,
+    100_000 * GiB,
+    `Maximum bytes of ${what}; accounts above their share lose their oldest; 0: no limit.`,
+    `${percent} % of the disk less \`TASSIS_MIN_FREE_DISK\``,
+  )
+
+const retentionSettings = {
+  contentDays: integer(90, 1, 36_500, 'How long bodies and attachments of sent mail are kept.'),
+  contentMaxBytes: diskShare(25, 'bodies and attachments of sent mail'),
+  eventsDays: integer(365, 1, 36_500, 'How long events are kept in the event log.'),
+  eventsMaxBytes: diskShare(10, 'the event log'),
+  inboundDays: integer(365, 1, 36_500, 'How long received mail is kept, in agent mailboxes as well.'),
+  inboundMaxBytes: diskShare(20, 'received mail'),
+  inboundRawDays: integer(30, 1, 3650, 'Retention of raw received messages.'),
+  logsDays: integer(730, 1, 36_500, 'How long the records of emails and their outcomes are kept, and operations.'),
+  logsMaxBytes: diskShare(25, 'these records'),
+  auditDays: integer(1095, 30, 36_500, 'How long entries of the audit log are kept.'),
+}
+
+const backupSettings = {
+  backupDir: text(
+    '',
+    'Folder of scheduled backups, best on another disk; the service must be allowed to write to it. Empty: none is written there.',
+    'a path',
+  ),
+  backupAt: list(
+    'Times of day (UTC) of scheduled backups.',
+    'times such as 03:15, separated by commas',
+    (value) => /^([01]\d|2[0-3]):[0-5]\d$/.test(value),
+    ['03:15'],
+  ),
+  backupKeep: integer(7, 1, 10_000, 'Number of scheduled backups that are kept, in each place.'),
+  backupS3Endpoint: checked(
+    '',
+    'a URL such as https://s3.eu-central-1.amazonaws.com',
+    'S3-compatible storage for scheduled backups; empty: none is written there.',
+    (value) => value === '' || isHttpUrl(value),
+  ),
+  backupS3Bucket: text('', 'Bucket for scheduled backups, which must exist.', 'the name of a bucket'),
+  backupS3Prefix: checked(
+    'tassis',
+    'letters, digits, dots, hyphens, underscores and slashes',
+    'Beginning of the names of all objects; each service needs its own.',
+    (value) => /^[\w.-]+(\/[\w.-]+)*$/.test(value),
+  ),
+  backupS3Region: text('us-east-1', 'Region of the bucket, as its provider names it.', 'the name of a region'),
+  backupS3AccessKeyId: text('', 'Access key of the storage.', 'an access key'),
+  backupS3SecretAccessKey: secret(text('', 'Secret of the access key.', 'a secret key')),
+}
+
+const operatorSettings = {
+  systemFrom: checked(
+    '',
+    'a mailbox such as Tassis <no-reply@example.com>, or nothing',
+    'Sender of system mail (invitations, password resets, notices), an address at a verified domain of an account here; empty: no-reply at the first verified domain of the oldest account.',
+    (v) => v === '' || parseMailbox(v).kind !== 'invalid',
+  ),
+  operatorEmail: checked(
+    '',
+    'an address such as ada@example.com, or nothing',
+    'Address of the operator, who gets a mail when a check of `tassis doctor` turns bad, and when it is mended; best one whose mail does not depend on this server.',
+    (value) => value === '' || parseMailbox(value).kind !== 'invalid',
+  ),
+  doctorSmtpDomains: list(
+    'Domains of large receivers. Every hour `tassis doctor` connects to their mail hosts, to find out whether outgoing connections are blocked, and sends nothing.',
+    'a comma-separated list of domains, or none',
+    (value) => HOST_NAME.test(value),
+    ['gmail.com', 'outlook.com', 'yahoo.com'],
+  ),
+  doctorBlockLists: list(
+    'DNS block lists (RFC 5782) in which `tassis doctor` looks up the outgoing addresses every hour.',
+    'a comma-separated list of zones such as zen.spamhaus.org, or none',
+    (value) => HOST_NAME.test(value),
+    ['zen.spamhaus.org', 'bl.spamcop.net', 'psbl.surriel.com'],
+  ),
+  doctorTimeServers: list(
+    'Time servers (NTP) with which `tassis doctor` compares the clock every hour.',
+    'a comma-separated list of hosts such as time.example.com or 192.0.2.1:123, or none',
+    (value) => parseHostPort(value, 123) !== undefined,
+    ['time.cloudflare.com', 'time.google.com'],
+  ),
+}
+
+const billingSettings = {
+  stripeKey: secret(text('', 'Secret API key of Stripe; empty: billing is off.')),
+  stripeWebhookSecret: secret(text('', 'Signing secret of the Stripe webhook endpoint {public_url}/billing/stripe.')),
+  stripeUrl: checked(
+    'https://api.stripe.com',
+    'a URL such as https://api.stripe.com',
+    'URL of the Stripe API.',
+    isHttpUrl,
+  ),
+}
+
+/** What the language model may be used for. */
+const LLM_USES: readonly string[] = ['classification', 'insights', 'phishing']
+
+const languageModelSettings = {
+  llmUrl: checked(
+    '',
+    'a URL such as http://127.0.0.1:11434/v1 or https://llm.example.com/v1, or nothing',
+    'Base URL of an OpenAI-compatible API, for TASSIS_LLM_USES; empty: no model is used.',
+    (value) => value === '' || isHttpUrl(value),
+  ),
+  llmUses: list(
+    'What TASSIS_LLM_URL is used for: classification (of messages in agent mailboxes), insights (receives statistics only), phishing (receives text and links of mail that rules flag as suspicious).',
+    'a comma-separated list of classification, insights, phishing',
+    (value) => LLM_USES.includes(value),
+    ['classification', 'insights'],
+  ),
+  llmKey: secret(text('', 'API key for TASSIS_LLM_URL.')),
+  llmModel: text('', 'Model to use at TASSIS_LLM_URL.', 'a model name'),
+}
+
+const mcpSettings = {
+  apiKey: secret(text('', 'API key with which `tassis mcp` calls a service. Not used by the service itself.')),
+}
+
+const networkSettings = {
+  dnsServers: list(
+    'DNS servers to query, in order; empty: those of the system.',
+    'a comma-separated list of addresses such as 127.0.0.1:53 or [::1]:53',
+    (value) => {
+      const server = parseHostPort(value, 53)
+      return server !== undefined && isIP(server.host) !== 0
+    },
+  ),
+  smtpPort: integer(25, 1, 65_535, 'Port of receiving servers.'),
+  allowPrivateNetworks: flagOr(
+    'loopback',
+    false,
+    'Whether mail and webhooks may go to private and loopback addresses; `loopback` allows only the addresses of this machine. Only for tests and development.',
+  ),
+}
+
+const doomedSettings = {
+  abuseBouncePercent: integer(
+    10,
+    1,
+    100,
+    'Hard bounces per 100 delivered or bounced recipients, over 24 hours, at which an account is paused.',
+  ),
+  abuseComplaintsPerMille: integer(
+    3,
+    1,
+    1000,
+    'Complaints per 1,000 delivered recipients, over 24 hours, at which an account is paused.',
+  ),
+  abuseMinimumVolume: integer(
+    200,
+    1,
+    1_000_000,
+    'Number of delivered or bounced recipients within 24 hours below which the two rates pause no account.',
+  ),
+  abuseContent: flag(true, 'Whether mail of accounts on TASSIS_ABUSE_PLANS is checked for phishing.'),
+  abuseDomainsPerHour: integer(
+    20,
+    1,
+    1_000_000,
+    'Number of domains registered within an hour at which an account is paused.',
+  ),
+  abuseKeysPerHour: integer(
+    30,
+    1,
+    1_000_000,
+    'Number of API keys created within an hour at which an account is paused.',
+  ),
+  abuseSubAccountsPerHour: integer(
+    20,
+    1,
+    1_000_000,
+    'Number of sub-accounts created within an hour at which an account is paused.',
+  ),
+  overflowAfter: integer(
+    0,
+    0,
+    10_080,
+    'Minutes after which mail that waits for anything at its provider goes to TASSIS_OVERFLOW_URL; 0: only for the reasons named there.',
+  ),
+  connectionsPerSite: integer(
+    10,
+    1,
+    1000,
+    'SMTP connections to one receiving site at the same time. Providers in the list of providers have figures of their own.',
+  ),
+  messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
+  deliveryConcurrency: integer(
+    500,
+    1,
+    10_000,
+    'Messages in delivery at the same time, over all sites. One account may use at most half of them.',
+  ),
+  connectionIdleSeconds: integer(
+    5,
+    0,
+    300,
+    'How long an idle SMTP connection stays open for the next message to its site.',
+  ),
+  mtaSts: flag(
+    true,
+    'Whether mail in delivery mode direct obeys the MTA-STS policies of recipient domains (RFC 8461).',
+  ),
+  mtaStsPort: integer(443, 1, 65_535, 'Port of the servers of MTA-STS policies.'),
+  tlsReports: flag(
+    true,
+    'Whether domains that ask for them get a daily report about TLS to their mail hosts (TLS-RPT, RFC 8460), in delivery mode direct.',
+  ),
+  maxAttachmentBytes: size(25 * MiB, 0, 1 * GiB, 'Maximum total size of the attachments of one email, decoded.'),
+  maxRecipients: integer(50, 1, 1000, 'Maximum number of recipients (To, Cc and Bcc) of one email.'),
+  maxHeaders: integer(50, 0, 1000, 'Maximum number of extra headers of one email.'),
+  maxHeaderOctets: integer(998, 78, 998, 'Maximum line length of an extra header, including its name.'),
+  maxTags: integer(20, 0, 1000, 'Maximum number of tags of one email.'),
+  maxTagCharacters: integer(128, 1, 1000, 'Maximum length of a tag.'),
+  maxMetadataBytes: size(16 * KiB, 0, 1 * MiB, 'Maximum size of the metadata of one email, as JSON.'),
+  captureMaxBytes: size(
+    64 * MiB,
+    1 * MiB,
+    100 * GiB,
+    'Maximum size of all captured messages; beyond it, the oldest messages of the account that uses most are deleted.',
+  ),
+  captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are deleted.'),
+  trackingDays: integer(
+    730,
+    1,
+    36_500,
+    'How long after its email an open or click is counted; links redirect permanently.',
+  ),
+  broadcastAhead: integer(
+    1000,
+    10,
+    100_000,
+    'Emails of one broadcast in the mail queue at the same time; eight times as many when few sites hold most of them. The others wait outside the queue.',
+  ),
+  inboundMaxMessageBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of a received message (SIZE, RFC 1870).'),
+  inboundMaxRecipients: integer(100, 1, 1000, 'Maximum recipients of a received message.'),
+  inboundConnections: integer(500, 1, 10_000, 'Maximum concurrent inbound SMTP connections.'),
+  inboundBytesPerHour: size(
+    2 * GiB,
+    1 * MiB,
+    10_000 * GiB,
+    'Octets per hour from one IPv4 address or IPv6 /64; a /56 may send four times as many, a /48 sixteen times.',
+  ),
+  submissionMaxMessageBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of a submitted message (SIZE, RFC 1870).'),
+  submissionConnections: integer(
+    500,
+    1,
+    10_000,
+    'Maximum concurrent submission connections; one account may have half of them.',
+  ),
+  submissionConnectionsPerIp: integer(
+    50,
+    1,
+    10_000,
+    'Maximum concurrent submission connections from one address, such as that of an office or of a server farm.',
+  ),
+  webhookConcurrency: integer(
+    10,
+    1,
+    1000,
+    'Requests to one webhook at the same time; at most five while it responds slower than a second, one while it fails.',
+  ),
+  webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries are deleted from the history.'),
+  importMaxBytes: size(
+    512 * MiB,
+    1 * MiB,
+    100 * GiB,
+    'Maximum size of a contact CSV file in one import; the data folder holds it until it is imported.',
+  ),
+  confirmationDays: integer(7, 1, 365, 'How many days the link of a confirmation email (double opt-in) works.'),
+  confirmationsPerMinute: integer(
+    600,
+    1,
+    1_000_000,
+    'Confirmation emails per minute and account for contacts that were added in bulk.',
+  ),
+  formConfirmationsPerHour: integer(
+    1000,
+    1,
+    1_000_000,
+    'Confirmation and welcome emails per hour that posts to the signup forms of one account may cause; posts to one form may cause at most half of them.',
+  ),
+  formNetworkMailsPerHour: integer(
+    60,
+    1,
+    1_000_000,
+    'Confirmation and welcome emails per hour that posts from one address, or for IPv6 one /64, may cause for one account. For all accounts together the limit is five times as high; a /56 may cause four times and a /48 sixteen times as many emails.',
+  ),
+  formNetworkMailsPerDay: integer(
+    300,
+    1,
+    1_000_000,
+    'The same limit per day: confirmation and welcome emails that posts from one address may cause for one account.',
+  ),
+  workPerSecond: integer(
+    20_000,
+    0,
+    100_000_000,
+    'Units of work per second, on average, that one account with its sub-accounts may cause: an accepted recipient, a row written or read, 4 KiB of body and 50 values in it are one unit each; 0: no limit.',
+  ),
+  workBurst: integer(
+    200_000,
+    1000,
+    1_000_000_000,
+    'Units of work that one account with its sub-accounts may cause in one burst.',
+  ),
+  sandboxPerDay: integer(
+    10_000,
+    0,
+    1_000_000_000,
+    'Sandbox recipients per day (UTC) of one account with its sub-accounts.',
+  ),
+  trackingPlans: list(
+    'Plans with open and click tracking: a comma-separated list of names, or all.',
+    'a comma-separated list of plan names, or all',
+    // accounts/plans.ts checks the names of plans.
+    () => true,
+    ['all'],
+  ),
+  planQuotaFree: integer(3000, 0, 2_147_483_647, 'Monthly recipients of plan free.'),
+  planQuotaStarter: integer(10_000, 0, 2_147_483_647, 'Monthly recipients of plan starter.'),
+  planQuotaPro: integer(100_000, 0, 2_147_483_647, 'Monthly recipients of plan pro.'),
+  planQuotaBusiness: integer(500_000, 0, 2_147_483_647, 'Monthly recipients of plan business.'),
+  planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
+  abusePlans: list(
+    'Plans whose accounts are paused automatically for high bounce or complaint rates: a comma-separated list of names, or all.',
+    'a comma-separated list of plan names, or all',
+    () => true,
+    ['free', 'starter', 'pro', 'business', 'enterprise'],
+  ),
+  sessionDays: integer(14, 1, 365, 'How many days a browser stays signed in without being used.'),
+  dashboard: flag(true, 'Whether the dashboard is served at /app, where people get who sign in.'),
+}
+
+/** In the order in which they are checked, in which `tassis config` lists them and docs/configuration.md has them. */
+export const SETTING_GROUPS = [
+  { topic: 'Start the service', guide: 'deployment.md', settings: serviceSettings },
+  { topic: 'Let clients reach the API', guide: 'deployment.md', settings: clientSettings },
+  { topic: 'Serve HTTPS', guide: 'certificates.md', settings: certificateSettings },
+  { topic: 'Send directly, through a smarthost, or not at all', guide: 'delivery.md', settings: sendingSettings },
+  { topic: 'Send from several addresses', guide: 'delivery.md', settings: addressSettings },
+  { topic: 'Receive mail', guide: 'receiving.md', settings: receivingSettings },
+  { topic: 'Accept mail by SMTP', guide: 'submission.md', settings: submissionSettings },
+  { topic: 'Limit what tenants may do', guide: 'plans-and-billing.md', settings: tenantSettings },
+  { topic: 'Limit what strangers may do', guide: 'abuse.md', settings: strangerSettings },
+  { topic: 'Use more or less of the machine', guide: 'deployment.md', settings: machineSettings },
+  { topic: 'Keep data longer or shorter', guide: 'retention.md', settings: retentionSettings },
+  { topic: 'Take backups', guide: 'backup.md', settings: backupSettings },
+  { topic: 'Send mail to users and to the operator', guide: 'people.md', settings: operatorSettings },
+  { topic: 'Take payments', guide: 'plans-and-billing.md', settings: billingSettings },
+  { topic: 'Use a language model', guide: 'insights.md', settings: languageModelSettings },
+  { topic: 'Connect an agent', guide: 'mcp.md', settings: mcpSettings },
+  { topic: 'Use another network, for tests and development', guide: 'deployment.md', settings: networkSettings },
+  { topic: 'Other', guide: 'deployment.md', settings: doomedSettings },
+] as const satisfies readonly SettingGroup[]
+
+type UnionToIntersection<U> = (U extends unknown ? (value: U) => void : never) extends (value: infer I) => void
+  ? I
+  : never
+
+type AllSettings = UnionToIntersection<(typeof SETTING_GROUPS)[number]['settings']>
+
+declare module '#platform/config.ts' {
+  interface Config extends SettingValues<AllSettings> {}
+}
 
 /**
  * Reads all settings, by default from the environment of the process. Throws ConfigError for the first invalid value
  * and for unknown variables or keys.
  */
 export function loadConfig(environment?: Record<string, string | undefined>): LoadedConfig {
-  const settings: Settings = Object.assign({}, ...SETTING_GROUPS.map((group) => group.settings))
-  const loaded = readSettings(settings, environment)
+  const loaded = readSettings(SETTING_GROUPS, environment)
   requireRelayUrl(loaded.config)
   return loaded
+}
+
+function requireRelayUrl({ delivery, relayUrl }: Config): void {
+  if (delivery !== 'relay' || relayUrl !== '') return
+  throw new ConfigError(
+    'TASSIS_DELIVERY is "relay" but TASSIS_RELAY_URL is not set; set it to a URL such as smtp://user:password@smtp.example.com:587.',
+  )
+}
+
+function localHostName(): string {
+  const name = systemHostname()
+  return HOST_NAME.test(name) ? name : 'localhost'
 }

@@ -1,52 +1,40 @@
 /**
  * @module Reads settings: `TASSIS_*` variables override an optional TOML file, which overrides defaults. The only
- * module that reads the environment. The `settings.ts` of the platform and of each feature declare the settings;
- * `app/settings.ts` joins them. A wrong value throws a `ConfigError` with one sentence that names the setting, the
+ * module that reads the environment. `app/settings.ts` declares the settings. A wrong value throws a `ConfigError` with one sentence that names the setting, the
  * value and what is allowed; `main` prints this sentence and exits with 2.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { perOwner } from './per-owner.ts'
-import { formatSize, type Setting } from './setting-kinds.ts'
-import type { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from './settings.ts'
+import { formatSize, type Setting, type Settings } from './setting-kinds.ts'
 
 export class ConfigError extends Error {}
 
 /** Device and inode of the journal's socket, as systemd passes them to services. */
 export const readJournalStream = (): string | undefined => process.env['JOURNAL_STREAM']
 
-/**
- * Settings by name. The name of a variable derives from the name of its setting: `httpAddr` is set by
- * `TASSIS_HTTP_ADDR`.
- */
-export type Settings = Readonly<Record<string, Setting<unknown>>>
-
-/** The parsed values of a group of settings. */
-export type SettingValues<S extends Settings> = {
-  readonly [K in keyof S]: NonNullable<ReturnType<S[K]['parse']>>
-}
-
-/**
- * The validated values of all settings. This interface declares the settings of the platform; each feature adds its own
- * in its `settings.ts` with `declare module '#platform/config.ts'`, so that the platform imports no feature.
- */
-export interface Config
-  extends SettingValues<typeof serviceSettings>,
-    SettingValues<typeof networkSettings>,
-    SettingValues<typeof processSettings>,
-    SettingValues<typeof requestSettings>,
-    SettingValues<typeof diskSettings> {}
+/** The validated values of all settings; `app/settings.ts` adds them, so that the platform imports nothing above it. */
+// biome-ignore lint/suspicious/noEmptyInterface: filled by a declaration in app/settings.ts
+export interface Config {}
 
 export type SettingName = keyof Config
 
+/** The settings for one thing that an operator wants to do. */
+export interface SettingGroup {
+  /** What it is, as a heading. */
+  readonly topic: string
+  /** The page of `docs` that explains them. */
+  readonly guide: string
+  readonly settings: Settings
+}
+
 export interface SettingReport {
+  readonly topic: string
   readonly name: SettingName
   readonly variable: string
   readonly tomlKey: string
   readonly value: string
   readonly source: 'environment' | 'file' | 'default'
-  readonly doc: string
-  readonly allowed: string
+  readonly setting: Setting<unknown>
 }
 
 export interface LoadedConfig {
@@ -58,70 +46,52 @@ const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.
 const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
 
 /**
- * Reads the values of `settings`, in their order. `settings` must contain all settings of the program, because an
- * unknown variable or key is an error. `environment` defaults to the environment of the process. The TOML file is the
- * one that `TASSIS_CONFIG` names, if any. Throws ConfigError at the first invalid value or unknown name.
+ * Reads the values of all settings, in their order. `environment` defaults to the environment of the process. The TOML
+ * file is the one that `TASSIS_CONFIG` names, if any. Throws ConfigError at the first invalid value or unknown name.
  */
 export function readSettings(
-  settings: Settings,
+  groups: readonly SettingGroup[],
   environment: Record<string, string | undefined> = process.env,
 ): LoadedConfig {
-  const names = Object.keys(settings) as SettingName[]
+  const all = groups.flatMap(({ topic, settings }) =>
+    Object.entries(settings).map(([name, setting]) => ({
+      topic,
+      name: name as SettingName,
+      variable: variableOf(name),
+      tomlKey: snakeCase(name),
+      setting,
+    })),
+  )
   const file = environment['TASSIS_CONFIG']
   const fromFile = file ? readToml(file) : {}
-  const unknownKey = Object.keys(fromFile).find((key) => !names.some((name) => snakeCase(name) === key))
+  const unknownKey = Object.keys(fromFile).find((key) => !all.some(({ tomlKey }) => tomlKey === key))
   if (unknownKey)
     throw new ConfigError(`${file}: there is no setting ${unknownKey}; \`tassis config\` lists all of them.`)
-  const known = new Set(['TASSIS_CONFIG', ...names.map(variableOf)])
+  const known = new Set(['TASSIS_CONFIG', ...all.map(({ variable }) => variable)])
   const unknownVariable = Object.keys(environment).find((key) => key.startsWith('TASSIS_') && !known.has(key))
   if (unknownVariable)
     throw new ConfigError(`${unknownVariable}: there is no such setting; \`tassis config\` lists all of them.`)
 
-  const values: Partial<Record<SettingName, unknown>> = {}
-  const report: SettingReport[] = []
-  for (const name of names) {
-    const setting = settings[name] as Setting<unknown>
-    const variable = variableOf(name)
-    const tomlKey = snakeCase(name)
-    const fromEnvironment = environment[variable]
-    const source =
-      fromEnvironment !== undefined && fromEnvironment !== ''
-        ? 'environment'
-        : fromFile[tomlKey] !== undefined
-          ? 'file'
-          : 'default'
+  const values: Record<string, unknown> = {}
+  const report = all.map((entry): SettingReport => {
+    const { name, variable, tomlKey, setting } = entry
+    const source = environment[variable] ? 'environment' : fromFile[tomlKey] !== undefined ? 'file' : 'default'
     if (source === 'default') {
       values[name] = typeof setting.fallback === 'function' ? setting.fallback(values) : setting.fallback
     } else {
-      const rawValue = source === 'environment' ? fromEnvironment : fromFile[tomlKey]
-      const value = setting.parse(rawValue)
-      if (value === undefined) {
+      const rawValue = source === 'environment' ? environment[variable] : fromFile[tomlKey]
+      values[name] = setting.parse(rawValue)
+      if (values[name] === undefined) {
         const where = source === 'environment' ? variable : `${tomlKey} in ${file}`
         throw new ConfigError(
           `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${withoutCredentials(String(rawValue))}"`}; allowed is ${setting.allowed}.`,
         )
       }
-      values[name] = value
     }
-    report.push({
-      name,
-      variable,
-      tomlKey,
-      value: formatValue(setting, values[name]),
-      source,
-      doc: setting.doc,
-      allowed: setting.allowed,
-    })
-  }
-  const config = { ...(values as Config), dataDir: resolve(String(values.dataDir)) }
-  sourcesOf(config).set = new Set(report.filter(({ source }) => source !== 'default').map(({ name }) => name))
-  return { config, report }
+    return { ...entry, value: formatValue(setting, values[name]), source }
+  })
+  return { config: { ...(values as unknown as Config), dataDir: resolve(String(values['dataDir'])) }, report }
 }
-
-const sourcesOf = perOwner((_: object): { set?: ReadonlySet<SettingName> } => ({}))
-
-/** Whether a setting has another source than its default; undefined for values that were not read here. */
-export const isSet = (config: object, name: SettingName): boolean | undefined => sourcesOf(config).set?.has(name)
 
 /** A rejected URL may hold a password: `https://user:password@host` becomes `https://…@host`. */
 const withoutCredentials = (text: string): string => text.replace(/\/\/[^/@\s]*@/g, '//…@')

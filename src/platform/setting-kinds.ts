@@ -1,6 +1,6 @@
 /**
  * @module Kinds of settings: each parses the text of a variable or a TOML value, and describes the values it allows.
- * The settings themselves are in `settings.ts`, of the platform and of each feature.
+ * The settings themselves are in `app/settings.ts`.
  */
 import { isIP } from 'node:net'
 import { GiB, KiB, MiB } from './units.ts'
@@ -12,9 +12,21 @@ export interface Setting<T> {
   readonly parse: (value: unknown) => T | undefined
   readonly allowed: string
   readonly doc: string
+  /** Describes a default that depends on the machine or on other settings. */
+  readonly fallbackDoc?: string
   /** True for a secret: `tassis config` prints only whether it is set. */
   readonly secret?: boolean
 }
+
+/** Settings by name. */
+export type Settings = Readonly<Record<string, Setting<unknown>>>
+
+/** The parsed values of settings. */
+export type SettingValues<S extends Settings> = {
+  readonly [K in keyof S]: NonNullable<ReturnType<S[K]['parse']>>
+}
+
+export const secret = <T>(setting: Setting<T>): Setting<T> => ({ ...setting, secret: true })
 
 const toText = (value: unknown): string | undefined =>
   typeof value === 'string'
@@ -92,8 +104,10 @@ export const size = (
   min: number,
   max: number,
   doc: string,
+  fallbackDoc?: string,
 ): Setting<number> => ({
   fallback,
+  ...(fallbackDoc !== undefined && { fallbackDoc }),
   allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
   doc,
   parse: (value) => {
@@ -113,6 +127,10 @@ export function formatSize(bytes: number): string {
   return `${bytes}B`
 }
 
+/** Text of an empty list that is not the default, because an empty variable counts as not set. */
+const NO_ITEMS = 'none'
+
+/** A list with a default can be emptied with `none`. */
 export const list = (
   doc: string,
   allowed: string,
@@ -126,6 +144,7 @@ export const list = (
     const items = (Array.isArray(value) ? value.map((v) => toText(v) ?? '') : (toText(value) ?? '\0').split(','))
       .map((item) => item.trim())
       .filter((item) => item !== '')
+    if (fallback.length > 0 && items.length === 1 && items[0] === NO_ITEMS) return []
     return items.every(isItem) ? items : undefined
   },
 })
@@ -156,8 +175,10 @@ export const checked = (
   allowed: string,
   doc: string,
   isValid: (v: string) => boolean,
+  fallbackDoc?: string,
 ): Setting<string> => ({
   fallback,
+  ...(fallbackDoc !== undefined && { fallbackDoc }),
   allowed,
   doc,
   parse: (value) => {

@@ -425,7 +425,7 @@ test('settings have their source, and secrets are not shown', async () => {
   const { body } = await session.ask('GET', '/v1/operator/settings')
   const found = at(body, 'data') as { variable: string; value: string; source: string; topic: string }[]
   const find = (variable: string) => found.find((setting) => setting.variable === variable)
-  expect(find('TASSIS_STRIPE_KEY')).toMatchObject({ value: '(set)', source: 'environment', topic: 'Billing' })
+  expect(find('TASSIS_STRIPE_KEY')).toMatchObject({ value: '(set)', source: 'environment', topic: 'Take payments' })
   expect(find('TASSIS_LOG_LEVEL')).toMatchObject({ value: 'silent', source: 'environment' })
   expect(find('TASSIS_HTTP_ADDR')).toMatchObject({ source: 'default' })
   expect(JSON.stringify(body)).not.toContain('sk_test_secret')

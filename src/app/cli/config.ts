@@ -63,13 +63,13 @@ export function addConfigCommand(program: Command): void {
       printResult(
         options,
         toList(
-          loaded.report.map((setting) => ({
-            variable: setting.variable,
-            toml_key: setting.tomlKey,
-            value: setting.value,
-            source: setting.source,
-            allowed: setting.allowed,
-            description: setting.doc,
+          loaded.report.map(({ variable, tomlKey, value, source, setting: { allowed, doc } }) => ({
+            variable,
+            toml_key: tomlKey,
+            value,
+            source,
+            allowed,
+            description: doc,
           })),
         ),
         ({ data: settings }) =>

@@ -1,5 +1,5 @@
 /** @module Warns about an unusable public URL: links in sent mail contain it and cannot be changed later. */
-import { type Config, isSet } from '#platform/config.ts'
+import type { Config } from '#platform/config.ts'
 
 const LOOPBACK_PATTERN = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/
 
@@ -9,11 +9,12 @@ export function findPublicUrlWarnings(config: Pick<Config, 'publicUrl' | 'httpAd
   const { protocol, hostname } = new URL(publicUrl)
   const isLoopback = LOOPBACK_PATTERN.test(hostname)
   if (protocol === 'https:' && !isLoopback) return []
-  const problem = !(isSet(config, 'publicUrl') ?? publicUrl !== `http://${httpAddr}`)
-    ? 'is not set'
-    : isLoopback
-      ? `is ${publicUrl}, which works only on this machine`
-      : `is ${publicUrl}, which is not https: mail clients offer no one-click unsubscribe, and links can be read and changed in transit`
+  const problem =
+    publicUrl === `http://${httpAddr}`
+      ? 'is not set'
+      : isLoopback
+        ? `is ${publicUrl}, which works only on this machine`
+        : `is ${publicUrl}, which is not https: mail clients offer no one-click unsubscribe, and links can be read and changed in transit`
   return [
     `TASSIS_PUBLIC_URL ${problem}. Every unsubscribe, confirmation and tracking link contains it, and sent mail cannot be changed: set it to the https URL of this service, such as https://mail.example.com.`,
   ]

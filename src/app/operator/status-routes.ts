@@ -14,7 +14,6 @@ import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { SETTING_GROUPS } from '../settings.ts'
 import type { OperatorContext } from './context.ts'
 import { readFileSystem } from './disk.ts'
 import { createDiskMeter } from './disk-meter.ts'
@@ -252,12 +251,9 @@ function parsePosition(after: string | undefined): UnparsedCursor {
   return { inbound: inbound ?? 0, mailbox: mailbox ?? 0 }
 }
 
-const toSettingRecords = (settings: OperatorContext['settings']): SettingRecord[] => {
-  const topics = new Map(
-    SETTING_GROUPS.flatMap(({ topic, settings: group }) => Object.keys(group).map((name) => [name, topic] as const)),
-  )
-  return settings.map(({ name, variable, tomlKey, value, source, allowed, doc }) => ({
-    topic: topics.get(name) ?? '',
+const toSettingRecords = (settings: OperatorContext['settings']): SettingRecord[] =>
+  settings.map(({ topic, variable, tomlKey, value, source, setting: { allowed, doc } }) => ({
+    topic,
     variable,
     toml_key: tomlKey,
     value,
@@ -265,4 +261,3 @@ const toSettingRecords = (settings: OperatorContext['settings']): SettingRecord[
     allowed,
     description: doc,
   }))
-}

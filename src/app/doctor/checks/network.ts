@@ -11,7 +11,6 @@ import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
 import { type Dialled, type DialTarget, dial } from '../dial.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
-import { listTargets } from '../settings.ts'
 import { findDirectObstacle } from './names.ts'
 
 const DIAL_TIMEOUT_MS = seconds(5)
@@ -30,7 +29,7 @@ export async function checkOutgoingPort(context: DoctorContext): Promise<NewFind
   const { config } = context
   const obstacle = findDirectObstacle(context)
   if (obstacle !== undefined) return [skipped(obstacle)]
-  const domains = listTargets(config.doctorSmtpDomains)
+  const domains = config.doctorSmtpDomains
   if (domains.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_SMTP_DOMAINS is none.')]
   const destinations = await Promise.all(domains.map((domain) => findDestination(context, domain)))
   const sources = listOutboundIps(config.outboundIps).slice(0, MAX_SOURCES)

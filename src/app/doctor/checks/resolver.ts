@@ -16,7 +16,6 @@ import {
   mayConnect,
 } from '../context.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
-import { listTargets } from '../settings.ts'
 import { findDirectObstacle, listPublicSources } from './names.ts'
 
 /** Asked for its mail hosts when no domain is configured. */
@@ -26,7 +25,7 @@ const KNOWN_DOMAIN = 'gmail.com'
 export async function checkResolver({ config, clock, signal }: DoctorContext): Promise<NewFinding[]> {
   const obstacle = findNetworkObstacle(config)
   if (obstacle !== undefined) return [skipped(obstacle)]
-  const [domain = KNOWN_DOMAIN] = listTargets(config.doctorSmtpDomains)
+  const [domain = KNOWN_DOMAIN] = config.doctorSmtpDomains
   return Promise.all(
     listDnsServers(config).map(async (server) => {
       using resolver = createDoctorResolver([server], clock)
@@ -71,7 +70,7 @@ const MAX_REASON_LENGTH = 200
 export async function checkBlockLists(context: DoctorContext): Promise<NewFinding[]> {
   const obstacle = findDirectObstacle(context)
   if (obstacle !== undefined) return [skipped(obstacle)]
-  const lists = listTargets(context.config.doctorBlockLists)
+  const lists = context.config.doctorBlockLists
   if (lists.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_BLOCK_LISTS is none.')]
   const sources = await listPublicSources(context)
   const addresses = sources.filter((ip) => canConnectTo(ip, context.config.allowPrivateNetworks))
@@ -142,7 +141,7 @@ export async function checkClock(context: DoctorContext): Promise<NewFinding[]> 
     ]
   const obstacle = findNetworkObstacle(config)
   if (obstacle !== undefined) return [skipped(obstacle)]
-  const servers = listTargets(config.doctorTimeServers)
+  const servers = config.doctorTimeServers
   if (servers.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_TIME_SERVERS is none.')]
   const asked = await Promise.all(servers.map((server) => askTime(context, server)))
   // The server nearest to our clock is believed: a single wrong one must not raise an alarm.
