@@ -47,7 +47,7 @@ interface Operation {
 
 /** Measures one run. CPU time is that of the service only: user and system, all threads. */
 async function runImport(dataDir: string, key: string, file: string, count: number): Promise<Values> {
-  await using service = await startService(dataDir, { TASSIS_IMPORT_MAX_BYTES: '100GiB' })
+  await using service = await startService(dataDir, {})
   const { pid, port } = service
   const request = async <T>(path: string, type?: string, body?: string | Blob): Promise<T> => {
     const answer = await fetch(`http://127.0.0.1:${port}/v1/${path}`, {

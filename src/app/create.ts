@@ -14,7 +14,7 @@ import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
-import { startListener } from '#features/receiving/inbound/listener.ts'
+import { getInboundLimits, startListener } from '#features/receiving/inbound/listener.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
@@ -51,7 +51,7 @@ import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { TrustedClock } from '#platform/trusted-clock.ts'
-import { hours, MiB, seconds } from '#platform/units.ts'
+import { MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
@@ -250,8 +250,6 @@ function openStores(
     openCaptureStore({
       dataDir: config.dataDir,
       clock,
-      maxBytes: config.captureMaxBytes,
-      maxAgeMs: hours(config.captureMaxHours),
       committerOptions: committerOptions('capture'),
     }),
   )
@@ -437,6 +435,7 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
         endpoints: [{ ...address, isTlsImplicit: false, setting: 'TASSIS_INBOUND_ADDR' }],
         hostname: config.hostname,
         config,
+        traffic: getInboundLimits(config),
         spoolFolder: join(config.dataDir, 'raw-mail', 'incoming'),
         isDiskLow: () => app.disk.isLow(),
       },

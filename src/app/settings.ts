@@ -18,6 +18,7 @@ import {
   isCidr,
   isHttpUrl,
   isRelayUrl,
+  limits,
   list,
   parseHostPort,
   type SettingValues,
@@ -240,7 +241,24 @@ const tenantSettings = {
     'Send requests per second of one account, long-term; plan unlimited has no limit.',
   ),
   sendBurst: integer(1000, 1, 1_000_000, 'Send requests that an account may make in a burst.'),
-  maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of an HTTP request body.'),
+  maxBodyBytes: size(
+    40 * MiB,
+    64 * KiB,
+    1 * GiB,
+    'Maximum size of an HTTP request body, and of a message that is received or submitted by SMTP (SIZE, RFC 1870).',
+  ),
+  emailLimits: limits(
+    {
+      attachmentBytes: [25 * MiB, 1 * GiB],
+      headers: [50, 1000],
+      headerOctets: [998, 998],
+      tags: [20, 1000],
+      tagCharacters: [128, 1000],
+      metadataBytes: [16 * KiB, 1 * MiB],
+    },
+    'Bounds of one email that differ from the defaults: bytes of all attachments, decoded; number of extra headers, and octets of each with its name; number of tags, and characters of each; bytes of the metadata as JSON.',
+    'headers=10,attachment_bytes=10MiB',
+  ),
   sendingUnverified: choice(
     ['sandbox', 'reject'],
     'sandbox',
@@ -271,7 +289,7 @@ const strangerSettings = {
     600,
     1,
     1_000_000,
-    'Messages per minute from one IPv4 address or IPv6 /64; a /56 may send four times as many, a /48 sixteen times.',
+    'Messages per minute from one IPv4 address or IPv6 /64, of 60 KiB on average over an hour; a /56 may send four times as many, a /48 sixteen times.',
   ),
 }
 
@@ -431,43 +449,6 @@ const networkSettings = {
 }
 
 const doomedSettings = {
-  abuseBouncePercent: integer(
-    10,
-    1,
-    100,
-    'Hard bounces per 100 delivered or bounced recipients, over 24 hours, at which an account is paused.',
-  ),
-  abuseComplaintsPerMille: integer(
-    3,
-    1,
-    1000,
-    'Complaints per 1,000 delivered recipients, over 24 hours, at which an account is paused.',
-  ),
-  abuseMinimumVolume: integer(
-    200,
-    1,
-    1_000_000,
-    'Number of delivered or bounced recipients within 24 hours below which the two rates pause no account.',
-  ),
-  abuseContent: flag(true, 'Whether mail of accounts on TASSIS_ABUSE_PLANS is checked for phishing.'),
-  abuseDomainsPerHour: integer(
-    20,
-    1,
-    1_000_000,
-    'Number of domains registered within an hour at which an account is paused.',
-  ),
-  abuseKeysPerHour: integer(
-    30,
-    1,
-    1_000_000,
-    'Number of API keys created within an hour at which an account is paused.',
-  ),
-  abuseSubAccountsPerHour: integer(
-    20,
-    1,
-    1_000_000,
-    'Number of sub-accounts created within an hour at which an account is paused.',
-  ),
   overflowAfter: integer(
     0,
     0,
@@ -493,62 +474,12 @@ const doomedSettings = {
     300,
     'How long an idle SMTP connection stays open for the next message to its site.',
   ),
-  mtaSts: flag(
-    true,
-    'Whether mail in delivery mode direct obeys the MTA-STS policies of recipient domains (RFC 8461).',
-  ),
   mtaStsPort: integer(443, 1, 65_535, 'Port of the servers of MTA-STS policies.'),
-  tlsReports: flag(
-    true,
-    'Whether domains that ask for them get a daily report about TLS to their mail hosts (TLS-RPT, RFC 8460), in delivery mode direct.',
-  ),
-  maxAttachmentBytes: size(25 * MiB, 0, 1 * GiB, 'Maximum total size of the attachments of one email, decoded.'),
-  maxRecipients: integer(50, 1, 1000, 'Maximum number of recipients (To, Cc and Bcc) of one email.'),
-  maxHeaders: integer(50, 0, 1000, 'Maximum number of extra headers of one email.'),
-  maxHeaderOctets: integer(998, 78, 998, 'Maximum line length of an extra header, including its name.'),
-  maxTags: integer(20, 0, 1000, 'Maximum number of tags of one email.'),
-  maxTagCharacters: integer(128, 1, 1000, 'Maximum length of a tag.'),
-  maxMetadataBytes: size(16 * KiB, 0, 1 * MiB, 'Maximum size of the metadata of one email, as JSON.'),
-  captureMaxBytes: size(
-    64 * MiB,
-    1 * MiB,
-    100 * GiB,
-    'Maximum size of all captured messages; beyond it, the oldest messages of the account that uses most are deleted.',
-  ),
-  captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are deleted.'),
-  trackingDays: integer(
-    730,
-    1,
-    36_500,
-    'How long after its email an open or click is counted; links redirect permanently.',
-  ),
   broadcastAhead: integer(
     1000,
     10,
     100_000,
     'Emails of one broadcast in the mail queue at the same time; eight times as many when few sites hold most of them. The others wait outside the queue.',
-  ),
-  inboundMaxMessageBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of a received message (SIZE, RFC 1870).'),
-  inboundMaxRecipients: integer(100, 1, 1000, 'Maximum recipients of a received message.'),
-  inboundConnections: integer(500, 1, 10_000, 'Maximum concurrent inbound SMTP connections.'),
-  inboundBytesPerHour: size(
-    2 * GiB,
-    1 * MiB,
-    10_000 * GiB,
-    'Octets per hour from one IPv4 address or IPv6 /64; a /56 may send four times as many, a /48 sixteen times.',
-  ),
-  submissionMaxMessageBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of a submitted message (SIZE, RFC 1870).'),
-  submissionConnections: integer(
-    500,
-    1,
-    10_000,
-    'Maximum concurrent submission connections; one account may have half of them.',
-  ),
-  submissionConnectionsPerIp: integer(
-    50,
-    1,
-    10_000,
-    'Maximum concurrent submission connections from one address, such as that of an office or of a server farm.',
   ),
   webhookConcurrency: integer(
     10,
@@ -556,7 +487,6 @@ const doomedSettings = {
     1000,
     'Requests to one webhook at the same time; at most five while it responds slower than a second, one while it fails.',
   ),
-  webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries are deleted from the history.'),
   importMaxBytes: size(
     512 * MiB,
     1 * MiB,
@@ -624,7 +554,6 @@ const doomedSettings = {
     () => true,
     ['free', 'starter', 'pro', 'business', 'enterprise'],
   ),
-  sessionDays: integer(14, 1, 365, 'How many days a browser stays signed in without being used.'),
   dashboard: flag(true, 'Whether the dashboard is served at /app, where people get who sign in.'),
 }
 

@@ -24,7 +24,6 @@ const BASE64_LINE = 'QnJpbmcgbWUgYSBodW5kcmVkIG9mIHRoZW0g'.repeat(2)
 /** Settings of a service that accepts as much as comes. */
 export const INBOUND_SETTINGS: Readonly<Record<string, string>> = {
   TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
-  TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
 }
 
 /** @param count number of messages */

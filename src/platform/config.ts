@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { formatSize, type Setting, type Settings } from './setting-kinds.ts'
+import { type Setting, type Settings, snakeCase } from './setting-kinds.ts'
 
 export class ConfigError extends Error {}
 
@@ -42,7 +42,6 @@ export interface LoadedConfig {
   readonly report: readonly SettingReport[]
 }
 
-const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
 
 /**
@@ -98,8 +97,7 @@ const withoutCredentials = (text: string): string => text.replace(/\/\/[^/@\s]*@
 
 function formatValue(setting: Setting<unknown>, value: unknown): string {
   if (setting.secret) return value === '' ? '' : '(set)'
-  if (Array.isArray(value)) return value.join(',')
-  return setting.allowed.startsWith('a size') ? formatSize(value as number) : String(value)
+  return setting.format?.(value) ?? String(value)
 }
 
 function readToml(path: string): Record<string, unknown> {

@@ -10,6 +10,8 @@ export interface Setting<T> {
   readonly fallback: T | ((others: Record<string, unknown>) => T)
   /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
   readonly parse: (value: unknown) => T | undefined
+  /** Formats a value as `parse` reads it; default: as text, of a list with commas. */
+  format?(value: T): string
   readonly allowed: string
   readonly doc: string
   /** Describes a default that depends on the machine or on other settings. */
@@ -108,6 +110,7 @@ export const size = (
 ): Setting<number> => ({
   fallback,
   ...(fallbackDoc !== undefined && { fallbackDoc }),
+  format: formatSize,
   allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
   doc,
   parse: (value) => {
@@ -127,6 +130,11 @@ export function formatSize(bytes: number): string {
   return `${bytes}B`
 }
 
+const toItems = (value: unknown): string[] =>
+  (Array.isArray(value) ? value.map((v) => toText(v) ?? '') : (toText(value) ?? '\0').split(','))
+    .map((item) => item.trim())
+    .filter((item) => item !== '')
+
 /** Text of an empty list that is not the default, because an empty variable counts as not set. */
 const NO_ITEMS = 'none'
 
@@ -141,13 +149,48 @@ export const list = (
   allowed,
   doc,
   parse: (value) => {
-    const items = (Array.isArray(value) ? value.map((v) => toText(v) ?? '') : (toText(value) ?? '\0').split(','))
-      .map((item) => item.trim())
-      .filter((item) => item !== '')
+    const items = toItems(value)
     if (fallback.length > 0 && items.length === 1 && items[0] === NO_ITEMS) return []
     return items.every(isItem) ? items : undefined
   },
 })
+
+/** `maxTags` is `max_tags` in the TOML file and in lists of names. */
+export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
+
+/**
+ * Named limits, of which the text changes single ones: `tags=10,headers=5`.
+ * @param known the default and the maximum of each
+ */
+export const limits = <const K extends string>(
+  known: Readonly<Record<K, readonly [fallback: number, max: number]>>,
+  doc: string,
+  example: string,
+): Setting<Readonly<Record<K, number>>> => {
+  const names = Object.keys(known) as K[]
+  const kinds = new Map(names.map((name) => [snakeCase(name), { name, kind: size(0, 0, known[name][1], doc) }]))
+  const pick = (index: 0 | 1) =>
+    Object.fromEntries(names.map((name) => [name, known[name][index]])) as Record<K, number>
+  const format = (values: Readonly<Record<K, number>>): string =>
+    names.map((name) => `${snakeCase(name)}=${formatSize(values[name]).replace(/(?<=\d)B$/, '')}`).join(',')
+  return {
+    fallback: pick(0),
+    format,
+    allowed: `a comma-separated list of name=number such as ${example}, with at most ${format(pick(1))}`,
+    doc,
+    parse: (value) => {
+      const given = pick(0)
+      for (const item of toItems(value)) {
+        const [name = '', text] = item.split('=').map((part) => part.trim())
+        const found = kinds.get(name)
+        const number = found?.kind.parse(text)
+        if (!found || number === undefined) return undefined
+        given[found.name] = number
+      }
+      return given
+    },
+  }
+}
 
 export const isCidr = (value: string): boolean => {
   const [address = '', prefix] = value.split('/')

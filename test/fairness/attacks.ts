@@ -262,8 +262,6 @@ export const attacks: readonly Attack[] = [
   {
     id: '6',
     name: 'forged complaints about mail of the honest tenant',
-    // So that the few messages of a run count like the hundreds of a day.
-    settings: { TASSIS_ABUSE_MINIMUM_VOLUME: '5' },
     async run(context) {
       const { messages, random } = context
       await repeatUntilEnd(context, 2, async (lane) => {

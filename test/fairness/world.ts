@@ -7,9 +7,11 @@ import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor } from '#features/core/app/app.ts'
+import { count } from '#features/core/events/record.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
+import { toAccountMetric } from '#features/setup/streams/reputation.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { createTestUser } from '#test/support/users.ts'
 import type { Settings } from '../kill/service.ts'
@@ -86,6 +88,8 @@ export async function createWorld(settings: Settings, honestCount: number, attac
             [created.id],
           ),
       )
+      // Mail of the day so far: with the few messages of a run, complaints can pause the account.
+      await app.commit.write((tx) => count(tx, account.id, toAccountMetric('delivered'), app.clock.now(), 195))
       const { key } = await createApiKey(app, actor, { name: 'fairness' })
       const users = Array.from({ length: userCount }, (_, index) => `user${index}@${domain}`)
       for (const user of users) await createTestUser(app, actor, user, 'admin')

@@ -6,10 +6,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startListener } from '#features/receiving/inbound/listener.ts'
+import { getInboundLimits, startListener } from '#features/receiving/inbound/listener.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
-import { GiB, MiB, seconds } from '#platform/units.ts'
+import { MiB, seconds } from '#platform/units.ts'
 
 const connections = Number(process.argv[2] ?? 1_000)
 const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-'))
@@ -23,13 +23,15 @@ const listener = await startListener(
       dataDir,
       tlsCertFile: '',
       tlsKeyFile: '',
-      inboundMaxMessageBytes: 40 * MiB,
-      inboundMaxRecipients: 100,
-      inboundConnections: connections,
-      inboundConnectionsPerIp: connections,
-      inboundMessagesPerMinute: 1_000_000,
-      inboundBytesPerHour: 1_000 * GiB,
       minFreeDisk: 0,
+    },
+    traffic: {
+      ...getInboundLimits({
+        maxBodyBytes: 40 * MiB,
+        inboundConnectionsPerIp: connections,
+        inboundMessagesPerMinute: 1_000_000,
+      }),
+      maxConnections: connections,
     },
   },
   {

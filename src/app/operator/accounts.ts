@@ -9,7 +9,12 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
 import { isMonitoredPlan } from '#features/reporting/abuse/monitored.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
+import {
+  MAX_BOUNCE_PERCENT,
+  MAX_COMPLAINTS_PER_MILLE,
+  MIN_VOLUME,
+  readAbuseStats,
+} from '#features/reporting/abuse/rates.ts'
 import { wakeSelected } from '#features/sending/delivery/queue-control.ts'
 import { countHeld } from '#features/sending/queue/account-transitions.ts'
 import { addRule, findPool, removeRules } from '#features/sending/queue/queue-rules.ts'
@@ -121,9 +126,9 @@ export function readAccountStatus({ config, db, clock, eventTime }: App, account
       complaints_per_mille: toRate(complained, delivered, 1000),
     },
     thresholds: {
-      minimum_volume: config.abuseMinimumVolume,
-      bounce_percent: config.abuseBouncePercent,
-      complaints_per_mille: config.abuseComplaintsPerMille,
+      minimum_volume: MIN_VOLUME,
+      bounce_percent: MAX_BOUNCE_PERCENT,
+      complaints_per_mille: MAX_COMPLAINTS_PER_MILLE,
     },
   }
 }

@@ -30,6 +30,7 @@ import { mapFromPhp } from '#platform/http/schemas.ts'
 import type { Check } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { MAX_METADATA_BYTES } from './model.ts'
 import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './subscription-mails.ts'
 
 /** A contact as provided by the client. */
@@ -50,21 +51,18 @@ export interface CheckedContact {
 const BATCH_SIZE = 250
 
 /** Checks an input; throws 422 `invalid_address`, or a 422 on `metadata`. */
-export function checkContact({ config }: Pick<App, 'config'>, { email, metadata }: ContactInput): CheckedContact {
+export function checkContact({ email, metadata }: ContactInput): CheckedContact {
   const parsed = parseMailbox(email)
   if (parsed.kind === 'invalid') throw invalid('email', parsed.reason, 'invalid_address')
-  return { email: parsed.address, metadata: toMetadataJson(config, metadata) }
+  return { email: parsed.address, metadata: toMetadataJson(metadata) }
 }
 
 /** Metadata in its stored form; throws 422 when it is too large. */
-export function toMetadataJson(
-  { maxMetadataBytes }: Pick<App['config'], 'maxMetadataBytes'>,
-  metadata: ContactInput['metadata'],
-): string {
+export function toMetadataJson(metadata: ContactInput['metadata']): string {
   const json = JSON.stringify(mapFromPhp(metadata) ?? {})
   const sizeBytes = Buffer.byteLength(json)
-  if (sizeBytes > maxMetadataBytes)
-    throw invalid('metadata', `metadata has ${sizeBytes} bytes of JSON; at most ${maxMetadataBytes} are allowed.`)
+  if (sizeBytes > MAX_METADATA_BYTES)
+    throw invalid('metadata', `metadata has ${sizeBytes} bytes of JSON; at most ${MAX_METADATA_BYTES} are allowed.`)
   return json
 }
 
@@ -142,7 +140,7 @@ export function addContact(
   { isConfirmed }: Pick<AddOptions, 'isConfirmed'>,
 ): Promise<{ contact: Contact; list: ContactList }> {
   getList(app.db, actor.accountId, listId)
-  const checked = checkContact(app, input)
+  const checked = checkContact(input)
   return app.commit.write((tx) => {
     const list = getList(tx.db, actor.accountId, listId)
     requireAddable(app, list, isConfirmed)
@@ -192,7 +190,7 @@ export async function addContacts(
       owner,
       provided.slice(from, from + BATCH_SIZE).entries(),
       ([offset, item]) => {
-        const result = checkItem(app, item, findProblems)
+        const result = checkItem(item, findProblems)
         if (typeof result === 'string') errors.push({ index: from + offset, error: result })
         else checked.push(result)
       },
@@ -222,11 +220,11 @@ export async function addContacts(
 }
 
 /** One contact of a bulk request, or why it cannot be added. */
-function checkItem(app: App, item: unknown, findProblems: Check): CheckedContact | string {
+function checkItem(item: unknown, findProblems: Check): CheckedContact | string {
   const problems = findProblems(item)
   if (problems.length > 0) return problems.map(({ field, message }) => `${field} ${message}`).join('; ')
   try {
-    return checkContact(app, item as ContactInput)
+    return checkContact(item as ContactInput)
   } catch (error) {
     if (error instanceof AppError && error.status === 422) return error.message
     throw error

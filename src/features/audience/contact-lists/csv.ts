@@ -24,6 +24,7 @@ import {
   readConsent,
   withoutMarks,
 } from './consent.ts'
+import { MAX_METADATA_BYTES } from './model.ts'
 
 /** The meaning of a column. A column with an unknown name becomes metadata of that name. */
 export type Column = { readonly name: string; readonly answer?: Answers[string] | undefined } & (
@@ -193,7 +194,6 @@ function toColumn(name: string, answers: Answers, optOut: ConsentKind | 'unclear
 export function parseContact(
   record: CsvRecord,
   { columns, emailCell }: CsvHead,
-  { maxMetadataBytes }: { readonly maxMetadataBytes: number },
 ): CsvContact | { readonly error: string } {
   if (record.kind === 'broken') return { error: record.error }
   const { cells } = record
@@ -215,8 +215,8 @@ export function parseContact(
     }
   }
   const metadata = JSON.stringify({ ...baseMetadata, ...Object.fromEntries(fields) })
-  return Buffer.byteLength(metadata) > maxMetadataBytes
-    ? { error: `The metadata has more than ${maxMetadataBytes} bytes of JSON.` }
+  return Buffer.byteLength(metadata) > MAX_METADATA_BYTES
+    ? { error: `The metadata has more than ${MAX_METADATA_BYTES} bytes of JSON.` }
     : { email: parsed.address, metadata, ...parseStatus(cells, columns) }
 }
 

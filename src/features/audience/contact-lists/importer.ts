@@ -61,7 +61,7 @@ export function startImporter(app: App): DueLoop {
     const batch = await file.readBatch(job)
     const owner = getTenantId(app.db, job.accountId)
     const lines = await app.fairScheduler.resume(owner, () =>
-      batch.records.map((record) => ({ line: record.line, result: parseContact(record, file.head, app.config) })),
+      batch.records.map((record) => ({ line: record.line, result: parseContact(record, file.head) })),
     )
     const hasEnded = await app.commit.write((tx) => importBatch(app, tx, job, batch, lines), { owner })
     if (hasEnded) await finish(job)

@@ -20,6 +20,7 @@ import {
   Uuid,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { KiB } from '#platform/units.ts'
 
 const LIST_FIELDS = {
   id: Uuid({ description: 'Id of the list.' }),
@@ -190,54 +191,53 @@ export const ContactQuery = Type.Object({
   ),
 })
 
+/** Maximum size of a contact's metadata as JSON. */
+export const MAX_METADATA_BYTES = 16 * KiB
+
 /** Maximum number of contacts in one request. */
 export const MAX_CONTACTS_PER_REQUEST = 10_000
 
 const Email = Type.String({ description: 'Address; a display name is dropped.' })
-const createMetadataSchema = (maxMetadataBytes: number) =>
-  Nullable(FreeMap(), {
-    description: `Your own data, at most ${maxMetadataBytes} bytes of JSON; templates read it as \`contact\`.`,
-  })
+const Metadata = Nullable(FreeMap(), {
+  description: `Your own data, at most ${MAX_METADATA_BYTES} bytes of JSON; templates read it as \`contact\`.`,
+})
 
 /** One of `contacts`. */
-export const ContactItem = (maxMetadataBytes: number) =>
-  StrictObject({ email: Email, metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)) })
+export const ContactItem = StrictObject({ email: Email, metadata: Type.Optional(Metadata) })
 
 /** `contacts` are checked one by one: problems of one are listed in `errors` and do not fail the others. */
-export const NewContactBody = (maxMetadataBytes: number) =>
-  StrictObject(
-    {
-      email: Type.Optional(Email),
-      metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)),
-      contacts: Type.Optional(
-        Type.Array(Type.Unknown({ ...ContactItem(maxMetadataBytes) }), {
-          // The handler checks that there is at least one, after it has found the list.
-          maxItems: MAX_CONTACTS_PER_REQUEST,
-          description: `Several contacts, 1 to ${MAX_CONTACTS_PER_REQUEST}.`,
-        }),
-      ),
-      confirmed: Type.Optional(
-        Type.Boolean({
-          description:
-            'Whether the contacts have already agreed, so that no confirmation requests are sent; default false.',
-        }),
-      ),
-    },
-    {
-      description: 'Either `email`, optionally with `metadata`, or `contacts`.',
-      examples: [{ email: 'ada@example.com', metadata: { first_name: 'Ada' } }],
-    },
-  )
-export type NewContactBody = Static<ReturnType<typeof NewContactBody>>
+export const NewContactBody = StrictObject(
+  {
+    email: Type.Optional(Email),
+    metadata: Type.Optional(Metadata),
+    contacts: Type.Optional(
+      Type.Array(Type.Unknown({ ...ContactItem }), {
+        // The handler checks that there is at least one, after it has found the list.
+        maxItems: MAX_CONTACTS_PER_REQUEST,
+        description: `Several contacts, 1 to ${MAX_CONTACTS_PER_REQUEST}.`,
+      }),
+    ),
+    confirmed: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether the contacts have already agreed, so that no confirmation requests are sent; default false.',
+      }),
+    ),
+  },
+  {
+    description: 'Either `email`, optionally with `metadata`, or `contacts`.',
+    examples: [{ email: 'ada@example.com', metadata: { first_name: 'Ada' } }],
+  },
+)
+export type NewContactBody = Static<typeof NewContactBody>
 
-export const ContactChangeBody = (maxMetadataBytes: number) =>
-  StrictObject(
-    { metadata: createMetadataSchema(maxMetadataBytes) },
-    {
-      description: 'The metadata replaces the previous metadata.',
-      examples: [{ metadata: { first_name: 'Ada' } }],
-    },
-  )
+export const ContactChangeBody = StrictObject(
+  { metadata: Metadata },
+  {
+    description: 'The metadata replaces the previous metadata.',
+    examples: [{ metadata: { first_name: 'Ada' } }],
+  },
+)
 
 export const AddedContacts = Type.Object({
   data: Type.Union(

@@ -73,7 +73,7 @@ export async function previewImport(
   let [checked, invalid] = [0, 0]
   const add = (record: CsvRecord): void => {
     checked++
-    const result = parseContact(record, head, app.config)
+    const result = parseContact(record, head)
     if ('error' in result) {
       invalid++
       if (problems.length < MAX_PROBLEMS) problems.push({ line: record.line, error: result.error })

@@ -50,7 +50,7 @@ export function changeContact(
   email: string,
   metadata: ContactInput['metadata'],
 ): Promise<{ contact: Contact; list: ContactList }> {
-  const json = toMetadataJson(app.config, metadata)
+  const json = toMetadataJson(metadata)
   return app.commit.write((tx) => {
     const before = getContact(tx.db, actor.accountId, listId, email)
     storeWithinPlan(app, tx, actor.accountId, () => setContactMetadata(tx, before.contact.id, json))

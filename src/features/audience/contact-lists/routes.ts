@@ -47,8 +47,7 @@ const TEMPLATE_ERRORS =
   'If a part of the welcome email can never be rendered, the response is a 422 `template_error` with the position of the error.'
 
 export const contactListRoutes = (app: App) => {
-  const { maxMetadataBytes } = app.config
-  const findProblems = createCheck(ContactItem(maxMetadataBytes), 'contact')
+  const findProblems = createCheck(ContactItem, 'contact')
   return new Elysia({ prefix: '/v1/contact-lists' })
     .use(authenticated)
     .get(
@@ -184,7 +183,7 @@ export const contactListRoutes = (app: App) => {
       },
       {
         params,
-        body: NewContactBody(maxMetadataBytes),
+        body: NewContactBody,
         response: { 201: AddedContacts },
         detail: {
           summary: 'Add contacts',
@@ -215,7 +214,7 @@ export const contactListRoutes = (app: App) => {
       },
       {
         params: contactParams,
-        body: ContactChangeBody(maxMetadataBytes),
+        body: ContactChangeBody,
         response: DataBody(ContactRecord),
         detail: {
           summary: 'Change the metadata of a contact',

@@ -69,7 +69,7 @@ async function requireNoQuestions(app: App, actor: Actor, { file, sizeBytes }: S
       const read = await opened.readBatch(batch)
       await app.fairScheduler.resume(owner, () => {
         for (const record of read.records) {
-          const result = parseContact(record, opened.head, app.config)
+          const result = parseContact(record, opened.head)
           if (record.kind === 'record' && !('error' in result)) questions.add(result.unclear, record.cells)
         }
       })

@@ -25,6 +25,7 @@ import {
   type Submission,
   wasSubmitted,
 } from './form-submissions.ts'
+import { MAX_METADATA_BYTES } from './model.ts'
 import { getFormWaitMs, requireConfirmable, scheduleConfirmation, scheduleWelcome } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
@@ -65,7 +66,7 @@ export async function subscribe(
   app: App,
   { list: requested, email, metadata, from, language, admit }: SubscribeInput,
 ): Promise<SubscribeStatus> {
-  const checked = checkContact(app, { email, metadata })
+  const checked = checkContact({ email, metadata })
   return app.commit.write((tx) => {
     const list = findListById(tx.db, requested.id)
     if (!list) throw notFoundById('contact_list_not_found', 'contact list')
@@ -167,7 +168,7 @@ function requestConfirmationAgain(
   post: FormPost,
 ): SubscribeStatus {
   const { metadata, from, language, entered: submission, isAgain } = post
-  if (contact.status === 'pending' && metadata !== undefined) mergeMetadata(app, tx, contact, metadata)
+  if (contact.status === 'pending' && metadata !== undefined) mergeMetadata(tx, contact, metadata)
   requireConfirmable(app, list.accountId, from)
   const now = app.eventTime()
   const isTooOften = getFormWaitMs(tx.db, contact, now) > 0 || isMailLimitReached(app, tx.db, submission, now)
@@ -182,8 +183,8 @@ function requestConfirmationAgain(
  * Existing metadata stays, whoever submits the form: it may come from the account. Only new keys are added, within the
  * size limit.
  */
-function mergeMetadata(app: App, tx: Tx, { id, metadata: before }: Contact, posted: string): void {
+function mergeMetadata(tx: Tx, { id, metadata: before }: Contact, posted: string): void {
   const known = before === null ? {} : (JSON.parse(before) as Record<string, unknown>)
   const json = JSON.stringify({ ...(JSON.parse(posted) as Record<string, unknown>), ...known })
-  if (Buffer.byteLength(json) <= app.config.maxMetadataBytes) setContactMetadata(tx, id, json)
+  if (Buffer.byteLength(json) <= MAX_METADATA_BYTES) setContactMetadata(tx, id, json)
 }

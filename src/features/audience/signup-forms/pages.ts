@@ -4,6 +4,7 @@
  * waits. Never shows whether an address is suppressed.
  */
 import { Elysia } from 'elysia'
+import { MAX_METADATA_BYTES } from '#features/audience/contact-lists/model.ts'
 import { type SubscribeStatus, subscribe } from '#features/audience/contact-lists/subscribe.ts'
 import type { App } from '#features/core/app/app.ts'
 import { findListById } from '#features/setup/contact-store/lists.ts'
@@ -132,7 +133,7 @@ class SignupService {
       return { kind: 'done', status: list.doubleOptIn ? 'confirmation_sent' : 'subscribed' }
     const invalidEmail = { name: EMAIL_FIELD, message: getMessage(form.messages, 'invalid_email') }
     const email = parseAddress(fields.readValue(EMAIL_FIELD))
-    const { metadata, problems } = readAnswers(form, fields, this.#app.config.maxMetadataBytes)
+    const { metadata, problems } = readAnswers(form, fields)
     if (email === undefined) return { kind: 'faults', problems: [invalidEmail, ...problems] }
     if (problems.length > 0) return { kind: 'faults', problems: problems }
     try {
@@ -273,7 +274,7 @@ function parseAddress(value: unknown): string | undefined {
   return mailbox.kind === 'ok' && mailbox.name === undefined ? mailbox.address : undefined
 }
 
-function readAnswers(form: SignupForm, fields: Fields, maxBytes: number) {
+function readAnswers(form: SignupForm, fields: Fields) {
   const metadata: Record<string, string | number | boolean> = {}
   const problems: FieldProblem[] = []
   let longestAnswer: { name: string; length: number } | undefined
@@ -285,7 +286,7 @@ function readAnswers(form: SignupForm, fields: Fields, maxBytes: number) {
     const { length } = String(answer.value)
     if (!longestAnswer || length > longestAnswer.length) longestAnswer = { name: field.name, length }
   }
-  if (longestAnswer && Buffer.byteLength(JSON.stringify(metadata)) > maxBytes)
+  if (longestAnswer && Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES)
     problems.push({ name: longestAnswer.name, message: 'All fields together are too long.' })
   return { metadata: longestAnswer ? metadata : undefined, problems: problems }
 }

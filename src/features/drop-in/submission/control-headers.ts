@@ -6,7 +6,6 @@
  */
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/postmark-terms.ts'
-import type { Config } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
 import { type JsonObject, parseJsonObject } from '#platform/json-object.ts'
 
@@ -47,11 +46,7 @@ const FALSE = /^(?:false|no|off|0)$/i
 export const isControlField = (name: string): boolean => CONTROL_FIELD.test(name)
 
 /** Reads the control fields. Where a field of ours and one of another provider say the same, ours counts. */
-export function readControls(
-  fields: Fields,
-  { maxTagCharacters }: Pick<Config, 'maxTagCharacters'>,
-  dropped: Set<string>,
-): Controls {
+export function readControls(fields: Fields, maxTagCharacters: number, dropped: Set<string>): Controls {
   const values = new Map<string, string>()
   for (const [name, value] of fields) if (isControlField(name)) setOnce(values, name, value, dropped)
   requireKnown(values)

@@ -4,6 +4,7 @@ import type { App } from '#features/core/app/app.ts'
 import { type ConfiguredEndpoint, startListener } from '#features/receiving/inbound/listener.ts'
 import type { Endpoint } from '#features/receiving/inbound/listener-protocol.ts'
 import { createParser } from '#features/receiving/inbound/parser.ts'
+import { MAX_RECIPIENTS } from '#features/sending/accept/draft.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
@@ -30,6 +31,10 @@ export interface SubmissionStats {
   readonly failed_logins: number
 }
 
+/** Of all clients; one account may have half of them. */
+const MAX_CONNECTIONS = 500
+/** From one address, such as that of an office or of a server farm. */
+const MAX_CONNECTIONS_PER_NETWORK = 50
 /** How long stopping waits for a message that is arriving. */
 const GRACE_MS = seconds(5)
 
@@ -50,15 +55,15 @@ export async function startSubmission(
     {
       endpoints,
       hostname: config.hostname,
-      config: {
-        ...config,
-        inboundMaxMessageBytes: config.submissionMaxMessageBytes,
-        inboundMaxRecipients: config.maxRecipients,
-        inboundConnections: config.submissionConnections,
-        inboundConnectionsPerIp: config.submissionConnectionsPerIp,
+      config,
+      traffic: {
+        maxMessageBytes: config.maxBodyBytes,
+        maxRecipients: MAX_RECIPIENTS,
+        maxConnections: MAX_CONNECTIONS,
+        maxConnectionsPerNetwork: MAX_CONNECTIONS_PER_NETWORK,
         // Accounts have limits of their own, which are those of the API.
-        inboundMessagesPerMinute: 1,
-        inboundBytesPerHour: GiB,
+        maxMessagesPerMinute: 1,
+        maxBytesPerHour: GiB,
       },
       spoolFolder: join(folder, 'incoming'),
     },

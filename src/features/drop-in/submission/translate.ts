@@ -40,14 +40,14 @@ const CONTENT_ID = /^[!-;=?-~]{1,255}$/
 export function translateMessage(
   message: ParsedMessage,
   envelope: Pick<SubmittedMessage, 'mailFrom' | 'recipients'>,
-  config: Pick<Config, 'maxHeaders' | 'maxHeaderOctets' | 'maxTagCharacters'>,
+  { emailLimits }: Pick<Config, 'emailLimits'>,
 ): Translation {
   const dropped = new Set<string>()
   const hops = countHops(message.headers)
-  const { idempotencyKey, ...controls } = readControls(message.headers, config, dropped)
+  const { idempotencyKey, ...controls } = readControls(message.headers, emailLimits.tagCharacters, dropped)
   const hasTemplate = controls.template_alias !== undefined
   const recipients = assignRecipients(message, envelope.recipients, dropped)
-  const maxOctets = config.maxHeaders * config.maxHeaderOctets
+  const maxOctets = emailLimits.headers * emailLimits.headerOctets
   const isTransactional = controls.transactional ?? true
   const headers = readFields(message.headers, { isTransactional, maxOctets }, dropped)
   const reportType = readReportType(message.headers)

@@ -25,6 +25,9 @@ import { recordNetwork } from './known-networks.ts'
 import { findOwnerRefusal, findRoleRefusal, scopesOf } from './roles.ts'
 import { type Membership, toUserActor, type User } from './users.ts'
 
+/** How long a browser stays signed in without being used. */
+const SESSION_MS = days(14)
+
 export interface Session {
   readonly id: number
   readonly uuid: UuidBytes
@@ -180,7 +183,7 @@ export function startSession(
     browser.hasSecondFactor ? app.eventTime() : null,
     now,
     browser.hasPassword ? now : null,
-    now + days(app.config.sessionDays),
+    now + SESSION_MS,
     now,
   )
   if (!row) throw new Error('the session was not stored')
@@ -265,7 +268,7 @@ export function isValidCsrfToken({ db, keys }: App, sessionId: number, token: st
 
 /** Set-Cookie for a session; without a token, it removes the cookie. */
 export const toCookieHeader = ({ config }: App, token: string | undefined): string =>
-  formatSessionCookie(token ?? '', token === undefined ? 0 : days(config.sessionDays) / seconds(1), {
+  formatSessionCookie(token ?? '', token === undefined ? 0 : SESSION_MS / seconds(1), {
     isSecure: isHttps(config),
   })
 
@@ -278,11 +281,7 @@ export function requireSessionId({ sessionId }: Actor): number {
 /** Creates the gate that finds the signed-in user by the cookie of a request, for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
   /** The parameters of IS_UNEXPIRED. */
-  const toLiveRange = (now: Millis): [number, number, number] => [
-    now,
-    now - days(app.config.sessionDays),
-    now + MAX_CLOCK_STEP_MS,
-  ]
+  const toLiveRange = (now: Millis): [number, number, number] => [now, now - SESSION_MS, now + MAX_CLOCK_STEP_MS]
   /** Sessions whose use is being stored. */
   const pending = new Set<number>()
   const recordUse = (id: number, now: Millis, ipAddress: string): void => {
@@ -290,7 +289,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     pending.add(id)
     app.commit
       .writeFromReserve((tx) => {
-        sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
+        sql(tx.db).seen.run(now, now + SESSION_MS, ipAddress || null, id)
         recordNetwork(tx, id, ipAddress, now)
       })
       // Caused by a full disk, for example. The time of a later use is stored instead.

@@ -8,7 +8,6 @@ import { type AcceptedEmail, acceptEmail } from '#features/sending/accept/accept
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -128,7 +127,7 @@ export async function replyToMessage(
       inReplyTo: message.inReplyTo,
       references: message.references === null ? [] : [message.references],
     },
-    { to: findReplyRecipients(app.config, mailbox, message), subject: formatReplySubject(message.subject), ...input },
+    { to: findReplyRecipients(mailbox, message), subject: formatReplySubject(message.subject), ...input },
     { idempotencyHeader },
   )
   const accepted = await acceptReply(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
@@ -144,7 +143,6 @@ export async function replyToMessage(
  * itself forever.
  */
 function findReplyRecipients(
-  config: Config,
   mailbox: Mailbox,
   message: Pick<MailboxMessage, 'replyTo' | 'fromHeader' | 'fromAddress'>,
 ): string[] {
@@ -152,7 +150,7 @@ function findReplyRecipients(
     const parsed = parseMailboxList(header ?? '')
     if (parsed.kind === 'invalid') continue
     const others = parsed.mailboxes.filter((sender) => !isAddressOfMailbox(mailbox, sender))
-    if (others.length > 0) return others.slice(0, Math.min(MAX_RECIPIENTS, config.maxRecipients)).map(formatMailbox)
+    if (others.length > 0) return others.slice(0, MAX_RECIPIENTS).map(formatMailbox)
   }
   throw invalid(
     'message',

@@ -13,7 +13,7 @@ import { countDescriptors } from '#platform/descriptors.ts'
 import type { Log } from '#platform/log.ts'
 import { findPortHolder } from '#platform/port-holder.ts'
 import { isStorageFailure } from '#platform/storage-errors.ts'
-import { seconds } from '#platform/units.ts'
+import { KiB, seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import {
   type Endpoint,
@@ -34,25 +34,36 @@ export interface ConfiguredEndpoint extends Endpoint {
   readonly setting: string
 }
 
-/** The settings that the listener reads. */
-export type ListenerConfig = CertificateConfig &
-  Pick<
-    Config,
-    | 'inboundMaxMessageBytes'
-    | 'inboundMaxRecipients'
-    | 'inboundConnections'
-    | 'inboundConnectionsPerIp'
-    | 'inboundMessagesPerMinute'
-    | 'inboundBytesPerHour'
-    | 'minFreeDisk'
-  >
+/** What clients may send. */
+export type TrafficLimits = Pick<
+  ListenerSettings,
+  | 'maxMessageBytes'
+  | 'maxRecipients'
+  | 'maxConnections'
+  | 'maxConnectionsPerNetwork'
+  | 'maxMessagesPerMinute'
+  | 'maxBytesPerHour'
+>
+
+/** The limits of port 25. */
+export const getInboundLimits = (
+  config: Pick<Config, 'maxBodyBytes' | 'inboundConnectionsPerIp' | 'inboundMessagesPerMinute'>,
+): TrafficLimits => ({
+  maxMessageBytes: config.maxBodyBytes,
+  maxRecipients: 100,
+  maxConnections: 500,
+  maxConnectionsPerNetwork: config.inboundConnectionsPerIp,
+  maxMessagesPerMinute: config.inboundMessagesPerMinute,
+  maxBytesPerHour: config.inboundMessagesPerMinute * 60 * AVERAGE_MESSAGE_BYTES,
+})
 
 export interface ListenerOptions {
   /** At least one. */
   readonly endpoints: readonly ConfiguredEndpoint[]
   /** Name in the greeting and in the self-signed certificate. */
   readonly hostname: string
-  readonly config: ListenerConfig
+  readonly config: CertificateConfig & Pick<Config, 'minFreeDisk'>
+  readonly traffic: TrafficLimits
   /**
    * Folder for large arriving messages: used by the listener only, on the disk of the content store; created if
    * missing.
@@ -78,6 +89,8 @@ export interface Listener {
   close(graceMs: number): Promise<void>
 }
 
+/** Of the messages of a network over an hour. */
+const AVERAGE_MESSAGE_BYTES = 60 * KiB
 const RESTART_DELAY_MS = seconds(1)
 const CHECK_INTERVAL_MS = seconds(10)
 /** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
@@ -243,7 +256,7 @@ class InboundListener implements Listener {
   }
 
   #settings(): ListenerSettings {
-    const { config } = this.#options
+    const { config, traffic } = this.#options
     if (!this.#certificate) throw new Error('the listener has no certificate')
     return {
       endpoints: this.endpoints.map(({ host, port, isTlsImplicit }) => ({ host, port, isTlsImplicit })),
@@ -253,13 +266,9 @@ class InboundListener implements Listener {
       minFreeBytes: config.minFreeDisk,
       filePrefix: String(++this.#generation),
       certificate: this.#certificate.current,
-      maxMessageBytes: config.inboundMaxMessageBytes,
-      maxRecipients: config.inboundMaxRecipients,
+      ...traffic,
       // An eighth of the descriptors, as this is one of two listeners.
-      maxConnections: Math.min(config.inboundConnections, Math.floor(countDescriptors().limit / 8)),
-      maxConnectionsPerNetwork: config.inboundConnectionsPerIp,
-      maxMessagesPerMinute: config.inboundMessagesPerMinute,
-      maxBytesPerHour: config.inboundBytesPerHour,
+      maxConnections: Math.min(traffic.maxConnections, Math.floor(countDescriptors().limit / 8)),
       limits: { ...LISTENER_LIMITS, ...this.#options.limits },
       logsDebug: this.#log.isLevelEnabled('debug'),
     }

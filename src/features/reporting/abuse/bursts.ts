@@ -5,20 +5,17 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Config } from '#platform/config.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
-/** Audit log actions, each with the setting that holds its threshold. */
-const THRESHOLD_SETTINGS = {
-  'domain.created': 'abuseDomainsPerHour',
-  'api_key.created': 'abuseKeysPerHour',
-  'sub_account.created': 'abuseSubAccountsPerHour',
-} as const satisfies Readonly<Record<string, keyof Config>>
+/** Audit log actions, each with the number within an hour that pauses the account. */
+const THRESHOLDS: ReadonlyMap<string, number> = new Map([
+  ['domain.created', 20],
+  ['api_key.created', 30],
+  ['sub_account.created', 20],
+])
 
-type Creation = keyof typeof THRESHOLD_SETTINGS
-
-export const isCreation = (action: string): action is Creation => Object.hasOwn(THRESHOLD_SETTINGS, action)
+export const isCreation = (action: string): boolean => THRESHOLDS.has(action)
 
 const WINDOW_MS = hours(1)
 
@@ -33,8 +30,8 @@ const sql = prepareStatements((db) => ({
 
 /** The threshold that an account reached within the last hour; undefined when it reached none. */
 export function findBurstThreshold(app: App, db: Database, accountId: number, action: string): number | undefined {
-  if (!isCreation(action)) return undefined
-  const threshold = app.config[THRESHOLD_SETTINGS[action]]
+  const threshold = THRESHOLDS.get(action)
+  if (threshold === undefined) return undefined
   const nth = sql(db).nth.get(accountId, action, threshold - 1)
   if (!nth) return undefined
   const isWithin = nth.createdAt > app.clock.now() - WINDOW_MS && nth.createdAt > (nth.resumedAt ?? 0)

@@ -82,7 +82,6 @@ export class ContentWatch implements DueLoop {
   }
 
   async #step(ending: AbortSignal): Promise<Millis | undefined> {
-    if (!this.#app.config.abuseContent) return undefined
     const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS_PER_STEP)
     const counts = new Map<number, number>()
     let checks = 0

@@ -7,7 +7,6 @@ import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
 import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
@@ -24,6 +23,13 @@ export interface AbuseStats {
   /** Distinct providers that reported complaints. */
   readonly complaintProviders: number
 }
+
+/** Hard bounces per 100 delivered or bounced recipients at which an account is paused. */
+export const MAX_BOUNCE_PERCENT = 10
+/** Complaints per 1,000 delivered recipients at which an account is paused. */
+export const MAX_COMPLAINTS_PER_MILLE = 3
+/** Delivered or bounced recipients below which the two rates pause no account. */
+export const MIN_VOLUME = 200
 
 /** Minimum counts for a pause: fewer complaints may all come from one recipient, or from one provider's filter. */
 const MIN_COMPLAINTS = 5
@@ -85,18 +91,15 @@ export function recordResumedStats(tx: Tx, accountId: number, now: Millis): void
 
 export type Excess = 'bounces' | 'complaints'
 
-type Thresholds = Pick<Config, 'abuseBouncePercent' | 'abuseComplaintsPerMille' | 'abuseMinimumVolume'>
-
 /** The rate that reached its threshold; undefined if no rate did, or if the volume is too low. Pure. */
-export function findExcess(stats: AbuseStats, thresholds: Thresholds): Excess | undefined {
+export function findExcess(stats: AbuseStats): Excess | undefined {
   const { delivered, bounced, complained, complainers, complaintProviders } = stats
-  const { abuseBouncePercent, abuseComplaintsPerMille, abuseMinimumVolume } = thresholds
-  if (delivered + bounced < abuseMinimumVolume) return undefined
-  if (bounced * 100 >= abuseBouncePercent * (delivered + bounced)) return 'bounces'
+  if (delivered + bounced < MIN_VOLUME) return undefined
+  if (bounced * 100 >= MAX_BOUNCE_PERCENT * (delivered + bounced)) return 'bounces'
   if (complained < MIN_COMPLAINTS || complainers < MIN_COMPLAINERS || complaintProviders < MIN_COMPLAINT_PROVIDERS)
     return undefined
   // Late complaints about older mail distort the rate when little has been delivered since then, so enough deliveries
   // are required too.
-  if (delivered >= abuseMinimumVolume && complained * 1000 >= abuseComplaintsPerMille * delivered) return 'complaints'
+  if (delivered >= MIN_VOLUME && complained * 1000 >= MAX_COMPLAINTS_PER_MILLE * delivered) return 'complaints'
   return undefined
 }

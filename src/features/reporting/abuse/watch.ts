@@ -85,7 +85,7 @@ export function startAbuseWatch(app: App): DueLoop {
 
 /** Pauses an account whose rates reach a threshold. */
 async function checkRates(app: App, accountId: number): Promise<void> {
-  const excess = (db: App['db']) => findExcess(readAbuseStats(db, accountId, app.eventTime()), app.config)
+  const excess = (db: App['db']) => findExcess(readAbuseStats(db, accountId, app.eventTime()))
   if (excess(app.db) === undefined || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {
     const actor = findMonitoredAccount(app, tx.db, accountId)

@@ -58,6 +58,9 @@ const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
 export const isReservedHeader = (name: string, isTransactional = true): boolean =>
   RESERVED_HEADER.test(name) || (!isTransactional && UNSUBSCRIBE_HEADER.test(name))
 
+/** To, Cc and Bcc of one email. */
+export const MAX_RECIPIENTS = 50
+
 /** RFC 5322 §2.2: printable ASCII except colon and space. */
 export const HEADER_NAME = /^[!-9;-~]{1,76}$/
 
@@ -67,7 +70,7 @@ export const HEADER_NAME = /^[!-9;-~]{1,76}$/
  */
 export function createDraft(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
   const from = parseSender(request.from)
-  const recipients = parseRecipients(request, app.config.maxRecipients)
+  const recipients = parseRecipients(request)
   // Some clients send an empty string for an absent subject or body.
   const subject = request.subject ?? ''
   const html = request.html_body || undefined
@@ -85,7 +88,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
     subject,
     html: encodeBody('html_body', html),
     text: encodeBody('text_body', text),
-    attachments: decodeAttachments(request, app.config.maxAttachmentBytes),
+    attachments: decodeAttachments(request, app.config.emailLimits.attachmentBytes),
     scheduledAt: parseSendAt(request.send_at ?? undefined, app.clock.now()),
     stream: request.stream ?? 'transactional',
     tracking: typeof tracking === 'boolean' ? { opens: tracking, clicks: tracking } : (tracking ?? undefined),
@@ -191,7 +194,7 @@ function parseSender(text: string): { mailbox: string; domain: string } {
 }
 
 /** All recipients, To first; a repeated address keeps its first position. */
-function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
+function parseRecipients(request: SendRequest): DraftRecipient[] {
   const lists = (['to', 'cc', 'bcc'] as const).map((kind) => {
     const given = request[kind] ?? []
     return typeof given === 'string'
@@ -202,7 +205,7 @@ function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
   const count = lists.reduce((sum, { list }) => sum + list.length, 0)
   // A list may be ten times as long as the limit, because it may contain duplicates. A longer list is rejected before
   // it is parsed.
-  if (count > max * 10) throw createTooManyRecipientsError(count, max)
+  if (count > MAX_RECIPIENTS * 10) throw createTooManyRecipientsError(count, MAX_RECIPIENTS)
   const byKey = new Map<string, DraftRecipient>()
   for (const { kind, list, fieldAt } of lists) {
     for (const [index, text] of list.entries()) {
@@ -217,7 +220,7 @@ function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
       })
     }
   }
-  if (byKey.size > max) throw createTooManyRecipientsError(byKey.size, max)
+  if (byKey.size > MAX_RECIPIENTS) throw createTooManyRecipientsError(byKey.size, MAX_RECIPIENTS)
   return [...byKey.values()]
 }
 
@@ -275,12 +278,16 @@ function parseMailboxes(field: string, text: string): string {
   return parsed.mailboxes.map(formatMailbox).join(', ')
 }
 
-function parseHeaders(config: Config, value: unknown, isTransactional: boolean): Record<string, string> | undefined {
+function parseHeaders(
+  { emailLimits }: Config,
+  value: unknown,
+  isTransactional: boolean,
+): Record<string, string> | undefined {
   if (isEmpty(value)) return undefined
   if (!isNonEmptyMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
   const entries = Object.entries(value)
-  if (entries.length > config.maxHeaders)
-    throw invalid('headers', `There are ${entries.length} headers; at most ${config.maxHeaders} are allowed.`)
+  if (entries.length > emailLimits.headers)
+    throw invalid('headers', `There are ${entries.length} headers; at most ${emailLimits.headers} are allowed.`)
   const seen = new Set<string>()
   return Object.fromEntries(
     entries.map(([name, headerValue]) => {
@@ -308,8 +315,8 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
       // RFC 2369 §2: clients fold it, as in a message.
       const text = UNSUBSCRIBE_HEADER.test(name) ? given.replaceAll(/\r?\n(?=[ \t])/g, '') : given
       requireHeaderSafe(field, text)
-      if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
-        throw invalid(field, `The header must have at most ${config.maxHeaderOctets} octets.`)
+      if (Buffer.byteLength(text) + name.length + 2 > emailLimits.headerOctets)
+        throw invalid(field, `The header must have at most ${emailLimits.headerOctets} octets.`)
       if (isMailboxField(name)) parseMailboxes(field, text)
       return [name, text]
     }),
@@ -345,22 +352,22 @@ function requireSingleReplyTo(headers: Readonly<Record<string, string>>): void {
     throw invalid(`headers.${name}`, 'Set Reply-To only once: as the field reply_to or as a header.')
 }
 
-function parseTags(config: Config, tags: readonly string[]): string[] {
-  if (tags.length > config.maxTags)
-    throw invalid('tags', `There are ${tags.length} tags; at most ${config.maxTags} are allowed.`)
+function parseTags({ emailLimits }: Config, tags: readonly string[]): string[] {
+  if (tags.length > emailLimits.tags)
+    throw invalid('tags', `There are ${tags.length} tags; at most ${emailLimits.tags} are allowed.`)
   tags.forEach((tag, index) => {
-    if (tag.length === 0 || tag.length > config.maxTagCharacters)
-      throw invalid(`tags.${index}`, `Each tag must have 1 to ${config.maxTagCharacters} characters.`)
+    if (tag.length === 0 || tag.length > emailLimits.tagCharacters)
+      throw invalid(`tags.${index}`, `Each tag must have 1 to ${emailLimits.tagCharacters} characters.`)
     requireHeaderSafe(`tags.${index}`, tag)
   })
   return [...new Set(tags)]
 }
 
-function parseMetadata(config: Config, value: unknown): Record<string, unknown> | undefined {
+function parseMetadata({ emailLimits }: Config, value: unknown): Record<string, unknown> | undefined {
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
-  if (Buffer.byteLength(JSON.stringify(value)) > config.maxMetadataBytes)
-    throw invalid('metadata', `metadata must have at most ${config.maxMetadataBytes} bytes of JSON.`)
+  if (Buffer.byteLength(JSON.stringify(value)) > emailLimits.metadataBytes)
+    throw invalid('metadata', `metadata must have at most ${emailLimits.metadataBytes} bytes of JSON.`)
   return value as Record<string, unknown>
 }
 

@@ -11,7 +11,7 @@ import { decompress } from '#platform/content/blob-errors.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
 import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import { KiB } from '#platform/units.ts'
+import { hours, KiB, MiB } from '#platform/units.ts'
 import { addToInbox, INBOX_SCHEMA } from './inbox.ts'
 
 /** A message as submitted for one recipient. */
@@ -60,12 +60,16 @@ export interface CapturedMessage extends CaptureSummary {
 export interface CaptureStoreOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
-  /** Limit on the stored (compressed) bytes of all messages. A message that alone exceeds it is not retained. */
-  readonly maxBytes: number
-  readonly maxAgeMs: number
+  /** Default MAX_BYTES. */
+  readonly maxBytes?: number
+  /** Default MAX_AGE_MS. */
+  readonly maxAgeMs?: number
   readonly committerOptions: CommitterOptions
 }
 
+/** Limit on the stored (compressed) bytes of all messages. A message that alone exceeds it is not retained. */
+const MAX_BYTES = 64 * MiB
+const MAX_AGE_MS = hours(72)
 const MAX_HEAD_BYTES = 16 * KiB
 /** Larger messages are compressed in the thread pool. */
 const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
@@ -142,7 +146,7 @@ export class CaptureStore {
   readonly path: string
   /** For maintenance of the file. */
   readonly committer: Committer
-  readonly #options: CaptureStoreOptions
+  readonly #options: Required<CaptureStoreOptions>
   /** Sums of the committed `stored_bytes` by owner. */
   readonly #bytes = new Counts()
   /** The last purge requested; never rejects. */
@@ -150,7 +154,7 @@ export class CaptureStore {
 
   constructor(options: CaptureStoreOptions) {
     this.path = join(options.dataDir, 'capture.db')
-    this.#options = options
+    this.#options = { maxBytes: MAX_BYTES, maxAgeMs: MAX_AGE_MS, ...options }
     this.db = openDatabase(this.path)
     try {
       this.db.run(SCHEMA)

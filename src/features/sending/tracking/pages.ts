@@ -22,6 +22,9 @@ import { accountTag, dayOf, readLink, readPixel, type TrackedRecipient } from '.
 /** A transparent 1x1 image: GIF89a, 43 bytes. */
 const PIXEL = Uint8Array.fromBase64('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==')
 
+/** How long after its email an open or click is counted; links redirect permanently. */
+const MAX_COUNTED_DAYS = 730
+
 const hidden = { detail: { hide: true } }
 
 /** Caches must not store the response, or later loads would not be counted. */
@@ -49,7 +52,7 @@ export function trackingPages(app: App) {
   }
 
   const recordVisit = (request: Request, recipient: TrackedRecipient, url?: string): void => {
-    if (request.method === 'HEAD' || dayOf(app.clock.now()) - recipient.day > app.config.trackingDays) return
+    if (request.method === 'HEAD' || dayOf(app.clock.now()) - recipient.day > MAX_COUNTED_DAYS) return
     storeLater({
       recipient,
       url,

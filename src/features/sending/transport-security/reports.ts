@@ -37,7 +37,7 @@ export async function sendTlsReports(app: App, ending: AbortSignal): Promise<voi
   // Days that have not begun were counted under a wrong clock.
   await app.commit.write((tx) => sql(tx.db).purge.run(today - MAX_AGE_DAYS, today + 1))
   // While restored mail waits, those due may have been sent before.
-  if (!app.config.tlsReports || readFence(app.db)) return
+  if (readFence(app.db)) return
   const due = sql(app.db).due.all(today)
   const sent = new Map<string, number>()
   for (let from = 0; from < due.length && !ending.aborted; from += CONCURRENT_REPORTS)

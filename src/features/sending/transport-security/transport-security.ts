@@ -52,7 +52,7 @@ export class TransportSecurity {
 
   /** Counts sessions for the reports to a domain. */
   countSessions(policy: DomainPolicy | undefined, results: readonly TlsResult[]): void {
-    if (!policy || !this.#app.config.tlsReports) return
+    if (!policy) return
     for (const result of results) this.#counts.add(policy, result)
   }
 
@@ -67,7 +67,7 @@ export class TransportSecurity {
 
   /** See `StsPolicies.find`. */
   findSts(domain: string, owner: number): StsFinding | Promise<void> {
-    return this.#app.config.mtaSts ? this.#sts.find(domain, owner) : {}
+    return this.#sts.find(domain, owner)
   }
 
   /** Whether the DNS servers are trusted and validate DNSSEC. A failed test is repeated from time to time. */

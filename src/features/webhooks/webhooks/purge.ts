@@ -33,11 +33,13 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** Age at which finished deliveries are deleted from the history. */
+const HISTORY_MS = days(30)
 /** Rows deleted in one transaction: a few milliseconds. */
 const BATCH_SIZE = 200
 
 /**
- * Deletes secrets that no longer sign, the rows of deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`;
+ * Deletes secrets that no longer sign, the rows of deleted webhooks with their history, and finished deliveries older than HISTORY_MS;
  * ends pending deliveries of inactive webhooks. Returns the number of deleted deliveries of existing webhooks. Called
  * about every hour, one run at a time.
  */
@@ -51,7 +53,7 @@ export async function purgeWebhookHistory(app: App): Promise<number> {
     while (!(await app.commit.writeFromReserve((tx) => deleteBatch(tx, id))));
     app.log.info({ webhook: formatUuid(uuid) }, 'deleted webhook removed with its history')
   }
-  const before = app.confirmedNow() - days(app.config.webhookHistoryDays)
+  const before = app.confirmedNow() - HISTORY_MS
   let removed = 0
   for (let after = 0; ; ) {
     const rows = sql(app.db).slice.all(after, BATCH_SIZE)

@@ -91,13 +91,13 @@ describe('an address entered in a form', () => {
   })
 
   test('that belongs to a pending contact keeps its metadata, and gets new keys within the limit', async () => {
-    await using service = await createConfirmingService({ settings: { TASSIS_MAX_METADATA_BYTES: '1KiB' } })
+    await using service = await createConfirmingService()
     const list = await service.list()
     const known = { customer: 7, plan: 'gold' }
     await service.add(list, { email: ADDRESS, metadata: known })
     await sign(service, list, { metadata: { plan: 'free', first_name: 'Eve' } })
     expect(await service.contact(list)).toMatchObject({ metadata: { ...known, first_name: 'Eve' } })
-    await sign(service, list, { metadata: { first_name: 'Eva', note: 'x'.repeat(980) } })
+    await sign(service, list, { metadata: { first_name: 'Eva', note: 'x'.repeat(16_340) } })
     await sign(service, list)
     expect((await service.contact(list))['metadata']).toEqual({ ...known, first_name: 'Eve' })
   })

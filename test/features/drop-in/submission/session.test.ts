@@ -17,7 +17,7 @@ import {
 let service: SubmissionFixture
 
 beforeAll(async () => {
-  service = await startSubmissionFixture({ settings: { TASSIS_SUBMISSION_MAX_MESSAGE_BYTES: '1MiB' } })
+  service = await startSubmissionFixture({ settings: { TASSIS_MAX_BODY_BYTES: '1MiB' } })
 })
 afterAll(() => service[Symbol.asyncDispose]())
 

@@ -34,10 +34,11 @@ export interface ListenerFixture extends AsyncDisposable {
   connect(options?: RawSmtpOptions): Promise<RawSmtp>
 }
 
-export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, 'config' | 'endpoints'> {
+export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, 'config' | 'traffic' | 'endpoints'> {
   /** Default: any free port. */
   readonly port?: number
   readonly config?: Partial<ListenerOptions['config']>
+  readonly traffic?: Partial<ListenerOptions['traffic']>
   readonly decide?: ListenerHandlers['decide']
   readonly receive?: ListenerHandlers['receive']
   readonly clock?: Clock
@@ -45,7 +46,7 @@ export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, '
 }
 
 export async function startTestListener(options: ListenerFixtureOptions = {}): Promise<ListenerFixture> {
-  const { config, decide, receive, clock = systemClock, port = 0, limits, ...rest } = options
+  const { config, traffic, decide, receive, clock = systemClock, port = 0, limits, ...rest } = options
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-listener-'))
   const spoolFolder = options.spoolFolder ?? join(dataDir, 'spool')
   const received: ListenerFixture['received'] = []
@@ -61,14 +62,17 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
         dataDir,
         tlsCertFile: '',
         tlsKeyFile: '',
-        inboundMaxMessageBytes: 2 * MiB,
-        inboundMaxRecipients: 3,
-        inboundConnections: 100,
-        inboundConnectionsPerIp: 100,
-        inboundMessagesPerMinute: 1_000,
-        inboundBytesPerHour: 1 * GiB,
         minFreeDisk: 0,
         ...config,
+      },
+      traffic: {
+        maxMessageBytes: 2 * MiB,
+        maxRecipients: 3,
+        maxConnections: 100,
+        maxConnectionsPerNetwork: 100,
+        maxMessagesPerMinute: 1_000,
+        maxBytesPerHour: 1 * GiB,
+        ...traffic,
       },
     },
     {

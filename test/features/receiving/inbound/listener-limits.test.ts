@@ -22,7 +22,7 @@ const NETWORK_FULL = '421 4.7.0 Too many connections from your address; try agai
 describe('connections', () => {
   // Proves: inbound-17
   test('of one address are limited without affecting others, and a closed one frees its slot', async () => {
-    await using fixture = await startTestListener({ config: { inboundConnectionsPerIp: 2 } })
+    await using fixture = await startTestListener({ traffic: { maxConnectionsPerNetwork: 2 } })
     const first = await fixture.connectGreeted()
     await using second = await fixture.connectGreeted()
     await using third = await fixture.connect()
@@ -40,7 +40,7 @@ describe('connections', () => {
   })
 
   test('are limited in total, and sessions with mail are not evicted for others with mail', async () => {
-    await using fixture = await startTestListener({ config: { inboundConnections: 1 } })
+    await using fixture = await startTestListener({ traffic: { maxConnections: 1 } })
     await using first = await fixture.connectGreeted()
     await first.say('MAIL FROM:<>')
     await using second = await fixture.connect({ localAddress: '127.0.0.2' })
@@ -55,7 +55,7 @@ describe('connections', () => {
     ['has sent QUIT without closing', ['QUIT']],
   ])('of 28 addresses leave capacity for a 29th with a message, even if each of them %s', async (_, lines) => {
     await using fixture = await startTestListener({
-      config: { inboundConnections: 112, inboundConnectionsPerIp: 4 },
+      traffic: { maxConnections: 112, maxConnectionsPerNetwork: 4 },
     })
     const attackers = await Promise.all(
       Array.from({ length: 112 }, async (_, index) => {
@@ -79,7 +79,7 @@ describe('connections', () => {
 
   // Proves: inbound-18
   test('of 28 addresses, one each, also leave capacity while they send no mail: the oldest is closed', async () => {
-    await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
+    await using fixture = await startTestListener({ traffic: { maxConnections: 28 } })
     const attackers = []
     for (let host = 1; host <= 28; host++)
       attackers.push(await fixture.connectGreeted({ localAddress: `127.0.1.${host}` }))
@@ -103,7 +103,7 @@ describe('connections', () => {
 
   // Proves: inbound-18
   test('leave the last tenth of the slots to addresses without a connection', async () => {
-    await using fixture = await startTestListener({ config: { inboundConnections: 20 } })
+    await using fixture = await startTestListener({ traffic: { maxConnections: 20 } })
     const greetings: string[] = []
     const clients = []
     for (let number = 0; number < 19; number++) {
@@ -122,7 +122,7 @@ describe('connections', () => {
 
   test('free their slots however they end: TLS, a failed handshake, a reset', async () => {
     await using fixture = await startTestListener({
-      config: { inboundConnectionsPerIp: 1 },
+      traffic: { maxConnectionsPerNetwork: 1 },
       limits: { sweepMs: 10 },
     })
     /** A session, if there is a slot. */
@@ -164,7 +164,7 @@ describe('connections', () => {
 
   test('of a thousand concurrent clients are accepted or refused with a reason, and the next client is served', async () => {
     await using fixture = await startTestListener({
-      config: { inboundConnections: 50, inboundConnectionsPerIp: 1_000 },
+      traffic: { maxConnections: 50, maxConnectionsPerNetwork: 1_000 },
     })
     const clients = await Promise.all(Array.from({ length: 1_000 }, () => fixture.connect()))
     const replies = await Promise.all(clients.map((client) => client.reply()))
@@ -186,7 +186,7 @@ describe('connections', () => {
 
 describe('a client that', () => {
   test('exceeds its message rate is rejected temporarily at MAIL', async () => {
-    await using fixture = await startTestListener({ config: { inboundMessagesPerMinute: 2 } })
+    await using fixture = await startTestListener({ traffic: { maxMessagesPerMinute: 2 } })
     await using client = await fixture.connectGreeted()
     await using other = await fixture.connectGreeted({ localAddress: '127.0.0.2' })
     expect([
@@ -204,7 +204,7 @@ describe('a client that', () => {
 
   test('exceeds its byte rate is rejected temporarily at MAIL, even if its messages were rejected', async () => {
     await using fixture = await startTestListener({
-      config: { inboundBytesPerHour: 1_000, inboundMaxMessageBytes: 64 * KiB },
+      traffic: { maxBytesPerHour: 1_000, maxMessageBytes: 64 * KiB },
     })
     await using client = await fixture.connectGreeted()
     await using other = await fixture.connectGreeted({ localAddress: '127.0.0.2' })

@@ -22,7 +22,7 @@ async function dialogue(
 
 describe('a session', () => {
   test('is greeted, gets the supported extensions, and STARTTLS only without TLS', async () => {
-    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using fixture = await startTestListener({ traffic: { maxMessageBytes: MiB } })
     await using client = await fixture.connect()
     const greeting = await client.reply()
     const inClear = await client.say('EHLO client.test')
@@ -268,7 +268,7 @@ describe('a message', () => {
   })
 
   test('above the size limit is rejected after its dot and not stored, and the next one is accepted', async () => {
-    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using fixture = await startTestListener({ traffic: { maxMessageBytes: MiB } })
     await using client = await fixture.connectGreeted()
     const line = `${'x'.repeat(1022)}\r\n`
     const replies = [
@@ -371,7 +371,7 @@ describe('a message', () => {
   })
 
   test('above the size limit leaves the disk before its end', async () => {
-    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using fixture = await startTestListener({ traffic: { maxMessageBytes: MiB } })
     await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const line = `${'x'.repeat(1022)}\r\n`
@@ -382,7 +382,7 @@ describe('a message', () => {
   })
 
   test('of twice the size limit is not read to its end', async () => {
-    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using fixture = await startTestListener({ traffic: { maxMessageBytes: MiB } })
     await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const line = `${'x'.repeat(1022)}\r\n`.repeat(64)

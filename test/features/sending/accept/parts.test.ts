@@ -324,13 +324,7 @@ describe('attachments', () => {
 })
 
 test('the settings determine the limits of headers, tags and metadata', async () => {
-  const settings = {
-    TASSIS_MAX_HEADERS: '1',
-    TASSIS_MAX_TAGS: '1',
-    TASSIS_MAX_TAG_CHARACTERS: '3',
-    TASSIS_MAX_METADATA_BYTES: '20B',
-    TASSIS_MAX_HEADER_OCTETS: '100',
-  }
+  const settings = { TASSIS_EMAIL_LIMITS: 'headers=1,header_octets=100,tags=1,tag_characters=3,metadata_bytes=20B' }
   await using small = await createEmailApi({ settings })
   const fits = { headers: { 'X-A': 'x'.repeat(95) }, tags: ['abc'], metadata: { a: 'x'.repeat(12) } }
   expect((await small.send(fits)).status).toBe(202)

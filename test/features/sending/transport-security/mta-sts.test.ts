@@ -103,17 +103,6 @@ test('a policy of mode testing changes nothing about delivery', async () => {
   expect(receiver.policyHost.requests).toHaveLength(1)
 })
 
-test('with TASSIS_MTA_STS=false no policy is looked for', async () => {
-  await using receiver = await startTlsReceiver({ offersTls: false })
-  receiver.publish(policyText('enforce'))
-  await using flow = await startMailFlow({
-    zone: receiver.zone,
-    settings: { ...receiver.settings, TASSIS_MTA_STS: 'false' },
-  })
-  expect((await flow.outcome(TO)).recipient.status).toBe('sent')
-  expect(flow.dns.queries.filter(({ name }) => name.startsWith('_mta-sts'))).toEqual([])
-})
-
 /** The app, and a function that resolves once no lookup, fetch or write that began through it is in progress. */
 function watchCalls(app: App) {
   const pending = new Set<Promise<unknown>>()
