@@ -41,12 +41,14 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startAbuseWatch,
   (app) => new ContentWatch(app),
   startEmailIndexing,
-  (app) => new BroadcastEnqueuer(app, followBroadcast),
 ]
 
-/** Starts all loops. `stop` prevents new work and waits for running work. */
-export function startBackground(app: App): { stop(): Promise<void> } {
-  const loops = LOOPS.map((start) => start(app))
+/**
+ * Starts all loops. `stop` prevents new work and waits for running work.
+ * @param broadcastAhead emails of a broadcast in the mail queue, for tests
+ */
+export function startBackground(app: App, broadcastAhead?: number): { stop(): Promise<void> } {
+  const loops = [...LOOPS.map((start) => start(app)), new BroadcastEnqueuer(app, followBroadcast, broadcastAhead)]
   return {
     async stop() {
       await Promise.all(loops.map((loop) => loop.stop()))

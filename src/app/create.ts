@@ -22,7 +22,7 @@ import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/s
 import { startCaptureServer } from '#features/sending/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/sending/capture/store.ts'
 import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
-import { DeliveryScheduler } from '#features/sending/delivery/scheduler.ts'
+import { DeliveryScheduler, type SchedulerOptions } from '#features/sending/delivery/scheduler.ts'
 import { findEmailOfRecipient } from '#features/sending/emails/read.ts'
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
 import { startSimulator } from '#features/sending/simulator/server.ts'
@@ -42,6 +42,7 @@ import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
 import type { DiskGuard } from '#platform/disk.ts'
 import { tooManyRequests } from '#platform/errors.ts'
+import type { Rate } from '#platform/http/rate-limit.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
@@ -114,6 +115,8 @@ export interface CreateOptions {
   readonly resolver?: DnsClient
   readonly disk?: DiskGuard
   readonly createDkimKey?: () => Promise<DkimKey>
+  /** Of each account; default WORK_RATE. */
+  readonly workRate?: Rate
 }
 
 export { DataDirInUseError, InUseError }
@@ -153,7 +156,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
     const createDkimKey = options.createDkimKey ?? generateDkimKey
-    const app = composeApp({ config, clock, log, metrics, keys, db, disk, renderer, createDkimKey }, stores, network)
+    const workBudget = createWorkBudget({ clock, db }, options.workRate)
+    const parts = { config, clock, log, metrics, keys, db, disk, renderer, createDkimKey, workBudget }
+    const app = composeApp(parts, stores, network)
     return {
       app,
       captures: stores.captures,
@@ -328,13 +333,16 @@ function openNetwork(
 
 /** Builds the `App` that features receive, with the signals by which they notify each other. */
 function composeApp(
-  parts: Pick<App, 'config' | 'log' | 'metrics' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
+  parts: Pick<
+    App,
+    'config' | 'log' | 'metrics' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey' | 'workBudget'
+  > & {
     readonly clock: TrustedClock
   },
   { captures, deletionHold: _hold, close: _close, ...stores }: Stores,
   { resolver, freshResolver, fetch, ownPorts }: Network,
 ): App {
-  const { config, clock, db } = parts
+  const { config, clock } = parts
   const { commit, content, rawMail } = stores
   return {
     ...parts,
@@ -353,7 +361,6 @@ function composeApp(
     },
     memory: new MemoryBudget(config.memoryBudget),
     fairScheduler: new FairScheduler({ clock, overload: createTooManyPiecesError, maxPerOwner: MAX_PIECES_PER_OWNER }),
-    workBudget: createWorkBudget({ clock, config, db }),
     resolver,
     freshResolver,
     fetch,
@@ -379,7 +386,10 @@ export interface RunningDelivery {
   stop(): Promise<void>
 }
 
-export async function startDelivery({ app, captures }: OpenedApp): Promise<RunningDelivery> {
+export async function startDelivery(
+  { app, captures }: OpenedApp,
+  options: SchedulerOptions = {},
+): Promise<RunningDelivery> {
   const capture = await startCaptureServer({
     store: captures,
     keys: app.keys,
@@ -394,7 +404,7 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
   })
   const ports = [capture.port, simulator.port]
   for (const port of ports) app.ownPorts.add(port)
-  const scheduler = new DeliveryScheduler(app, { capture, simulator })
+  const scheduler = new DeliveryScheduler(app, { capture, simulator }, options)
   try {
     await scheduler.start()
   } catch (error) {

@@ -4,7 +4,8 @@ import { contactConfirmationRoutes } from '#features/audience/contact-lists/conf
 import { contactFileRoutes } from '#features/audience/contact-lists/import-routes.ts'
 import { confirmPages } from '#features/audience/contact-lists/pages.ts'
 import { contactListRoutes } from '#features/audience/contact-lists/routes.ts'
-import { subscribePages } from '#features/audience/signup-forms/pages.ts'
+import { MAX_IMPORT_BYTES } from '#features/audience/contact-lists/start-import.ts'
+import { type FormLimits, subscribePages } from '#features/audience/signup-forms/pages.ts'
 import { signupFormRoutes } from '#features/audience/signup-forms/routes.ts'
 import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
@@ -184,6 +185,9 @@ export interface HttpOptions {
   readonly challenges?: Challenges
   /** Loads the files of the dashboard at their first request. */
   readonly loadDashboard?: () => Promise<DashboardAssets>
+  /** Other limits, for tests: of mail that signup forms cause, and of the size of imports. */
+  readonly formLimits?: Partial<FormLimits>
+  readonly maxImportBytes?: number
 }
 
 /** What routes need of the server that serves them. */
@@ -222,6 +226,7 @@ export function createRoutes(
     version = VERSION,
     challenges = new Challenges(),
     loadDashboard,
+    formLimits,
     ending = new AbortController().signal,
     later = () => undefined,
     fetch = async () => Response.error(),
@@ -333,7 +338,7 @@ export function createRoutes(
     logoPages(app),
     trackingPages(app),
     unsubscribePages(app),
-    subscribePages(app),
+    subscribePages(app, formLimits),
     homePage(people, hasCapturedPages ? CAPTURED_PATH : undefined),
     teamPages(app, people),
     setupPages(app, people, {
@@ -370,7 +375,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
       strictClients: app.config.strictClients,
-      maxStreamBytes: app.config.importMaxBytes,
+      maxStreamBytes: options.maxImportBytes ?? MAX_IMPORT_BYTES,
       trustedProxies: app.config.trustedProxies,
       corsOrigins: app.config.corsOrigins,
       requestTimeoutSeconds: REQUEST_TIMEOUT_SECONDS,

@@ -28,6 +28,7 @@ import {
 } from '#platform/setting-kinds.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { parseS3Url } from './backup/s3-url.ts'
 
 /** @param examples one of IPv4 and one of IPv6 */
 const listenerAddress = (doc: string, examples: readonly [string, string]) =>
@@ -94,6 +95,7 @@ const serviceSettings = {
 }
 
 const clientSettings = {
+  dashboard: flag(true, 'Whether the dashboard is served at /app, where people get who sign in.'),
   trustedProxies: list(
     'Proxies whose X-Forwarded-For is trusted.',
     'a comma-separated list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
@@ -125,12 +127,6 @@ const certificateSettings = {
   acmeTermsAgreed: flag(
     false,
     'Whether to get and renew certificates from TASSIS_ACME_URL; true means that you agree to the terms of service of that certificate authority.',
-  ),
-  acmeEmail: checked(
-    '',
-    'an address, or nothing',
-    'Where the certificate authority may reach you; it learns this address.',
-    (value) => value === '' || /^[^\s@,;?]+@[^\s@,;?]+$/.test(value),
   ),
   acmeUrl: checked(
     'https://acme-v02.api.letsencrypt.org/directory',
@@ -345,20 +341,12 @@ const backupSettings = {
     ['03:15'],
   ),
   backupKeep: integer(7, 1, 10_000, 'Number of scheduled backups that are kept, in each place.'),
-  backupS3Endpoint: checked(
+  backupS3Url: checked(
     '',
-    'a URL such as https://s3.eu-central-1.amazonaws.com',
-    'S3-compatible storage for scheduled backups; empty: none is written there.',
-    (value) => value === '' || isHttpUrl(value),
+    'a URL such as https://s3.eu-central-1.amazonaws.com/bucket/prefix?region=eu-central-1, or nothing',
+    'S3-compatible storage for scheduled backups: its endpoint, the bucket, which must exist, the beginning of the names of all objects (default: tassis; each service needs its own), and the region, if the provider has several; empty: none is written there.',
+    (value) => value === '' || parseS3Url(value) !== undefined,
   ),
-  backupS3Bucket: text('', 'Bucket for scheduled backups, which must exist.', 'the name of a bucket'),
-  backupS3Prefix: checked(
-    'tassis',
-    'letters, digits, dots, hyphens, underscores and slashes',
-    'Beginning of the names of all objects; each service needs its own.',
-    (value) => /^[\w.-]+(\/[\w.-]+)*$/.test(value),
-  ),
-  backupS3Region: text('us-east-1', 'Region of the bucket, as its provider names it.', 'the name of a region'),
   backupS3AccessKeyId: text('', 'Access key of the storage.', 'an access key'),
   backupS3SecretAccessKey: secret(text('', 'Secret of the access key.', 'a secret key')),
 }
@@ -448,115 +436,6 @@ const networkSettings = {
   ),
 }
 
-const doomedSettings = {
-  overflowAfter: integer(
-    0,
-    0,
-    10_080,
-    'Minutes after which mail that waits for anything at its provider goes to TASSIS_OVERFLOW_URL; 0: only for the reasons named there.',
-  ),
-  connectionsPerSite: integer(
-    10,
-    1,
-    1000,
-    'SMTP connections to one receiving site at the same time. Providers in the list of providers have figures of their own.',
-  ),
-  messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
-  deliveryConcurrency: integer(
-    500,
-    1,
-    10_000,
-    'Messages in delivery at the same time, over all sites. One account may use at most half of them.',
-  ),
-  connectionIdleSeconds: integer(
-    5,
-    0,
-    300,
-    'How long an idle SMTP connection stays open for the next message to its site.',
-  ),
-  mtaStsPort: integer(443, 1, 65_535, 'Port of the servers of MTA-STS policies.'),
-  broadcastAhead: integer(
-    1000,
-    10,
-    100_000,
-    'Emails of one broadcast in the mail queue at the same time; eight times as many when few sites hold most of them. The others wait outside the queue.',
-  ),
-  webhookConcurrency: integer(
-    10,
-    1,
-    1000,
-    'Requests to one webhook at the same time; at most five while it responds slower than a second, one while it fails.',
-  ),
-  importMaxBytes: size(
-    512 * MiB,
-    1 * MiB,
-    100 * GiB,
-    'Maximum size of a contact CSV file in one import; the data folder holds it until it is imported.',
-  ),
-  confirmationDays: integer(7, 1, 365, 'How many days the link of a confirmation email (double opt-in) works.'),
-  confirmationsPerMinute: integer(
-    600,
-    1,
-    1_000_000,
-    'Confirmation emails per minute and account for contacts that were added in bulk.',
-  ),
-  formConfirmationsPerHour: integer(
-    1000,
-    1,
-    1_000_000,
-    'Confirmation and welcome emails per hour that posts to the signup forms of one account may cause; posts to one form may cause at most half of them.',
-  ),
-  formNetworkMailsPerHour: integer(
-    60,
-    1,
-    1_000_000,
-    'Confirmation and welcome emails per hour that posts from one address, or for IPv6 one /64, may cause for one account. For all accounts together the limit is five times as high; a /56 may cause four times and a /48 sixteen times as many emails.',
-  ),
-  formNetworkMailsPerDay: integer(
-    300,
-    1,
-    1_000_000,
-    'The same limit per day: confirmation and welcome emails that posts from one address may cause for one account.',
-  ),
-  workPerSecond: integer(
-    20_000,
-    0,
-    100_000_000,
-    'Units of work per second, on average, that one account with its sub-accounts may cause: an accepted recipient, a row written or read, 4 KiB of body and 50 values in it are one unit each; 0: no limit.',
-  ),
-  workBurst: integer(
-    200_000,
-    1000,
-    1_000_000_000,
-    'Units of work that one account with its sub-accounts may cause in one burst.',
-  ),
-  sandboxPerDay: integer(
-    10_000,
-    0,
-    1_000_000_000,
-    'Sandbox recipients per day (UTC) of one account with its sub-accounts.',
-  ),
-  trackingPlans: list(
-    'Plans with open and click tracking: a comma-separated list of names, or all.',
-    'a comma-separated list of plan names, or all',
-    // accounts/plans.ts checks the names of plans.
-    () => true,
-    ['all'],
-  ),
-  planQuotaFree: integer(3000, 0, 2_147_483_647, 'Monthly recipients of plan free.'),
-  planQuotaStarter: integer(10_000, 0, 2_147_483_647, 'Monthly recipients of plan starter.'),
-  planQuotaPro: integer(100_000, 0, 2_147_483_647, 'Monthly recipients of plan pro.'),
-  planQuotaBusiness: integer(500_000, 0, 2_147_483_647, 'Monthly recipients of plan business.'),
-  planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
-  abusePlans: list(
-    'Plans whose accounts are paused automatically for high bounce or complaint rates: a comma-separated list of names, or all.',
-    'a comma-separated list of plan names, or all',
-    () => true,
-    ['free', 'starter', 'pro', 'business', 'enterprise'],
-  ),
-  dashboard: flag(true, 'Whether the dashboard is served at /app, where people get who sign in.'),
-}
-
 /** In the order in which they are checked, in which `tassis config` lists them and docs/configuration.md has them. */
 export const SETTING_GROUPS = [
   { topic: 'Start the service', guide: 'deployment.md', settings: serviceSettings },
@@ -576,7 +455,6 @@ export const SETTING_GROUPS = [
   { topic: 'Use a language model', guide: 'insights.md', settings: languageModelSettings },
   { topic: 'Connect an agent', guide: 'mcp.md', settings: mcpSettings },
   { topic: 'Use another network, for tests and development', guide: 'deployment.md', settings: networkSettings },
-  { topic: 'Other', guide: 'deployment.md', settings: doomedSettings },
 ] as const satisfies readonly SettingGroup[]
 
 type UnionToIntersection<U> = (U extends unknown ? (value: U) => void : never) extends (value: infer I) => void

@@ -77,7 +77,6 @@ describe.skipIf(!isPebbleAvailable())('certificates of an ACME server', () => {
       TASSIS_HTTPS_ADDR: `127.0.0.1:${httpsPort}`,
       TASSIS_INBOUND_ADDR: '127.0.0.1:0',
       TASSIS_ACME_TERMS_AGREED: 'true',
-      TASSIS_ACME_EMAIL: `operator@${HOST}`,
       TASSIS_ACME_URL: pebble.directoryUrl,
       TASSIS_EXTRA_CA_FILE: pebble.caFile,
       TASSIS_DELIVERY: 'capture',

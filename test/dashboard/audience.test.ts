@@ -14,6 +14,7 @@ import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { newList } from '#test/support/broadcasts.ts'
 import {
   BROWSER_TEST_MS,
@@ -36,7 +37,7 @@ const EMOJI = '😀'.repeat(998)
 async function createService(): Promise<TestApi> {
   const service = await createTestApi({
     ...CAPTURE_OPTIONS,
-    settings: { ...CAPTURE_OPTIONS.settings, TASSIS_WORK_PER_SECOND: '0' },
+    workRate: UNLIMITED_WORK,
   })
   const { app, actor } = service
   await createTestUser(app, actor, ADA, 'owner')

@@ -13,6 +13,7 @@ import { parseStep } from '#dashboard/screens/broadcasts/steps.ts'
 import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import {
   BROWSER_TEST_MS,
@@ -57,11 +58,11 @@ async function createService(): Promise<BroadcastService> {
   const service = await createTestApi({
     delivers: true,
     runsTasks: true,
+    workRate: UNLIMITED_WORK,
     settings: {
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_OUTBOUND_IPS: '127.0.0.1',
       TASSIS_SMTP_PORT: String(sink.port),
-      TASSIS_WORK_PER_SECOND: '0',
     },
   })
   const { app, actor } = service

@@ -376,8 +376,7 @@ export const attacks: readonly Attack[] = [
   {
     id: '10a',
     name: 'sandbox batches of 500 emails with 50 recipients, 4 at a time',
-    // One batch exceeds the daily limit; the attack is on the fair scheduling of requests.
-    settings: { TASSIS_SANDBOX_PER_DAY: '1000000000' },
+    // One batch exceeds the daily limit and is refused; the attack is on the fair scheduling of requests.
     run: (context) => {
       const email = (index: number) => ({
         from: `a@${context.attacker.sandboxDomain}`,

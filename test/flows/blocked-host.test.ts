@@ -13,6 +13,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 setDefaultTimeout(240_000)
@@ -60,7 +61,7 @@ test('a rejection of our IP is retried until expiry, and the mail is delivered o
     clock,
     zone,
     smtpPort: server.port,
-    settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+    settings: siteLimits({ idle_seconds: 0 }),
   })
   const listed = await flow.send({ to: 'bob@receiver.test' })
   const settled = async (sent: typeof listed) => (await flow.settled(sent)).recipients[0]
@@ -97,7 +98,7 @@ test('230 refusals of our IP, at MAIL, RCPT and the final dot, pause nobody, sup
     clock,
     zone,
     smtpPort: server.port,
-    settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+    settings: siteLimits({ idle_seconds: 0 }),
   })
   const { app } = flow
   const sent = await Promise.all(

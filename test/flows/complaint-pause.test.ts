@@ -15,7 +15,7 @@ const MICROSOFT = 'staff@hotmail.com'
 let office: PostOffice
 const copies: Copy[] = []
 beforeAll(async () => {
-  office = await startPostOffice({ TASSIS_ABUSE_PLANS: 'all' })
+  office = await startPostOffice({ TASSIS_PLANS: 'unlimited.abuse_watch=true' })
   const { app, actor } = office
   await app.commit.write((tx) => count(tx, actor.accountId, toAccountMetric('delivered'), app.clock.now(), 190))
   const addresses = Array.from({ length: 12 }, (_, number) => `customer-${number}@receiver.test`)

@@ -244,7 +244,7 @@ suite('to a Postfix that accepts everything for its mailboxes', () => {
         .flatMap((message) => headerLines(message, 'Subject').filter((line) => line.includes('Number')))
       return found.length >= subjects.length && found
     })
-    expect(sessions() - sessionsBefore).toBeLessThanOrEqual(flow.app.config.connectionsPerSite)
+    expect(sessions() - sessionsBefore).toBeLessThanOrEqual(10)
     expect(arrived.sort()).toEqual(subjects.map((subject) => `Subject: ${subject}`).sort())
   })
 })

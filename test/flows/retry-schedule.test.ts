@@ -8,6 +8,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -45,7 +46,7 @@ test('deferred mail is attempted on the retry schedule until expiry, then soft-b
     clock,
     zone,
     smtpPort: server.port,
-    settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+    settings: siteLimits({ idle_seconds: 0 }),
   })
   const sent = await flow.send({ to: 'bob@receiver.test' })
   const waits = await runAttempts(flow, clock, Infinity)

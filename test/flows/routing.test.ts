@@ -5,6 +5,7 @@ import type { EventData } from '#features/core/events/record.ts'
 import { eventually } from '#test/support/app.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
 
@@ -193,7 +194,7 @@ describe('several mail hosts', () => {
     await using flow = await startMailFlow({
       zone,
       smtpPort: sink.port,
-      settings: { TASSIS_MESSAGES_PER_CONNECTION: '1' },
+      settings: siteLimits({ messages_per_connection: 1 }),
     })
     const seen = new Set<string | null | undefined>()
     // A fair choice picks the same host 40 times with a probability of 1 in 2^39.

@@ -3,6 +3,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /**
@@ -150,7 +151,7 @@ describe('a session that ends', () => {
 
 describe('a reused session', () => {
   /** Long enough for a busy machine to send the second message before the session is closed as idle. */
-  const settings = { TASSIS_CONNECTION_IDLE_SECONDS: '300' }
+  const settings = siteLimits({ idle_seconds: 300 })
   const once = (reaction: SmtpScript['mail']): SmtpScript => ({ mail: ['250 2.1.0 ok', reaction as string] })
   test.each([
     ['closes when it is used again', once({ drop: 'end' })],

@@ -7,6 +7,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type Reaction, type ScriptedSession, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -144,11 +145,10 @@ test('in a storm of rejections and lost sessions every recipient ends as the rec
     clock,
     zone: createZone(domains),
     smtpPort: server.port,
+    deliveryConcurrency: 40,
     settings: {
       TASSIS_WORKERS: '2',
-      TASSIS_CONNECTIONS_PER_SITE: '3',
-      TASSIS_DELIVERY_CONCURRENCY: '40',
-      TASSIS_MESSAGES_PER_CONNECTION: '5',
+      ...siteLimits({ connections: 3, messages_per_connection: 5 }),
     },
   })
   let name = 0

@@ -10,6 +10,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -281,7 +282,7 @@ test('of many waiting emails those begun before the suppression are sent, the ot
   await using flow = await startMailFlow({
     zone,
     smtpPort: server.port,
-    settings: { TASSIS_CONNECTIONS_PER_SITE: '2' },
+    settings: siteLimits({ connections: 2 }),
   })
   const send = (i: number) =>
     flow.send({ to: i % 2 === 0 ? 'bob@receiver.test' : ['bob@receiver.test', `r${i}@other.test`] })

@@ -283,7 +283,7 @@ test('a provided text is sent unchanged, beside the tracked HTML', async () => {
 })
 
 test('on a plan without tracking, an email that requests tracking is sent without it', async () => {
-  await using flow = await startFlow({}, { TASSIS_TRACKING_PLANS: 'pro' })
+  await using flow = await startFlow({}, { TASSIS_PLANS: 'unlimited.tracking_enabled=false' })
   const { id } = await flow.accepted({ html_body: HTML, tracking: true })
   expect((await flow.received(1)).html).not.toContain(PUBLIC_URL)
   expect((await flow.detail(id))['tracking_override']).toBe(true)

@@ -8,11 +8,12 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type SinkMessage, startSink } from '#test/support/sink.ts'
 
 const TO = 'bob@receiver.test'
 const zone = { 'receiver.test': { A: ['127.0.0.1'] } }
-const settings = { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', TASSIS_CONNECTION_IDLE_SECONDS: '0' }
+const settings = { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', ...siteLimits({ idle_seconds: 0 }) }
 
 /** The fields of a message by lower-case name, unfolded. */
 const fieldsOf = ({ raw }: SinkMessage): Map<string, string> => {

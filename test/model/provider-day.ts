@@ -145,7 +145,7 @@ export async function runProviderDay(
             ['a', 'b', 'c'].map((one) => [`${one}.${name}.test`, `mx-${one}.${name}.test`] as const),
           ),
         ),
-        settings: { TASSIS_PROVIDERS_FILE: file, TASSIS_DELIVERY_CONCURRENCY: '500' },
+        settings: { TASSIS_PROVIDERS_FILE: file },
         receivers: {
           answer: ({ rcptTo }) =>
             observerOf(rcptTo)?.answer(now(), (now() - startAt) / hours(lengthHours)) ??

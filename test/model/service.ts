@@ -118,10 +118,16 @@ export class ModelService {
     app.db.run('PRAGMA busy_timeout = 5000')
     // Nothing here goes to the sandbox or to the simulator.
     const nowhere = { host: '127.0.0.1', port: 9 }
-    this.#scheduler = new DeliveryScheduler(app, { capture: nowhere, simulator: nowhere }, (options) => {
-      this.#pool = new ModelPool(options, receivers)
-      return this.#pool
-    })
+    this.#scheduler = new DeliveryScheduler(
+      app,
+      { capture: nowhere, simulator: nowhere },
+      {
+        createPool: (options) => {
+          this.#pool = new ModelPool(options, receivers)
+          return this.#pool
+        },
+      },
+    )
     await this.#scheduler.start()
     this.#loops = [startDeadlineLoop(app), startHeldMailReleaser(app)]
   }

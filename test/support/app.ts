@@ -40,6 +40,12 @@ export interface TestAppOptions extends CreateOptions {
   readonly settings?: Readonly<Record<string, string>>
   /** Whether mail is delivered; default false. */
   readonly delivers?: boolean
+  /** Messages in delivery at the same time; default as in production. */
+  readonly deliveryConcurrency?: number
+  /** Port of the servers of MTA-STS policies. */
+  readonly policyPort?: number
+  /** Requests to one webhook at the same time; default as in production. */
+  readonly webhookConcurrency?: number
   /** Whether webhooks are delivered; default false. */
   readonly sendsWebhooks?: boolean
   /** Whether mail is received and processed; default false. */
@@ -48,9 +54,14 @@ export interface TestAppOptions extends CreateOptions {
   readonly submits?: boolean
   /** Whether broadcasts, imports and emails to contacts run; default false. */
   readonly runsTasks?: boolean
+  /** Emails of one broadcast in the mail queue; default as in production. */
+  readonly broadcastAhead?: number
   /** A data directory that is not deleted, for tests that open it twice. */
   readonly dataDir?: string
 }
+
+/** For tests with more work than an account may cause. */
+export const UNLIMITED_WORK = { ratePerSecond: 1e9, burst: 1e9 }
 
 export async function createTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-test-'))
@@ -72,13 +83,15 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   const opened = openApp(config, { createDkimKey: dkimKeyFromFile, ...options })
   // Tests also write without the committer, beside its checkpoints.
   opened.app.db.run('PRAGMA busy_timeout = 5000')
-  const webhooks = options.sendsWebhooks ? new WebhookDispatcher(opened.app) : undefined
+  const webhooks = options.sendsWebhooks ? new WebhookDispatcher(opened.app, options.webhookConcurrency) : undefined
   webhooks?.start()
   const inbound = options.receives ? await startInbound(opened) : undefined
   inbound?.process()
   const submission = options.submits ? await startSubmission(opened.app, opened) : undefined
-  const delivery = options.delivers ? await startDelivery(opened) : undefined
-  const background = options.runsTasks ? startBackground(opened.app) : undefined
+  const delivery = options.delivers
+    ? await startDelivery(opened, { concurrency: options.deliveryConcurrency, policyPort: options.policyPort })
+    : undefined
+  const background = options.runsTasks ? startBackground(opened.app, options.broadcastAhead) : undefined
   return {
     app: opened.app,
     opened,

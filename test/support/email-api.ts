@@ -6,8 +6,7 @@ import { expect } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type ApiOptions, type ApiResponse, at, createTestApi, type TestApi } from './api.ts'
-import type { TestAppOptions } from './app.ts'
+import { type ApiOptions, type ApiResponse, at, createTestApi, type TestApi, type TestApiOptions } from './api.ts'
 
 export const VERIFIED = 'sender.test'
 export const UNVERIFIED = 'sandbox.test'
@@ -37,7 +36,7 @@ export interface EmailApi extends TestApi {
 
 export const EMAIL = { from: `ada@${VERIFIED}`, to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello, Bob.' }
 
-export async function createEmailApi(options: TestAppOptions = {}): Promise<EmailApi> {
+export async function createEmailApi(options: TestApiOptions = {}): Promise<EmailApi> {
   const clock = new ManualClock(NOW)
   const service = await createTestApi({ clock, ...options })
   const { app, api, actor, key } = service

@@ -24,6 +24,8 @@ export interface MailFlowOptions {
   /** Port at which receiving servers are reached. */
   readonly smtpPort?: number
   readonly settings?: Readonly<Record<string, string>>
+  readonly deliveryConcurrency?: number
+  readonly policyPort?: number
   /**
    * Time limit for DNS answers; default 60,000. Must be long in a test that gets an answer, because a busy machine
    * answers late.
@@ -74,6 +76,8 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
       trustsAuthenticity: options.trustsDnssec === true,
     }),
     settings: { TASSIS_SMTP_PORT: String(options.smtpPort ?? 9), ...options.settings },
+    ...(options.deliveryConcurrency !== undefined && { deliveryConcurrency: options.deliveryConcurrency }),
+    ...(options.policyPort !== undefined && { policyPort: options.policyPort }),
     ...(options.clock && { clock: options.clock }),
     ...(options.log && { log: options.log }),
     ...(options.dataDir !== undefined && { dataDir: options.dataDir }),

@@ -143,18 +143,21 @@ export function startStripeStub(): StripeStub {
   })
 }
 
+/** TASSIS_PLANS with prices of the stub. */
+export const STRIPE_PLANS = [
+  'starter.stripe_price_id=price_starter',
+  'starter.price_cents=900',
+  'pro.stripe_price_id=price_pro',
+  'pro.price_cents=4900',
+  'business.stripe_price_id=price_business',
+].join(',')
+
 /** Settings of a service that uses the stub: price_starter, price_pro and price_business. */
 export const stripeSettings = ({ url }: Pick<StripeStub, 'url'>): Record<string, string> => ({
   TASSIS_STRIPE_URL: url,
   TASSIS_STRIPE_KEY: STRIPE_KEY,
   TASSIS_STRIPE_WEBHOOK_SECRET: STRIPE_SECRET,
-  TASSIS_PLANS: [
-    'starter.stripe_price_id=price_starter',
-    'starter.price_cents=900',
-    'pro.stripe_price_id=price_pro',
-    'pro.price_cents=4900',
-    'business.stripe_price_id=price_business',
-  ].join(','),
+  TASSIS_PLANS: STRIPE_PLANS,
 })
 
 /** Body and signature of an event, as Stripe posts it. */

@@ -54,7 +54,6 @@ export async function startTlsReceiver(options: TlsReceiverOptions = {}): Promis
     zone,
     settings: {
       TASSIS_SMTP_PORT: String(sink.port),
-      TASSIS_MTA_STS_PORT: String(policyHost.port),
       TASSIS_EXTRA_CA_FILE: policyHost.caFile,
     },
     publish(policy, id = '1') {
@@ -67,3 +66,10 @@ export async function startTlsReceiver(options: TlsReceiverOptions = {}): Promis
     },
   }
 }
+
+/** Options of a mail flow that reaches the receiver. */
+export const toFlowOptions = ({ zone, settings, policyHost }: TlsReceiver) => ({
+  zone,
+  settings,
+  policyPort: policyHost.port,
+})

@@ -14,12 +14,9 @@ import type { BackupReader } from './backup-reader.ts'
 import { BackupError } from './errors.ts'
 import { formatManifest, MANIFEST_FILE, type Manifest, parseManifest } from './manifest.ts'
 import { isBackupName, sortBackupNames } from './names.ts'
+import { parseS3Url, type S3Place } from './s3-url.ts'
 
-export interface S3Target {
-  readonly endpoint: string
-  readonly bucket: string
-  readonly prefix: string
-  readonly region: string
+export interface S3Target extends S3Place {
   readonly accessKeyId: string
   readonly secretAccessKey: string
 }
@@ -30,20 +27,14 @@ const RETRIES = 3
 
 /** The storage of the settings; undefined when none is set. Throws BackupError when the settings are incomplete. */
 export function readS3Target(config: Config): S3Target | undefined {
-  if (config.backupS3Endpoint === '') return undefined
-  const target = {
-    endpoint: config.backupS3Endpoint,
-    bucket: config.backupS3Bucket,
-    prefix: config.backupS3Prefix,
-    region: config.backupS3Region,
-    accessKeyId: config.backupS3AccessKeyId,
-    secretAccessKey: config.backupS3SecretAccessKey,
-  }
-  if ([target.bucket, target.accessKeyId, target.secretAccessKey].includes(''))
+  const place = parseS3Url(config.backupS3Url)
+  if (!place) return undefined
+  const { backupS3AccessKeyId: accessKeyId, backupS3SecretAccessKey: secretAccessKey } = config
+  if (accessKeyId === '' || secretAccessKey === '')
     throw new BackupError(
-      'TASSIS_BACKUP_S3_ENDPOINT is set; set TASSIS_BACKUP_S3_BUCKET, TASSIS_BACKUP_S3_ACCESS_KEY_ID and TASSIS_BACKUP_S3_SECRET_ACCESS_KEY too.',
+      'TASSIS_BACKUP_S3_URL is set; set TASSIS_BACKUP_S3_ACCESS_KEY_ID and TASSIS_BACKUP_S3_SECRET_ACCESS_KEY too.',
     )
-  return target
+  return { ...place, accessKeyId, secretAccessKey }
 }
 
 export class S3Backups {
@@ -203,11 +194,11 @@ export class S3Backups {
 }
 
 const HINTS: readonly (readonly [RegExp, string])[] = [
-  [/NoSuchBucket/, 'create the bucket, or correct TASSIS_BACKUP_S3_BUCKET'],
+  [/NoSuchBucket/, 'create the bucket, or correct TASSIS_BACKUP_S3_URL'],
   [/InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden/, 'correct the access key and its rights'],
   [
     /RequestTimeTooSkewed/,
     'the clock of this machine differs by more than 15 minutes from that of the storage: set it (`timedatectl` shows whether it is synchronised)',
   ],
-  [/ConnectionRefused|ENOTFOUND|FailedToOpenSocket|Timeout/i, 'check TASSIS_BACKUP_S3_ENDPOINT and the network'],
+  [/ConnectionRefused|ENOTFOUND|FailedToOpenSocket|Timeout/i, 'check TASSIS_BACKUP_S3_URL and the network'],
 ]

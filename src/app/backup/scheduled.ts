@@ -24,9 +24,7 @@ const STAGING_FOLDER = 'backup-staging'
 export function createScheduledJob(config: Config): BackupJob {
   const s3 = readS3Target(config)
   if (config.backupDir === '' && !s3)
-    throw new BackupError(
-      'No place for backups is set; give a path, or set TASSIS_BACKUP_DIR or TASSIS_BACKUP_S3_ENDPOINT.',
-    )
+    throw new BackupError('No place for backups is set; give a path, or set TASSIS_BACKUP_DIR or TASSIS_BACKUP_S3_URL.')
   const isStaging = config.backupDir === ''
   return {
     dataDir: config.dataDir,

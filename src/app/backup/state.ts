@@ -51,12 +51,12 @@ export const recordSuccess = (db: Database, at: Millis, report: Success): void =
 export const recordFailure = (db: Database, at: Millis, failure: string): void =>
   setMeta(db, KEY, JSON.stringify({ ...readBackupState(db), failed_at: isoTime(at), failure } satisfies BackupState))
 
-export const isBackupScheduled = (config: Pick<Config, 'backupDir' | 'backupS3Endpoint'>): boolean =>
-  config.backupDir !== '' || config.backupS3Endpoint !== ''
+export const isBackupScheduled = (config: Pick<Config, 'backupDir' | 'backupS3Url'>): boolean =>
+  config.backupDir !== '' || config.backupS3Url !== ''
 
 /** Returns what an operator must do about scheduled backups; empty when they succeed, or none are scheduled. */
 export function findBackupProblems(
-  config: Pick<Config, 'backupDir' | 'backupS3Endpoint'>,
+  config: Pick<Config, 'backupDir' | 'backupS3Url'>,
   db: Database,
   now: Millis,
 ): string[] {

@@ -135,7 +135,9 @@ function formatAccountStatus(shown: AccountStatusView): string {
     ...(shown.held > 0 ? [`Mail to ${formatCount(shown.held, 'recipient')} is held.`] : []),
     `Last 24 hours, or since it was resumed: ${day.delivered} delivered, ${day.bounced} bounced, ${day.complained} complained.`,
     `Bounces: ${formatRate(day.bounce_percent, '%')} (paused at ${limits.bounce_percent} %). Complaints: ${formatRate(day.complaints_per_mille, 'per 1,000')} (paused at ${limits.complaints_per_mille}). Checked from ${limits.minimum_volume} recipients on.`,
-    ...(shown.judged ? [] : ['Its plan is not in TASSIS_ABUSE_PLANS: only `tassis accounts pause` can pause it.']),
+    ...(shown.judged
+      ? []
+      : ['Its plan is not watched (abuse_watch in TASSIS_PLANS): only `tassis accounts pause` can pause it.']),
   ]
   return lines.join('\n')
 }

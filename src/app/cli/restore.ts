@@ -20,8 +20,7 @@ const S3_PREFIX = 's3:'
 export async function openNamedBackup(path: string): Promise<BackupReader> {
   if (!path.startsWith(S3_PREFIX)) return openBackup(path)
   const target = readS3Target(loadConfig().config)
-  if (!target)
-    throw new BackupError('No storage is set; set TASSIS_BACKUP_S3_ENDPOINT and the settings that belong to it.')
+  if (!target) throw new BackupError('No storage is set; set TASSIS_BACKUP_S3_URL and its access key.')
   return new S3Backups(target).open(path.slice(S3_PREFIX.length))
 }
 

@@ -1,5 +1,5 @@
 /** @module The saved wording of an account in mails and pages with sample data, for a frame of the dashboard. */
-import { renderConfirmationMail } from '#features/audience/contact-lists/confirmation-mail.ts'
+import { CONFIRMATION_DAYS, renderConfirmationMail } from '#features/audience/contact-lists/confirmation-mail.ts'
 import { confirmationPage, confirmedPage } from '#features/audience/contact-lists/page.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { askPage, stoppedPage } from '#features/sending/unsubscribe/page.ts'
@@ -13,7 +13,7 @@ const LIST = 'Customers'
 
 /** @param place of the mail or page @throws 404 for an unknown place */
 export function renderWordingPreview(
-  { db, config }: Pick<App, 'db' | 'config'>,
+  { db }: Pick<App, 'db'>,
   { accountId }: Actor,
   place: string,
   tag: string | undefined,
@@ -33,7 +33,7 @@ export function renderWordingPreview(
   const subscription = { address: READER, senderDomain: SENDER, isOfPart: true, partName: LIST }
   switch (place) {
     case 'mail': {
-      const mail = { ...subject, url: `https://${SENDER}/confirm`, days: config.confirmationDays }
+      const mail = { ...subject, url: `https://${SENDER}/confirm`, days: CONFIRMATION_DAYS }
       return renderConfirmationMail(texts, mail).html
     }
     case 'confirm':

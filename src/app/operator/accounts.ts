@@ -4,10 +4,9 @@
  */
 import { type Account, findAccount, getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
-import { UNLIMITED } from '#features/core/accounts/plans.ts'
+import { getPlanTerms, UNLIMITED } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import { isMonitoredPlan } from '#features/reporting/abuse/monitored.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import {
   MAX_BOUNCE_PERCENT,
@@ -117,7 +116,7 @@ export function readAccountStatus({ config, db, clock, eventTime }: App, account
     disabled_at: isoTimeOrNull(found.disabledAt),
     held: countHeld(db, accountId, MAX_COUNTED_RECIPIENTS).held,
     ...readPools({ db }, accountId),
-    judged: isMonitoredPlan(config, found.plan),
+    judged: getPlanTerms(config, found.plan).isWatched,
     last_24_hours: {
       delivered,
       bounced,

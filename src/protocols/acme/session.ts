@@ -27,8 +27,6 @@ export type AcmeTransport = (request: AcmeRequest) => Promise<AcmeResponse>
 export interface AcmeSessionOptions {
   readonly directoryUrl: string
   readonly key: AccountKey
-  /** Where the authority may reach the operator; undefined: no contact. */
-  readonly email?: string | undefined
   readonly transport: AcmeTransport
   /** Wall clock in ms since the epoch, for a Retry-After that is a date. */
   readonly now: () => number
@@ -94,10 +92,8 @@ export class AcmeSession {
 
   /** Finds or creates the account of the key, before anything else is signed (§7.3). Throws `AcmeError`. */
   async logIn(): Promise<void> {
-    const { email } = this.#options
-    const agreement = { termsOfServiceAgreed: true, ...(email && { contact: [`mailto:${email}`] }) }
     // Without an account nothing can be ordered.
-    const account = await this.#send(this.endpoint('newAccount'), agreement, { scope: 'server' })
+    const account = await this.#send(this.endpoint('newAccount'), { termsOfServiceAgreed: true }, { scope: 'server' })
     this.#accountUrl = requireHttps(account.header('location'))
   }
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { BackupError } from '#app/backup/errors.ts'
 import { compareFiles } from '#app/backup/reader.ts'
 import { S3Backups } from '#app/backup/s3.ts'
+import { parseS3Url } from '#app/backup/s3-url.ts'
 import { CommandError } from '#app/cli/admin-command.ts'
 import { MiB } from '#platform/units.ts'
 import { type S3Stub, startS3Stub } from '#test/support/s3-stub.ts'
@@ -29,9 +30,7 @@ beforeEach(() => {
   storage = startS3Stub()
   settings = {
     ...data.settings,
-    TASSIS_BACKUP_S3_ENDPOINT: storage.url,
-    TASSIS_BACKUP_S3_BUCKET: storage.bucket,
-    TASSIS_BACKUP_S3_PREFIX: 'mail/one',
+    TASSIS_BACKUP_S3_URL: `${storage.url}/${storage.bucket}/mail/one`,
     TASSIS_BACKUP_S3_ACCESS_KEY_ID: storage.accessKeyId,
     TASSIS_BACKUP_S3_SECRET_ACCESS_KEY: storage.secretAccessKey,
     TASSIS_BACKUP_KEEP: '2',
@@ -117,17 +116,15 @@ test('failures say what to do, and never show the secret', async () => {
   }
   expect(await failure({ TASSIS_BACKUP_S3_SECRET_ACCESS_KEY: 'wrong' })).toContain('correct the access key')
   expect(await failure({ TASSIS_BACKUP_S3_ACCESS_KEY_ID: 'wrong' })).toContain('correct the access key')
-  expect(await failure({ TASSIS_BACKUP_S3_BUCKET: 'nowhere' })).toContain('create the bucket')
-  expect(await failure({ TASSIS_BACKUP_S3_ENDPOINT: 'http://127.0.0.1:9' })).toContain(
-    'check TASSIS_BACKUP_S3_ENDPOINT',
-  )
+  expect(await failure({ TASSIS_BACKUP_S3_URL: `${storage.url}/nowhere` })).toContain('create the bucket')
+  expect(await failure({ TASSIS_BACKUP_S3_URL: 'http://127.0.0.1:9/bucket' })).toContain('check TASSIS_BACKUP_S3_URL')
   storage.failure = 500
   expect(await failure({})).toContain('failed (InternalError')
   Object.assign(storage, { failure: 403, failureCode: 'RequestTimeTooSkewed' })
   expect(await failure({})).toContain('; the clock of this machine differs by more than 15 minutes')
   Object.assign(storage, { failure: undefined, failureCode: 'InternalError' })
-  const incomplete = await runTassis(['backup'], { ...settings, TASSIS_BACKUP_S3_BUCKET: '' })
-  expect(incomplete.stderr).toContain('set TASSIS_BACKUP_S3_BUCKET')
+  const incomplete = await runTassis(['backup'], { ...settings, TASSIS_BACKUP_S3_ACCESS_KEY_ID: '' })
+  expect(incomplete.stderr).toContain('set TASSIS_BACKUP_S3_ACCESS_KEY_ID')
   expect((await runTassis(['restore', 's3:tassis-1'], settings)).stderr).toContain('holds no backup')
   expect((await runTassis(['config'], settings)).stdout).not.toContain(storage.secretAccessKey)
   expect((await runTassis(['backup'], data.settings)).stderr).toContain('No place for backups is set')
@@ -149,3 +146,11 @@ test('a restore says that the storage failed in the middle, and not that the bac
   expect(error).toBeInstanceOf(CommandError)
   expect(String(error)).toContain(`The storage ${storage.url}/${storage.bucket}/mail/one failed (InternalError`)
 })
+
+test.each([
+  ['https://s3.test/b', { endpoint: 'https://s3.test', bucket: 'b', prefix: 'tassis', region: 'us-east-1' }],
+  ['http://h:9/b/x/y?region=eu-1', { endpoint: 'http://h:9', bucket: 'b', prefix: 'x/y', region: 'eu-1' }],
+  ['https://s3.test', undefined],
+  ['https://user:secret@s3.test/b', undefined],
+  ['https://s3.test/b/', undefined],
+])('the place %p is parsed', (url, place) => expect(parseS3Url(url)).toEqual(place))

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { listOpenedRoutes } from '#test/contract/routes.ts'
 import { type Random, seededRandom } from '#test/support/random.ts'
 import { at } from '#test/support/api.ts'
+import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
 const REQUESTS = Number(process.env['DIALECT_FUZZ_REQUESTS'] ?? 1500)
@@ -100,7 +101,8 @@ const RESEND_NAMES: ReadonlySet<unknown> = new Set([
 let service: EmailApi
 beforeAll(async () => {
   service = await createEmailApi({
-    settings: { TASSIS_SEND_BURST: '1000000', TASSIS_WORK_BURST: '1000000000', TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' },
+    settings: { TASSIS_SEND_BURST: '1000000', TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' },
+    workRate: UNLIMITED_WORK,
   })
 })
 afterAll(() => service[Symbol.asyncDispose]())

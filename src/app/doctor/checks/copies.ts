@@ -11,7 +11,7 @@ export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[]
     return [
       warning(
         'No backups are scheduled.',
-        'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_ENDPOINT (docs/backup.md); ignore this if something else makes copies.',
+        'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_URL (docs/backup.md); ignore this if something else makes copies.',
       ),
     ]
   const problems = findBackupProblems(config, db, clock.now())

@@ -137,7 +137,7 @@ function Rates({ account }: { readonly account: OperatorAccountDetail }) {
       <Text size="sm" c="dimmed" mt="xs">
         {judged
           ? `The rates count from ${thresholds.minimum_volume.toLocaleString()} recipients on.`
-          : 'Its plan is not in TASSIS_ABUSE_PLANS: its rates never pause it.'}
+          : 'Its plan is not watched (abuse_watch in TASSIS_PLANS): its rates never pause it.'}
       </Text>
     </Section>
   )

@@ -26,7 +26,7 @@ export interface ConfirmFacts {
    */
   readonly since: Millis
   /**
-   * When the email was created: the link works for `confirmationDays` from then on. For contacts added in bulk, this
+   * When the email was created: the link works for `CONFIRMATION_DAYS` from then on. For contacts added in bulk, this
    * can be long after the request.
    */
   readonly madeAt: Millis

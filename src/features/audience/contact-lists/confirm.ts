@@ -13,6 +13,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { ConfirmFacts } from './confirm-token.ts'
+import { CONFIRMATION_DAYS } from './confirmation-mail.ts'
 import { deleteRequests, scheduleWelcome } from './subscription-mails.ts'
 
 /** The state of a link. */
@@ -39,7 +40,7 @@ const sql = prepareStatements((db) => ({
  * The state of a token's link.
  * @param now event time
  */
-export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts: ConfirmFacts, now: Millis): LinkState {
+export function readLinkState({ db }: Pick<App, 'db'>, facts: ConfirmFacts, now: Millis): LinkState {
   const contact = findContactById(db, facts.contactId)
   const list = findListById(db, facts.listId)
   const accountId = sql(db).account.get(facts.accountUuid)?.id
@@ -52,7 +53,7 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
   const { confirmingSince } = contact
   if (confirmingSince === null || confirmingSince < facts.since) return toState('refused')
   if (confirmingSince > facts.since) return toState('replaced')
-  return toState(now > facts.madeAt + days(config.confirmationDays) ? 'expired' : 'open')
+  return toState(now > facts.madeAt + days(CONFIRMATION_DAYS) ? 'expired' : 'open')
 }
 
 /**
@@ -62,7 +63,7 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
  */
 export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<LinkState> {
   return app.commit.write((tx) => {
-    const state = readLinkState({ db: tx.db, config: app.config }, facts, app.eventTime())
+    const state = readLinkState(tx, facts, app.eventTime())
     if (state.kind !== 'open') return state
     const { contact, list } = state
     const { accountId } = list

@@ -7,6 +7,9 @@ import { fillHtml, fillPlain } from '#features/setup/wording/languages.ts'
 import type { ShownTexts } from '#features/setup/wording/wording.ts'
 import { type Html, html } from '#platform/http/html.ts'
 
+/** How long the link of a confirmation email works. */
+export const CONFIRMATION_DAYS = 7
+
 export interface ConfirmationMail {
   /** Name of the list, as its owner wrote it. */
   readonly listName: string

@@ -26,7 +26,7 @@ import { type Language, parseLanguage } from '#platform/http/language.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox, formatMailbox } from '#protocols/address/parse.ts'
 import { CONFIRM_PATH, sealConfirmToken } from './confirm-token.ts'
-import { renderConfirmationMail } from './confirmation-mail.ts'
+import { CONFIRMATION_DAYS, renderConfirmationMail } from './confirmation-mail.ts'
 import {
   type ConfirmationData,
   findConfirmationSender,
@@ -135,7 +135,7 @@ function createConfirmationDraft(app: App, mail: SubscriptionMail, { contact, li
     address: contact.email,
     senderDomain,
     url: formatConfirmUrl(app, mail, contact, senderDomain, app.eventTime()),
-    days: app.config.confirmationDays,
+    days: CONFIRMATION_DAYS,
   })
   const draft = createDraft(
     app,

@@ -11,7 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { insufficientStorage, tooManyRequests } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { minutes } from '#platform/units.ts'
+import { MiB, minutes } from '#platform/units.ts'
 import { type Answers, Questions } from './answers.ts'
 import { emptyFile, parseContact } from './csv.ts'
 import { openImportFile } from './import-file.ts'
@@ -26,6 +26,8 @@ const MAX_ARRIVING_FILES = 4
  * limited as well.
  */
 const MAX_WAITING_FILES = 100
+/** Size of one file; the data folder holds it until it is imported. */
+export const MAX_IMPORT_BYTES = 512 * MiB
 const MAX_WAITING_FULL_SIZE_FILES = 4
 const RETRY_AFTER_MS = minutes(1)
 
@@ -86,7 +88,7 @@ function requireImportSlot(app: App, accountId: number): void {
   const isFull =
     countArriving(app, accountId) >= MAX_ARRIVING_FILES ||
     count >= MAX_WAITING_FILES ||
-    sizeBytes >= MAX_WAITING_FULL_SIZE_FILES * app.config.importMaxBytes
+    sizeBytes >= MAX_WAITING_FULL_SIZE_FILES * MAX_IMPORT_BYTES
   if (isFull)
     throw tooManyRequests(
       'too_many_imports',

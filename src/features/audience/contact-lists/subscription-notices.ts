@@ -24,6 +24,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 const BATCH_SIZE = 25
+/** Bulk confirmations of an account leave at this pace. */
+const BULK_PER_MINUTE = 600
+const BULK_BATCH_SIZE = BULK_PER_MINUTE / 60
 /** Welcomes that are rendered at the same time: each holds its bodies in memory. */
 const MAX_CONCURRENT_RENDERS = 5
 /** How long mail waits for its account: it may be paused over a weekend. */
@@ -39,11 +42,10 @@ const FAILURE_LOG_RATE: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
 /** The kinds that `core/notices/loop.ts` sends. */
 export function createSubscriptionKinds(app: App): readonly NoticeKind[] {
   const failureLogLimiter = createRateLimiter(app.clock)
-  const perMinute = app.config.confirmationsPerMinute
   const batchSizes: Readonly<Record<SubscriptionMailKind, number>> = {
     confirmation: BATCH_SIZE,
     welcome: MAX_CONCURRENT_RENDERS,
-    bulk_confirmation: Math.max(1, Math.min(BATCH_SIZE, Math.floor(perMinute / 60))),
+    bulk_confirmation: BULK_BATCH_SIZE,
   }
   return SUBSCRIPTION_MAIL_KINDS.map((kind) => ({
     kind,
@@ -62,7 +64,7 @@ export function createSubscriptionKinds(app: App): readonly NoticeKind[] {
         await giveUpOverdue(app, mails[0], error)
         return 'held'
       }
-      return kind === 'bulk_confirmation' ? now + (notices.length * minutes(1)) / perMinute : undefined
+      return kind === 'bulk_confirmation' ? now + (notices.length * minutes(1)) / BULK_PER_MINUTE : undefined
     },
   }))
 }

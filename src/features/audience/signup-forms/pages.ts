@@ -57,6 +57,17 @@ const RETRY_AFTER_SECONDS = minutes(10) / 1000
  */
 const ALL_ACCOUNTS_FACTOR = 5
 
+/** Confirmation and welcome emails that posts may cause. */
+export interface FormLimits {
+  /** By posts to the forms of one account; posts to one form may cause at most half of them. */
+  readonly accountMailsPerHour: number
+  /** By posts from one network to the forms of one account. */
+  readonly networkMailsPerHour: number
+  readonly networkMailsPerDay: number
+}
+
+const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60, networkMailsPerDay: 300 }
+
 const TOO_MANY_ATTEMPTS = 'Too many attempts from your network. Please try again in a minute.'
 const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
 
@@ -86,12 +97,9 @@ class SignupService {
   readonly #formRate: Rate
   readonly #ownHost: string
 
-  constructor(app: App) {
+  constructor(app: App, limits: FormLimits) {
     const { clock, config } = app
-    const mailLimits = [
-      toRate(hours(1), config.formNetworkMailsPerHour),
-      toRate(days(1), config.formNetworkMailsPerDay),
-    ]
+    const mailLimits = [toRate(hours(1), limits.networkMailsPerHour), toRate(days(1), limits.networkMailsPerDay)]
     this.#app = app
     this.#postLimiter = createNetworkLimiter(clock, toRate(minutes(1), config.formPostsPerMinute))
     this.#networkMailLimiters = mailLimits.map((rate) => createNetworkLimiter(clock, rate))
@@ -102,7 +110,7 @@ class SignupService {
       }),
     )
     this.#mailLimiter = createRateLimiter(clock)
-    this.#accountRate = toRate(hours(1), config.formConfirmationsPerHour)
+    this.#accountRate = toRate(hours(1), limits.accountMailsPerHour)
     this.#formRate = {
       burst: Math.ceil(this.#accountRate.burst / 2),
       ratePerSecond: this.#accountRate.ratePerSecond / 2,
@@ -195,8 +203,8 @@ class SignupService {
 }
 
 /** Creates the plugin of /subscribe. */
-export function subscribePages(app: App) {
-  const signups = new SignupService(app)
+export function subscribePages(app: App, limits: Partial<FormLimits> = {}) {
+  const signups = new SignupService(app, { ...LIMITS, ...limits })
   return new Elysia()
     .get(
       `${SUBSCRIBE_PATH}/:slug`,

@@ -112,33 +112,31 @@ const SANDBOX_METRIC = 'accepted_sandbox'
 const DAY_MS = days(1)
 
 /** Counters of a day (UTC) are stored under the first hour of the day. */
+/** Sandbox recipients per day (UTC) of one account with its sub-accounts. */
+const SANDBOX_PER_DAY = 10_000
+
 const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
 
 /** Throws 429 `sandbox_limit` when the recipients exceed the daily limit of sandbox mail. */
 export function requireSandboxQuota(
-  { config, clock }: Pick<App, 'config' | 'clock'>,
+  { clock }: Pick<App, 'clock'>,
   db: Database,
   accountId: number,
   recipients: number,
 ): void {
   const now = clock.now()
   if (recipients === 0) return
-  if (readCounter(db, getTenantId(db, accountId), SANDBOX_METRIC, startOfDay(now)) + recipients <= config.sandboxPerDay)
+  if (readCounter(db, getTenantId(db, accountId), SANDBOX_METRIC, startOfDay(now)) + recipients <= SANDBOX_PER_DAY)
     return
   throw tooManyRequests(
     'sandbox_limit',
-    `The limit of ${config.sandboxPerDay} sandbox recipients per day (UTC) is used up; verify the domain to leave the sandbox, or raise TASSIS_SANDBOX_PER_DAY.`,
+    `The limit of ${SANDBOX_PER_DAY} sandbox recipients per day (UTC) is used up; verify the domain to leave the sandbox.`,
     (startOfDay(now) + DAY_MS - now) / 1000,
   )
 }
 
 /** Counts recipients of sandbox mail towards the daily limit; throws like `requireSandboxQuota`. */
-export function consumeSandboxQuota(
-  app: Pick<App, 'config' | 'clock'>,
-  tx: Tx,
-  accountId: number,
-  recipients: number,
-): void {
+export function consumeSandboxQuota(app: Pick<App, 'clock'>, tx: Tx, accountId: number, recipients: number): void {
   if (recipients === 0) return
   requireSandboxQuota(app, tx.db, accountId, recipients)
   countNow(tx, getTenantId(tx.db, accountId), SANDBOX_METRIC, startOfDay(app.clock.now()), recipients)

@@ -27,40 +27,18 @@ export interface PlanTerms {
   /** How many of each resource an account may have, or UNLIMITED. */
   readonly limits: Readonly<Record<LimitedResource | StoredResource, number>>
   readonly trackingEnabled: boolean
+  /** Whether its accounts are paused automatically, for rates, content and bursts. */
+  readonly isWatched: boolean
   /** Per month. */
   readonly priceCents: number
   /** The price id at Stripe; null when the plan is not for sale. */
   readonly stripePriceId: string | null
 }
 
-type PlanConfig = Pick<
-  Config,
-  | 'planQuotaFree'
-  | 'planQuotaStarter'
-  | 'planQuotaPro'
-  | 'planQuotaBusiness'
-  | 'planQuotaEnterprise'
-  | 'plans'
-  | 'trackingPlans'
->
+type PlanConfig = Pick<Config, 'plans'>
 
 /** Recipients per calendar month that a plan includes. */
-export function getPlanQuota(config: PlanConfig, plan: Plan): number {
-  switch (plan) {
-    case 'free':
-      return config.planQuotaFree
-    case 'starter':
-      return config.planQuotaStarter
-    case 'pro':
-      return config.planQuotaPro
-    case 'business':
-      return config.planQuotaBusiness
-    case 'enterprise':
-      return config.planQuotaEnterprise
-    case 'unlimited':
-      return UNLIMITED
-  }
-}
+export const getPlanQuota = (config: PlanConfig, plan: Plan): number => getPlanTerms(config, plan).monthlyQuota
 
 /**
  * Recipients per calendar month that an account may use: the account's own quota if it has one, else the quota of its
@@ -98,10 +76,17 @@ const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<LimitedResource | St
   unlimited: createLimits(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
 }
 
-interface Override {
-  limits: Partial<Record<LimitedResource | StoredResource, number>>
-  priceCents?: number
-  stripePriceId?: string
+const DEFAULT_QUOTAS: Readonly<Record<Plan, number>> = {
+  free: 3000,
+  starter: 10_000,
+  pro: 100_000,
+  business: 500_000,
+  enterprise: 2_000_000,
+  unlimited: UNLIMITED,
+}
+
+type Override = { readonly limits: Partial<Record<LimitedResource | StoredResource, number>> } & {
+  -readonly [K in keyof Omit<PlanTerms, 'plan' | 'limits'>]?: PlanTerms[K]
 }
 
 const LIMIT_BY_FIELD = new Map<string, LimitedResource | StoredResource>([
@@ -115,7 +100,14 @@ const LIMIT_BY_FIELD = new Map<string, LimitedResource | StoredResource>([
 ])
 
 /** The fields that `TASSIS_PLANS` can set. */
-const SETTING_FIELDS = [...LIMIT_BY_FIELD.keys(), 'price_cents', 'stripe_price_id']
+const SETTING_FIELDS = [
+  'monthly_quota',
+  'tracking_enabled',
+  'abuse_watch',
+  ...LIMIT_BY_FIELD.keys(),
+  'price_cents',
+  'stripe_price_id',
+]
 
 // Cached: the terms are read several times per email, and a configuration never changes.
 const getTermsByPlan = perOwner(readTerms)
@@ -138,16 +130,19 @@ function readTerms(config: PlanConfig): Map<Plan, PlanTerms> {
   const overrides = readOverrides(config.plans)
   return new Map(
     PLANS.map((plan): [Plan, PlanTerms] => {
-      const override = overrides.get(plan)
+      const { limits, ...override } = overrides.get(plan) ?? { limits: {} }
       return [
         plan,
         {
           plan,
-          monthlyQuota: getPlanQuota(config, plan),
-          limits: { ...DEFAULT_LIMITS[plan], ...override?.limits },
-          trackingEnabled: hasTracking(config, plan),
-          priceCents: override?.priceCents ?? 0,
-          stripePriceId: override?.stripePriceId ?? null,
+          monthlyQuota: DEFAULT_QUOTAS[plan],
+          limits: { ...DEFAULT_LIMITS[plan], ...limits },
+          trackingEnabled: true,
+          // Operators who send their own mail are not paused by their own service.
+          isWatched: plan !== 'unlimited',
+          priceCents: 0,
+          stripePriceId: null,
+          ...override,
         },
       ]
     }),
@@ -164,6 +159,9 @@ function readOverrides(entries: readonly string[]): Map<Plan, Override> {
     overrides.set(plan, override)
     const limit = LIMIT_BY_FIELD.get(field)
     if (limit) override.limits[limit] = parseLimit(entry, value)
+    else if (field === 'monthly_quota') override.monthlyQuota = parseLimit(entry, value)
+    else if (field === 'tracking_enabled') override.trackingEnabled = parseFlag(entry, value)
+    else if (field === 'abuse_watch') override.isWatched = parseFlag(entry, value)
     else if (field === 'price_cents') override.priceCents = parseLimit(entry, value)
     else if (field === 'stripe_price_id') override.stripePriceId = value
     else throw invalidPlanSetting(entry, `the field must be one of ${SETTING_FIELDS.join(', ')}`)
@@ -179,11 +177,16 @@ function parseLimit(entry: string, value: string): number {
   return number
 }
 
+function parseFlag(entry: string, value: string): boolean {
+  if (value !== 'true' && value !== 'false') throw invalidPlanSetting(entry, 'the value must be true or false')
+  return value === 'true'
+}
+
 /** A payment is matched to its plan by the price alone, so each price belongs to one plan. */
 function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
   const planOf = new Map<string, Plan>()
   for (const [plan, { stripePriceId }] of overrides) {
-    if (stripePriceId === undefined) continue
+    if (!stripePriceId) continue
     const other = planOf.get(stripePriceId)
     if (other)
       throw invalidPlanSetting(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} already has this price`)
@@ -194,27 +197,5 @@ function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
 const invalidPlanSetting = (entry: string, allowed: string): ConfigError =>
   new ConfigError(`TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`)
 
-/** The word for every plan in a setting that lists plans. */
-const EVERY_PLAN = 'all'
-
-/** Whether a list of plans, which may contain `all`, includes a plan. */
-export const includesPlan = (list: readonly string[], plan: string): boolean =>
-  list.includes(plan) || list.includes(EVERY_PLAN)
-
-/** Whether a plan includes tracking. */
-export const hasTracking = ({ trackingPlans }: Pick<Config, 'trackingPlans'>, plan: Plan): boolean =>
-  includesPlan(trackingPlans, plan)
-
-/** Throws ConfigError when a setting names an unknown plan or plan field. */
-export function requireKnownPlans(config: PlanConfig & Pick<Config, 'abusePlans'>): void {
-  requirePlanNames('TASSIS_TRACKING_PLANS', config.trackingPlans)
-  requirePlanNames('TASSIS_ABUSE_PLANS', config.abusePlans)
-  readTerms(config)
-}
-
-function requirePlanNames(variable: string, list: readonly string[]): void {
-  if (list.every((name) => name === EVERY_PLAN || isPlan(name))) return
-  throw new ConfigError(
-    `${variable} is "${list.join(',')}"; it must be a comma-separated list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,
-  )
-}
+/** Throws ConfigError when the setting names an unknown plan or field. */
+export const requireKnownPlans = (config: PlanConfig): void => void readTerms(config)

@@ -11,7 +11,7 @@ import {
   requireSendingAllowed,
   type SendingAccount,
 } from '#features/core/accounts/accounts.ts'
-import { hasTracking } from '#features/core/accounts/plans.ts'
+import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
@@ -90,7 +90,7 @@ function isSimulated(config: Config, { recipients }: Draft): boolean {
 
 /** Only HTML can be tracked, and only on a plan with tracking. */
 function selectTracked(config: Config, account: SendingAccount, { html, tracking }: Draft): TrackedParts {
-  if (html === undefined || !hasTracking(config, account.plan)) return NOT_TRACKED
+  if (html === undefined || !getPlanTerms(config, account.plan).trackingEnabled) return NOT_TRACKED
   const { opens = account.trackingDefault, clicks = account.trackingDefault } = tracking ?? {}
   return { opens, clicks }
 }

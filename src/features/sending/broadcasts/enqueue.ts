@@ -50,6 +50,8 @@ import {
   transitionBroadcast,
 } from './states.ts'
 
+/** Emails of one broadcast in the mail queue at the same time; the others wait outside it. */
+const MAX_AHEAD = 1000
 /** Recipients enqueued in one transaction; this takes some 15 ms. */
 const BATCH_SIZE = 100
 /** How often to check whether delivery has attempted the enqueued emails. */
@@ -61,11 +63,11 @@ const MAX_CONCURRENT_ACCOUNTS = 16
 /** How often to check for capacity when no more emails of a broadcast may be enqueued. */
 const LANE_CHECK_INTERVAL_MS = 500
 /**
- * The waiting emails of one lane count for at most this fraction of `broadcastAhead`, so that emails of other lanes are
+ * The waiting emails of one lane count for at most this fraction of MAX_AHEAD, so that emails of other lanes are
  * enqueued even while the site of one lane is silent.
  */
 const LANE_FRACTION = 1 / 4
-/** While a few lanes hold most of the waiting emails, up to this many times `broadcastAhead` may wait. */
+/** While a few lanes hold most of the waiting emails, up to this many times MAX_AHEAD may wait. */
 const MAX_AHEAD_FACTOR = 8
 /** How often a broadcast that waits as restored is looked at; a release wakes it earlier. */
 const RESTORED_CHECK_INTERVAL_MS = minutes(1)
@@ -126,6 +128,7 @@ const sql = prepareStatements((db) => ({
 export class BroadcastEnqueuer implements DueLoop {
   readonly #app: App
   readonly #onMoved: OnTransition
+  readonly #maxAhead: number
   /** When to check again each broadcast that cannot proceed now. */
   #retryAt = new Map<number, Millis>()
   /** Accounts whose running step may be outdated, because something changed since it began. */
@@ -140,10 +143,14 @@ export class BroadcastEnqueuer implements DueLoop {
   readonly #loop: DueLoop
   readonly #stopListening: readonly (() => void)[]
 
-  /** @param onTransition updates the newsletter in the transaction of the transition */
-  constructor(app: App, onTransition: OnTransition) {
+  /**
+   * @param onTransition updates the newsletter in the transaction of the transition
+   * @param maxAhead another limit, for tests
+   */
+  constructor(app: App, onTransition: OnTransition, maxAhead = MAX_AHEAD) {
     this.#app = app
     this.#onMoved = onTransition
+    this.#maxAhead = maxAhead
     this.#loop = startDueLoop({
       name: 'broadcasts',
       clock: app.clock,
@@ -181,7 +188,7 @@ export class BroadcastEnqueuer implements DueLoop {
     if (!broadcast) return
     try {
       this.#changedAccounts.delete(broadcast.accountId)
-      const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals)
+      const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals, this.#maxAhead)
       // If something changed during the step, the next step begins immediately, because there may be nothing left to
       // wait for.
       const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
@@ -236,6 +243,7 @@ async function runBroadcastStep(
   broadcast: Broadcast,
   onTransition: OnTransition,
   withdrawals: Map<number, WithdrawalScan>,
+  maxAhead: number,
 ): Promise<Millis> {
   const now = app.clock.now()
   switch (stateName(broadcast.state)) {
@@ -245,7 +253,8 @@ async function runBroadcastStep(
       )
       return now
     case 'sending':
-      if (!isBroadcastRestored(readFence(app.db), broadcast)) return enqueueBatch(app, broadcast, onTransition)
+      if (!isBroadcastRestored(readFence(app.db), broadcast))
+        return enqueueBatch(app, broadcast, onTransition, maxAhead)
       await app.commit.writeFromReserve((tx) => recordDelayReason(app, tx, broadcast.id, RESTORED_REASON))
       return now + RESTORED_CHECK_INTERVAL_MS
     case 'cancelling':
@@ -288,11 +297,10 @@ function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): n
 }
 
 /**
- * How many more emails may wait for their first attempt: up to `broadcastAhead`, or more while a few lanes hold most of
+ * How many more emails may wait for their first attempt: up to `max`, or more while a few lanes hold most of
  * the waiting emails.
  */
-function computeCapacity(app: App, broadcast: Broadcast): number {
-  const max = app.config.broadcastAhead
+function computeCapacity(app: App, broadcast: Broadcast, max: number): number {
   const unattempted = countUnattempted(app, broadcast)
   if (unattempted < max) return max - unattempted
   const maxPerLane = Math.max(1, Math.floor(max * LANE_FRACTION))
@@ -308,8 +316,13 @@ function computeCapacity(app: App, broadcast: Broadcast): number {
 const toWriteOptions = (app: App, { accountId }: Broadcast): WriteOptions => ({ owner: getTenantId(app.db, accountId) })
 
 /** Enqueues the next recipients, if there is capacity. */
-async function enqueueBatch(app: App, broadcast: Broadcast, onTransition: OnTransition): Promise<Millis> {
-  const capacity = computeCapacity(app, broadcast)
+async function enqueueBatch(
+  app: App,
+  broadcast: Broadcast,
+  onTransition: OnTransition,
+  maxAhead: number,
+): Promise<Millis> {
+  const capacity = computeCapacity(app, broadcast, maxAhead)
   if (capacity <= 0) return app.clock.now() + LANE_CHECK_INTERVAL_MS
   const rows = readFirstRecipients(app.db, broadcast.id, Math.min(BATCH_SIZE, capacity))
   await requireDiskSpace(app)

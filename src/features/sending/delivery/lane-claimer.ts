@@ -41,8 +41,8 @@ export interface LaneClaimerOptions {
   readonly slowAttempts: SlowAttempts
 }
 
-/** A route with its TLS policy. With `dueBy`, only mail that was due by then takes it, or else the first. */
-type FoundRoute = Omit<Extract<RouteResult, { kind: 'route' }>, 'kind'> & { readonly dueBy?: Millis }
+/** A route with its TLS policy. */
+type FoundRoute = Omit<Extract<RouteResult, { kind: 'route' }>, 'kind'>
 
 /** How the next messages of a lane leave, once there is capacity. */
 interface Departure extends FoundRoute, ChosenPair {
@@ -179,7 +179,7 @@ export class LaneClaimer {
   /** Claims as many recipients as there is capacity for, and starts their attempts. */
   async #claim(lane: Lane, departure: Departure): Promise<void> {
     const { app, sites, pairs, router, starter, slowAttempts } = this.#options
-    const { route, policy, dueBy, pair, source, canLeave, site, destination } = departure
+    const { route, policy, pair, source, canLeave, site, destination } = departure
     const now = app.clock.now()
     const max = Math.min(
       departure.pairCapacity,
@@ -188,11 +188,9 @@ export class LaneClaimer {
       sites.slotsFor(lane.name),
       router.maxBeforeOverflow(lane, route, pair),
     )
-    // The first may have waited that long over several attempts: then it takes the route although it was due later.
-    const limit =
-      dueBy === undefined ? countDue(app.db, lane.name, now, max) : Math.max(1, countDue(app.db, lane.name, dueBy, max))
+    const limit = countDue(app.db, lane.name, now, max)
     // Every other claim takes the newest mail, so that a single email does not wait behind all mail of its lane.
-    const isNewestFirst = dueBy === undefined && lane.hasClaimedOldest && !isBulkLane(lane.name)
+    const isNewestFirst = lane.hasClaimedOldest && !isBulkLane(lane.name)
     lane.hasClaimedOldest = !isNewestFirst
     // Acquired before the commit, so that other lanes do not claim into the same slots.
     sites.acquireSlots(destination, limit, lane.name)

@@ -5,16 +5,15 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import { findFirstWaiting, findLastSendingIp } from '#features/sending/queue/queue.ts'
+import { countFirstAttempts, findLastSendingIp } from '#features/sending/queue/queue.ts'
 import { findHold, findRedirect, hasProviderRules, listPools } from '#features/sending/queue/queue-rules.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { Millis } from '#platform/clock.ts'
-import { minutes } from '#platform/units.ts'
 import { findLaneProvider } from './lane-provider.ts'
 import type { Lane } from './lanes.ts'
 import type { OutboundSource, Route } from './protocol.ts'
 import type { OutboundSources } from './providers/outbound-sources.ts'
-import { chooseOverflow, nextOverflowAt, type WaitingMail } from './providers/overflow.ts'
+import { mustOverflow, nextOverflowAt, type WaitingMail } from './providers/overflow.ts'
 import type { Pair } from './providers/pair.ts'
 import type { Pairs } from './providers/pairs.ts'
 import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from './providers/policy.ts'
@@ -99,13 +98,11 @@ export class LaneRouter {
     const { app, pairs, sites } = this.#options
     if (!this.#canOverflow(lane, route)) return undefined
     const at = pairs.instant()
-    const mail = this.#waitingMailOf(lane, pair)
-    const choice = chooseOverflow(mail, at)
-    if (!choice) return undefined
+    if (!mustOverflow(this.#waitingMailOf(lane, pair), at)) return undefined
     const found = await resolveSmarthostRoute(app, OVERFLOW_PROVIDER)
     if (found.kind !== 'route' || sites.backoffLeftMs(sites.getSite(found.route.site)) > 0) return undefined
     if (this.choosePair(lane, found.route).pair.allowance(at) <= 0) return undefined
-    return { ...found, dueBy: choice === 'all' ? at.now : at.now - mail.afterMs }
+    return found
   }
 
   /** How many messages may be claimed before the next ones take the smarthost, because the budget is used. */
@@ -129,9 +126,8 @@ export class LaneRouter {
   }
 
   #waitingMailOf(lane: Lane, pair: Pair): WaitingMail {
-    const { clock, config, db } = this.#options.app
-    const first = findFirstWaiting(db, lane.name) ?? { attempts: 0, since: clock.now() }
-    return { pair, ...first, isBulk: isBulkLane(lane.name), afterMs: minutes(config.overflowAfter) }
+    const attempts = countFirstAttempts(this.#options.app.db, lane.name)
+    return { pair, attempts, isBulk: isBulkLane(lane.name) }
   }
 
   #usableSources(lane: Lane, route: Route): readonly OutboundSource[] {

@@ -63,6 +63,18 @@ export interface LaneState {
   readonly reason: string
 }
 
+/** Messages in delivery at the same time, over all sites. One account may use at most half of them. */
+const MAX_CONCURRENT_MESSAGES = 500
+
+/** Replaced by tests. */
+export interface SchedulerOptions {
+  readonly concurrency?: number | undefined
+  /** Port of the servers of MTA-STS policies. */
+  readonly policyPort?: number | undefined
+  /** Creates the delivery Workers. */
+  readonly createPool?: typeof createWorkerPool
+}
+
 export class DeliveryScheduler {
   readonly #app: App
   readonly #stopping = new AbortController()
@@ -86,15 +98,18 @@ export class DeliveryScheduler {
   #overdueRetry: Timer | undefined
   #stopListening: () => void = () => undefined
 
-  /** @param createPool creates the delivery Workers; tests replace them */
-  constructor(app: App, localServers: LocalServers, createPool = createWorkerPool) {
+  constructor(
+    app: App,
+    localServers: LocalServers,
+    { concurrency = MAX_CONCURRENT_MESSAGES, policyPort, createPool = createWorkerPool }: SchedulerOptions = {},
+  ) {
     const { clock, config } = app
     const stopping = this.#stopping.signal
     const instant = () => this.#pairs.instant()
     const ownerOf = (lane: string) => getTenantId(app.db, accountOfLane(lane))
     this.#createPool = createPool
     this.#app = app
-    this.#security = new TransportSecurity(app)
+    this.#security = new TransportSecurity(app, policyPort)
     this.recentDialogues = new RecentDialogues(clock)
     this.#failedAddresses = new FailedAddresses(clock)
     this.alerts = new ReplyAlerts(clock, app.log)
@@ -121,8 +136,8 @@ export class DeliveryScheduler {
       clock,
       instant,
       onPairBlocked: (pair) => this.#pairs.wakeWhenAllowed(pair),
-      deliveryConcurrency: config.deliveryConcurrency,
-      connectionsPerSite: config.connectionsPerSite,
+      deliveryConcurrency: concurrency,
+      connectionsPerSite: this.#pairs.registry.siteConnections,
       ownerOf,
       wake: (lane) => this.#lanes.wake(lane),
     })

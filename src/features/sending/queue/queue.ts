@@ -52,9 +52,8 @@ const sql = prepareStatements((db) => ({
   noteWait: db.prepare(
     'UPDATE recipients SET status = ?, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
-  firstWaiting: db.prepare<{ attempts: number; since: Millis }, [string]>(
-    `SELECT attempts, coalesce(retry_from, scheduled_at, created_at) AS since
-     FROM recipients JOIN emails ON emails.id = email_id
+  firstAttempts: db.prepare<{ attempts: number }, [string]>(
+    `SELECT attempts FROM recipients
      WHERE lane = ? AND next_at IS NOT NULL AND recipients.status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
   ),
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
@@ -171,9 +170,8 @@ export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
 export const findLastSendingIp = (db: Tx['db'], lane: string): string | null =>
   sql(db).firstSendingIp.get(lane)?.ip ?? null
 
-/** The earliest waiting recipient of a lane: how often it was attempted, and when it was first due. */
-export const findFirstWaiting = (db: Tx['db'], lane: string): { attempts: number; since: Millis } | null =>
-  sql(db).firstWaiting.get(lane)
+/** How often the earliest waiting recipient of a lane was attempted. */
+export const countFirstAttempts = (db: Tx['db'], lane: string): number => sql(db).firstAttempts.get(lane)?.attempts ?? 0
 
 /** Whether mail has left from an address of ours; an empty one stands for any but loopback. */
 export const hasSentFrom = (db: Tx['db'], ip: string): boolean => sql(db).sentFrom.get(ip, ip) !== null

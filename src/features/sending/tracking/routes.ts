@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
-import { hasTracking } from '#features/core/accounts/plans.ts'
+import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
@@ -19,7 +19,7 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
       const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
       if (!email) throw notFoundById('email_not_found', 'email')
       const { plan } = getAccount(app.config, app.db, actor.accountId)
-      if (!hasTracking(app.config, plan)) throw createNotInPlanError()
+      if (!getPlanTerms(app.config, plan).trackingEnabled) throw createNotInPlanError()
       const links = readLinkStatistics(app.db, email.id).map(linkWire)
       return pageBody(links, { page: 1, perPage: Math.max(links.length, 1), total: links.length })
     },

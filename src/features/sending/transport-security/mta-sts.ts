@@ -67,8 +67,13 @@ export class StsPolicies {
   /** Accounts take turns, so that one with many slow policy servers delays only itself. */
   readonly #fetches: FairPool
 
-  constructor(app: App) {
+  /** With its colon, unless it is that of https. */
+  readonly #port: string
+
+  /** @param port of the servers of policies, for tests */
+  constructor(app: App, port?: number) {
     this.#app = app
+    this.#port = port === undefined ? '' : `:${port}`
     const overload = () => new Error('too many fetches of policies')
     this.#fetches = new FairPool({ clock: app.clock, concurrency: MAX_CONCURRENT_FETCHES, overload })
   }
@@ -154,9 +159,7 @@ export class StsPolicies {
 
   /** Fetches a policy (RFC 8461 §3.3). `own`: this service could not call anyone. */
   async #fetch(domain: string): Promise<StsPolicy | TlsFailureType | 'own'> {
-    const { mtaStsPort } = this.#app.config
-    const port = mtaStsPort === 443 ? '' : `:${mtaStsPort}`
-    const outcome = await this.#app.fetch.get(`https://mta-sts.${domain}${port}/.well-known/mta-sts.txt`, {
+    const outcome = await this.#app.fetch.get(`https://mta-sts.${domain}${this.#port}/.well-known/mta-sts.txt`, {
       headers: { accept: 'text/plain' },
       timeoutMs: FETCH_TIMEOUT_MS,
       maxResponseBytes: MAX_POLICY_BYTES,

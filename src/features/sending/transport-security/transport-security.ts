@@ -34,9 +34,9 @@ export class TransportSecurity {
   #hasPassed = false
   #testedAt: Millis = 0
 
-  constructor(app: App) {
+  constructor(app: App, policyPort?: number) {
     this.#app = app
-    this.#sts = new StsPolicies(app)
+    this.#sts = new StsPolicies(app, policyPort)
     this.#counts = new SessionCounts(app)
   }
 

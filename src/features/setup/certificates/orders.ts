@@ -186,7 +186,6 @@ export class CertificateOrders {
     return AcmeSession.open({
       directoryUrl: config.acmeUrl,
       key: openAccountKey(config.dataDir),
-      ...(config.acmeEmail !== '' && { email: config.acmeEmail }),
       transport: createAcmeTransport({ clock, ca: this.#options.authorities, signal }),
       now: () => clock.now(),
     })

@@ -37,6 +37,8 @@ const MAX_BEGUN_PER_TICK = 32
  * unsubscribed events to skip.
  */
 const EVENTS_READ_PER_ATTEMPT = 50
+/** To one webhook; at most five while it responds slower than a second, one while it fails. */
+const MAX_CONCURRENT_REQUESTS = 10
 /** Webhooks loaded together at the start. */
 const LOADED_PER_BATCH = 50
 const STOP_GRACE_MS = seconds(8)
@@ -62,10 +64,11 @@ export class WebhookDispatcher {
   #isStopping = false
   #stopListening: (() => void)[] = []
 
-  constructor(app: App) {
+  /** @param maxRequests to one webhook at the same time, for tests */
+  constructor(app: App, maxRequests = MAX_CONCURRENT_REQUESTS) {
     this.#app = app
     this.#registry = new WebhookRegistry(app)
-    this.#slots = new Slots(app.config.webhookConcurrency)
+    this.#slots = new Slots(maxRequests)
     // The database accepts outcomes again, so webhooks that waited for it continue.
     this.#tasks = new TaskRunner(app, () => {
       for (const entry of this.#registry.all()) this.#pump(entry)

@@ -68,7 +68,7 @@ describe('the preview of an import', () => {
   })
 
   test('counts lines and records over all steps of its reading, and costs work units', async () => {
-    await using service = await createEmailApi({ settings: { TASSIS_WORK_BURST: '1000', TASSIS_WORK_PER_SECOND: '1' } })
+    await using service = await createEmailApi({ workRate: { ratePerSecond: 1, burst: 1000 } })
     const list = await createList(service)
     const file = `email,note\n${'\n'.repeat(1200)}${'a@x.test,"1\n2"\n'.repeat(1100)}nobody,`
     const { body } = await preview(service, list, file)

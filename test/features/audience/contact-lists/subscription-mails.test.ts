@@ -33,32 +33,32 @@ const sentNow = async (service: ConfirmingService, expected: number): Promise<nu
 
 describe('the outbox', () => {
   // Proves: contact-15
-  test('bulk confirmations are sent at confirmationsPerMinute, and a single one does not wait for them', async () => {
-    await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '120' } })
+  test('bulk confirmations are sent at 600 per minute, and a single one does not wait for them', async () => {
+    await using service = await createConfirmingService()
     const list = await service.list()
-    await service.add(list, { contacts: addresses(10) })
-    const counts = [await sentNow(service, 2)]
+    await service.add(list, { contacts: addresses(30) })
+    const counts = [await sentNow(service, 10)]
     await service.add(list, { email: ADDRESS })
-    counts.push(await sentNow(service, 3))
+    counts.push(await sentNow(service, 11))
     for (const waitMs of [999, 1, 999, 1]) {
       service.clock.advance(waitMs)
-      counts.push(await sentNow(service, (counts.at(-1) ?? 0) + (waitMs === 1 ? 2 : 0)))
+      counts.push(await sentNow(service, (counts.at(-1) ?? 0) + (waitMs === 1 ? 10 : 0)))
     }
-    expect(counts).toEqual([2, 3, 3, 5, 5, 7])
-    expect(service.sent()[2]?.to).toBe(ADDRESS)
+    expect(counts).toEqual([10, 11, 11, 21, 21, 31])
+    expect(service.sent()[10]?.to).toBe(ADDRESS)
   })
 
   test('a pause does not increase the number of bulk confirmations sent at a time', async () => {
-    await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '60' } })
+    await using service = await createConfirmingService()
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const list = await service.list()
     await service.add(list, { contacts: addresses(20) })
     service.clock.advance(hours(30))
     service.app.db.run('UPDATE accounts SET paused_at = NULL')
     service.clock.advance(hours(2))
-    const before = await sentNow(service, 1)
+    const before = await sentNow(service, 10)
     service.clock.advance(seconds(1))
-    expect([before, await sentNow(service, before + 1)]).toEqual([1, 2])
+    expect([before, await sentNow(service, before + 10)]).toEqual([10, 20])
   })
 
   test('each account has a queue of its own: one with very many contacts delays no other', async () => {
@@ -162,7 +162,6 @@ describe('the outbox', () => {
   test('each contact gets exactly one email although the process is killed in the middle, again and again', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     const settings = {
-      TASSIS_CONFIRMATIONS_PER_MINUTE: '1000000',
       TASSIS_DATA_DIR: dataDir,
       TASSIS_LOG_LEVEL: 'silent',
       TASSIS_MIN_FREE_DISK: '0',

@@ -3,8 +3,8 @@
  * a list.
  */
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { TestApiOptions } from '#test/support/api.ts'
 import { at } from '#test/support/api.ts'
-import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
 export const PUBLIC_URL = 'https://mail.tassis.test'
@@ -24,7 +24,7 @@ export interface FormApi extends EmailApi {
 
 export type FormJson = Json & { readonly id: string; readonly slug: string; readonly path: string }
 
-export async function createFormApi(options: TestAppOptions = {}): Promise<FormApi> {
+export async function createFormApi(options: TestApiOptions = {}): Promise<FormApi> {
   const service = await createEmailApi({
     ...options,
     settings: { TASSIS_PUBLIC_URL: PUBLIC_URL, TASSIS_FORM_POSTS_PER_MINUTE: '1000', ...options.settings },

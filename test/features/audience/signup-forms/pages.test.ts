@@ -610,7 +610,7 @@ describe('other sites', () => {
 describe('mail caused by posts', () => {
   // Proves: form-12
   test("is limited per form and per account: beyond that a post is a 429 in the form's texts, whatever the address", async () => {
-    await using few = await createFormApi({ settings: { TASSIS_FORM_CONFIRMATIONS_PER_HOUR: '4' } })
+    await using few = await createFormApi({ serves: { formLimits: { accountMailsPerHour: 4 } } })
     const list = () => few.list({ doubleOptIn: true })
     const messages = { error: 'Not now.' }
     const [first, second, third] = [
@@ -646,10 +646,11 @@ describe('mail caused by posts', () => {
 
   // Proves: form-12
   test.each([
-    ['hour', { TASSIS_FORM_NETWORK_MAILS_PER_HOUR: '2' }, hours(1) / 2],
-    ['day', { TASSIS_FORM_NETWORK_MAILS_PER_DAY: '2' }, days(1) / 2],
-  ])('from one network is limited per %s over all forms, whatever the address', async (_, settings, waitMs) => {
-    await using few = await createFormApi({ settings: { ...settings, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    ['hour', { networkMailsPerHour: 2 }, hours(1) / 2],
+    ['day', { networkMailsPerDay: 2 }, days(1) / 2],
+  ])('from one network is limited per %s over all forms, whatever the address', async (_, formLimits, waitMs) => {
+    const settings = { TASSIS_TRUSTED_PROXIES: '127.0.0.1' }
+    await using few = await createFormApi({ serves: { formLimits }, settings })
     const paths = await Promise.all(
       [1, 2, 3].map(async () => (await few.form({ list_id: few.list({ doubleOptIn: true }) })).path),
     )
@@ -670,7 +671,8 @@ describe('mail caused by posts', () => {
 
   test('from one network is limited for each account, and to five times as much for all accounts', async () => {
     await using few = await createFormApi({
-      settings: { TASSIS_FORM_NETWORK_MAILS_PER_HOUR: '2', TASSIS_TRUSTED_PROXIES: '127.0.0.1' },
+      serves: { formLimits: { networkMailsPerHour: 2 } },
+      settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' },
     })
     const formOfAccount = async (name: string): Promise<string> => {
       const account = await few.newAccount()

@@ -5,7 +5,7 @@
 import { expect, test } from 'bun:test'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import type { ApiOptions } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
+import { eventually, UNLIMITED_WORK } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -28,7 +28,7 @@ class TickingClock extends ManualClock {
 
 // Proves: quota-10
 test('a batch is validated in chunks of a few milliseconds, and other work runs between them', async () => {
-  await using emails = await createEmailApi({ clock: new TickingClock(NOW), settings: { TASSIS_WORK_PER_SECOND: '0' } })
+  await using emails = await createEmailApi({ clock: new TickingClock(NOW), workRate: UNLIMITED_WORK })
   let reads = 0
   let mostInTurn = 0
   const items = createBatch(EMAIL.from, 500, 2).emails.map((item) => ({
@@ -52,7 +52,7 @@ test('a batch is validated in chunks of a few milliseconds, and other work runs 
 
 // Proves: quota-10
 test('a single page is served before the many pages that another account requested earlier', async () => {
-  await using emails = await createEmailApi({ settings: { TASSIS_WORK_PER_SECOND: '0' } })
+  await using emails = await createEmailApi({ workRate: UNLIMITED_WORK })
   const other = await emails.newAccount()
   const key = await emails.newKey([], other)
   await emails.api('POST', '/v1/emails/batch', createBatch(EMAIL.from, 100, 10))

@@ -1,44 +1,14 @@
 import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
-import {
-  findPlanByPrice,
-  getPlanTerms,
-  hasTracking,
-  listPlanTerms,
-  PLANS,
-  UNLIMITED,
-} from '#features/core/accounts/plans.ts'
+import { findPlanByPrice, getPlanTerms, listPlanTerms, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { ConfigError } from '#platform/config.ts'
 import { createTestApp } from '#test/support/app.ts'
-
-const listPlansWithTracking = (setting: string): string[] => {
-  const { config } = loadConfig({ TASSIS_TRACKING_PLANS: setting })
-  return PLANS.filter((plan) => hasTracking(config, plan))
-}
-
-test('every plan has tracking unless the setting lists plans', () => {
-  expect(listPlansWithTracking('')).toEqual([...PLANS])
-  expect(listPlansWithTracking('all')).toEqual([...PLANS])
-  expect(listPlansWithTracking('pro, business')).toEqual(['pro', 'business'])
-})
-
-test.each(['gold', 'pro,Business', 'pro;business'])(
-  'TASSIS_TRACKING_PLANS with the unknown plan %p prevents the start with an error of one sentence',
-  async (plans) => {
-    await expect(createTestApp({ settings: { TASSIS_TRACKING_PLANS: plans } })).rejects.toThrow(
-      new ConfigError(
-        `TASSIS_TRACKING_PLANS is "${plans}"; it must be a comma-separated list of free, starter, pro, business, enterprise, unlimited, or all.`,
-      ),
-    )
-  },
-)
 
 test('TASSIS_PLANS changes single fields of plans; everything else keeps its default', () => {
   const before = loadConfig({}).config
   const { config } = loadConfig({
     TASSIS_PLANS:
-      'free.max_domains=0, free.price_cents=5,pro.stripe_price_id=price_A,pro.max_sub_accounts=2147483647,pro.max_templates=7',
-    TASSIS_PLAN_QUOTA_PRO: '123',
+      'free.max_domains=0, free.price_cents=5,pro.stripe_price_id=price_A,pro.max_sub_accounts=2147483647,pro.max_templates=7,pro.monthly_quota=123,pro.tracking_enabled=false,pro.abuse_watch=false',
   })
   const free = getPlanTerms(before, 'free')
   const pro = getPlanTerms(before, 'pro')
@@ -48,6 +18,8 @@ test('TASSIS_PLANS changes single fields of plans; everything else keeps its def
     {
       ...pro,
       monthlyQuota: 123,
+      trackingEnabled: false,
+      isWatched: false,
       limits: { ...pro.limits, sub_accounts: UNLIMITED, templates: 7 },
       stripePriceId: 'price_A',
     },
@@ -59,14 +31,15 @@ test('TASSIS_PLANS changes single fields of plans; everything else keeps its def
 })
 
 const FIELDS =
-  'max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id'
+  'monthly_quota, tracking_enabled, abuse_watch, max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id'
 
 test.each([
   ['gold.max_domains=1', 'the plan must be one of free, starter, pro, business, enterprise, unlimited'],
-  ['pro.monthly_quota=1', `the field must be one of ${FIELDS}`],
+  ['pro.quota=1', `the field must be one of ${FIELDS}`],
   ['pro.constructor=1', `the field must be one of ${FIELDS}`],
   ['pro.max_domains=-1', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
   ['pro.max_domains=2147483648', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
+  ['pro.tracking_enabled=yes', 'the value must be true or false'],
   ['pro.price_cents=9.99', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
 ])('TASSIS_PLANS with %p prevents the start with an error of one sentence', async (entry, allowed) => {
   await expect(createTestApp({ settings: { TASSIS_PLANS: `free.max_domains=1,${entry}` } })).rejects.toThrow(

@@ -4,10 +4,10 @@ import type { Actor } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'
 
-const SMALL = { TASSIS_WORK_PER_SECOND: '100', TASSIS_WORK_BURST: '1000' }
+const SMALL = { ratePerSecond: 100, burst: 1000 }
 
-async function startService(settings: Record<string, string> = SMALL) {
-  const emails = await createEmailApi({ settings })
+async function startService() {
+  const emails = await createEmailApi({ workRate: SMALL })
   const list = await emails.api('POST', '/v1/contact-lists', { name: 'A list' })
   const listId = String(at(list.body, 'data', 'id'))
   const contacts = (count: number, from = 0) => ({
@@ -122,10 +122,5 @@ describe('the work of an account', () => {
     expectError(await service.emails.send(), 429, 'work_limit')
     expect(await service.emails.accepted({ idempotency_key: 'k' })).toMatchObject({ id: first.id })
     expect((await service.batch(2, 'b')).body).toEqual(batch.body)
-  })
-
-  test('is unlimited when its setting is 0', async () => {
-    await using service = await startService({ ...SMALL, TASSIS_WORK_PER_SECOND: '0' })
-    for (let i = 0; i < 3; i++) expect((await service.addContacts(1000, i * 1000)).status).toBe(201)
   })
 })

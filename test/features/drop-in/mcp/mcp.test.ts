@@ -342,7 +342,7 @@ describe('bad input', () => {
 
   test('many calls are limited like other requests', async () => {
     await using limited = await createEmailApi({
-      settings: { TASSIS_WORK_PER_SECOND: '10', TASSIS_WORK_BURST: '1000' },
+      workRate: { ratePerSecond: 10, burst: 1000 },
     })
     limited.app.workBudget.charge(limited.actor.accountId, 960)
     const ask = () =>

@@ -321,7 +321,7 @@ describe('an error has the name that the client knows, and says what to do', () 
 
 test('the limits of an account have the names and headers that the client knows', async () => {
   await using limited = await createEmailApi({
-    settings: { TASSIS_PLAN_QUOTA_FREE: '2', TASSIS_SEND_BURST: '3', TASSIS_SEND_RATE_PER_SECOND: '1' },
+    settings: { TASSIS_PLANS: 'free.monthly_quota=2', TASSIS_SEND_BURST: '3', TASSIS_SEND_RATE_PER_SECOND: '1' },
   })
   const actor = await createTestAccount(limited.app, 'free')
   await limited.addDomain(actor, 'limited.test')

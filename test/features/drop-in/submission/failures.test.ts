@@ -27,7 +27,7 @@ describe('a message gets the sentence of the API', () => {
 
   test('when the rate, the quota or the account stops it', async () => {
     await using service = await startSubmissionFixture({
-      settings: { TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '1', TASSIS_PLAN_QUOTA_FREE: '1' },
+      settings: { TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '1', TASSIS_PLANS: 'free.monthly_quota=1' },
     })
     const actor = await createTestAccount(service.app, 'free')
     await service.addDomain(actor, 'plan.test')

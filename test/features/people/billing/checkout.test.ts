@@ -15,8 +15,7 @@ describe('GET /v1/billing/plans', () => {
   test('is public, ignores any key, and lists all plans as configured', async () => {
     await using billing = await createBillingApi({
       TASSIS_PLANS:
-        'pro.stripe_price_id=price_pro,pro.price_cents=4900,free.max_domains=2,free.max_sub_accounts=2147483647',
-      TASSIS_TRACKING_PLANS: 'pro,business',
+        'pro.stripe_price_id=price_pro,pro.price_cents=4900,free.max_domains=2,free.max_sub_accounts=2147483647,free.tracking_enabled=false,starter.tracking_enabled=false,enterprise.tracking_enabled=false,unlimited.tracking_enabled=false',
     })
     const { api } = billing.service
     const answers = await Promise.all(

@@ -4,6 +4,7 @@ import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { CUSTOMER, createBillingApi, NOTHING_BOUGHT, PRO } from '#test/support/billing.ts'
 import { expectError } from '#test/support/email-api.ts'
+import { STRIPE_PLANS } from '#test/support/stripe-stub.ts'
 
 const HELD = { ...PRO, monthly_quota: 3000 }
 const ENDED = { ...NOTHING_BOUGHT, subscription_status: 'canceled', billing_email: 'owner@tassis.test' }
@@ -59,7 +60,7 @@ describe('a subscription', () => {
 
   // Proves: account-3
   test('limits sending to plan free until it is paid, and the error says so', async () => {
-    await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '2' })
+    await using billing = await createBillingApi({ TASSIS_PLANS: `${STRIPE_PLANS},free.monthly_quota=2` })
     await billing.service.addDomain(billing.actor, 'plan.test')
     const email = { from: 'a@plan.test', to: 'b@receiver.test', subject: 'S', text_body: 'T' }
     const send = () => billing.api('POST', '/v1/emails', email)
@@ -77,7 +78,9 @@ describe('a subscription', () => {
   })
 
   test('that is not paid never grants more than the quota of its own plan, even if plan free has more', async () => {
-    await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '500', TASSIS_PLAN_QUOTA_PRO: '200' })
+    await using billing = await createBillingApi({
+      TASSIS_PLANS: `${STRIPE_PLANS},free.monthly_quota=500,pro.monthly_quota=200`,
+    })
     await billing.buy()
     await billing.tell('customer.subscription.created')
     expect(await billing.state()).toEqual({ ...HELD, monthly_quota: 200 })

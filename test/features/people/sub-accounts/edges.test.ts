@@ -73,7 +73,7 @@ test('a sub-account does not outlive its parent if the parent is deleted while t
 })
 
 test('the quota shown to a sub-account never exceeds that of its parent', async () => {
-  await using service = await createFamily({ quota: 500, settings: { TASSIS_PLAN_QUOTA_FREE: '20' } })
+  await using service = await createFamily({ quota: 500, settings: { TASSIS_PLANS: 'free.monthly_quota=20' } })
   const [none, own] = [await service.sender('none'), await service.sender('own', { monthly_quota: 400 })]
   const told = async () =>
     Promise.all(

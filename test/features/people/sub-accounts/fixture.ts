@@ -38,7 +38,10 @@ export async function createFamily(options: TestAppOptions & { readonly quota?: 
   const { quota = 1000, ...rest } = options
   const service = await createEmailApi({
     ...rest,
-    settings: { TASSIS_PLAN_QUOTA_PRO: String(quota), ...options.settings },
+    settings: {
+      ...options.settings,
+      TASSIS_PLANS: [`pro.monthly_quota=${quota}`, options.settings?.['TASSIS_PLANS']].join(','),
+    },
   })
   const { app, api } = service
   const parent = await createTestAccount(app, 'pro')

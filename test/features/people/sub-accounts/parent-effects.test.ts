@@ -69,7 +69,7 @@ test('the plan of a sub-account follows that of its parent; its own quota stays'
 
 test('creating many sub-accounts in an hour pauses the account that created them', async () => {
   await using service = await createFamily({
-    settings: { TASSIS_ABUSE_PLANS: 'pro', TASSIS_PLANS: 'pro.max_sub_accounts=20' },
+    settings: { TASSIS_PLANS: 'pro.max_sub_accounts=20' },
   })
   const watch = startAbuseWatch(service.app)
   for (let n = 0; n < 20; n++) await service.ask('POST', '/v1/accounts', subAccount())

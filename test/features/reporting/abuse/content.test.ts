@@ -110,7 +110,7 @@ test('an account that sends phishing is paused within 30 s, and its queued mail 
 test('an email is checked again when its pause could not be stored', async () => {
   const lines: string[] = []
   const log = createLog('error', { write: (line) => void lines.push(line) })
-  await using service = await createEmailApi({ log, settings: { TASSIS_ABUSE_PLANS: 'all' } })
+  await using service = await createEmailApi({ log, settings: { TASSIS_PLANS: 'unlimited.abuse_watch=true' } })
   const { app, clock } = service
   await service.accepted(PHISH)
   app.db.run("CREATE TRIGGER broken BEFORE INSERT ON abuse_findings BEGIN SELECT RAISE(FAIL, 'no'); END")

@@ -48,7 +48,7 @@ export async function startWatched(settings: Readonly<Record<string, string>> = 
     settings: {
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_SMTP_PORT: String(sink.port),
-      TASSIS_ABUSE_PLANS: 'all',
+      TASSIS_PLANS: 'unlimited.abuse_watch=true',
       ...settings,
     },
   })

@@ -163,7 +163,7 @@ const REPORT: FeedbackReport = {
 }
 
 test('accounts on unmonitored plans are never paused for their rates', async () => {
-  await using service = await startWatched({ TASSIS_ABUSE_PLANS: 'free,starter' })
+  await using service = await startWatched({ TASSIS_PLANS: 'unlimited.abuse_watch=false' })
   await service.addOutcomes(0, 195)
   await service.sendAll(5, 10)
   // The watch checks immediately, and has finished when it stops.

@@ -227,7 +227,7 @@ describe('the header Idempotency-Key', () => {
 
 describe('the quota of a batch', () => {
   const start = async () => {
-    const emails = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '5' } })
+    const emails = await createEmailApi({ settings: { TASSIS_PLANS: 'free.monthly_quota=5' } })
     const actor = await createTestAccount(emails.app, 'free')
     await emails.addDomain(actor, 'free.test')
     const key = await emails.newKey([], actor)

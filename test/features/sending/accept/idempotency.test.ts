@@ -224,7 +224,7 @@ test('100 parallel requests with one key create one email, counted once', async 
 // Proves: auth-17, idem-6
 test('a replay works with an exhausted quota, an exceeded rate, or a paused account', async () => {
   await using emails = await createEmailApi({
-    settings: { TASSIS_PLAN_QUOTA_FREE: '1', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
+    settings: { TASSIS_PLANS: 'free.monthly_quota=1', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
   })
   const actor = await createTestAccount(emails.app, 'free')
   await emails.addDomain(actor, 'free.test')

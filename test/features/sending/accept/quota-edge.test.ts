@@ -10,7 +10,7 @@ const SUPPRESSED = 'gone@receiver.test'
 
 /** An account on plan free with this quota, a verified and an unverified domain, and a suppressed address. */
 async function startAccount(quota: number) {
-  const service = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: String(quota) } })
+  const service = await createEmailApi({ settings: { TASSIS_PLANS: `free.monthly_quota=${quota}` } })
   const actor = await createTestAccount(service.app, 'free')
   await service.addDomain(actor, 'plan.test')
   const key = await service.newKey([], actor)

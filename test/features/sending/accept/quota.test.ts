@@ -20,7 +20,7 @@ async function startAccount(plan: Plan, settings: Record<string, string> = {}) {
   }
 }
 
-const QUOTA_4 = { TASSIS_PLAN_QUOTA_FREE: '4' }
+const QUOTA_4 = { TASSIS_PLANS: 'free.monthly_quota=4' }
 
 describe('the monthly quota', () => {
   // Proves: quota-3
@@ -103,7 +103,7 @@ describe('the monthly quota', () => {
   })
 
   test('of 0 still allows sandbox mail', async () => {
-    await using account = await startAccount('free', { TASSIS_PLAN_QUOTA_FREE: '0' })
+    await using account = await startAccount('free', { TASSIS_PLANS: 'free.monthly_quota=0' })
     expectError(await account.send(), 429, 'quota_exceeded')
     account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
     expect(await account.accepted()).toMatchObject({ sandbox: true })

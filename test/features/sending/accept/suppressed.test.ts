@@ -162,7 +162,7 @@ describe('a suppression', () => {
 describe('the quota', () => {
   /** An account of plan free with a quota of 4, and three suppressed addresses. */
   async function startAccount() {
-    const emails = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '4' } })
+    const emails = await createEmailApi({ settings: { TASSIS_PLANS: 'free.monthly_quota=4' } })
     const actor = await createTestAccount(emails.app, 'free')
     await emails.addDomain(actor, 'plan.test')
     const key = await emails.newKey([], actor)

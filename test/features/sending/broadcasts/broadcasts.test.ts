@@ -552,7 +552,7 @@ describe('pause, resume and cancel', () => {
   })
 
   test('a cancelled broadcast withdraws emails in the queue and recipients outside it', async () => {
-    await using own = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
+    await using own = await createEmailApi({ runsTasks: true, broadcastAhead: 10 })
     const listId = await createList(own)
     await addContacts(own.app, listId, createContacts(25))
     const id = await startBroadcast(listId, {}, {}, own)

@@ -6,7 +6,7 @@ import { type ParsedMail, simpleParser } from 'mailparser'
 import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { systemClock } from '#platform/clock.ts'
 import { at } from '#test/support/api.ts'
-import { createTestApp, eventually } from '#test/support/app.ts'
+import { createTestApp, eventually, type TestAppOptions } from '#test/support/app.ts'
 import {
   addContacts,
   countByStatus,
@@ -44,7 +44,7 @@ const relaySettings = (port: number, more: Readonly<Record<string, string>> = {}
 const listMessages = (receiver: ScriptedSmtp): Buffer[] => receiver.sessions.flatMap(({ messages }) => messages)
 
 /** A service whose mail goes to one receiver, on the real clock. */
-async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDir?: string): Promise<Flow> {
+async function startFlow(options: Pick<TestAppOptions, 'broadcastAhead' | 'dataDir'> = {}): Promise<Flow> {
   let gate = Promise.withResolvers<void>()
   gate.resolve()
   const receiver = await startScriptedSmtp({ body: () => gate.promise.then(() => '250 2.0.0 Queued') })
@@ -52,8 +52,8 @@ async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDi
     clock: systemClock,
     delivers: true,
     runsTasks: true,
-    settings: relaySettings(receiver.port, settings),
-    ...(dataDir !== undefined && { dataDir }),
+    settings: relaySettings(receiver.port),
+    ...options,
   })
   return {
     service,
@@ -191,7 +191,7 @@ describe('a broadcast', () => {
 
   // Proves: broadcast-7
   test('skips contacts who unsubscribe with one click while it is being sent, for this list only', async () => {
-    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    await using flow = await startFlow({ broadcastAhead: 10 })
     const contacts = createContacts(40)
     const list = await createList(flow, contacts)
     const other = await createList(flow, contacts.slice(-1), 'Other')
@@ -299,7 +299,7 @@ describe('a broadcast', () => {
   })
 
   test('concurrent with another one to the same list reaches everybody twice', async () => {
-    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    await using flow = await startFlow({ broadcastAhead: 10 })
     const list = await createList(flow, createContacts(50))
     const both = await Promise.all([
       startBroadcast(flow, list, { subject: 'One' }),
@@ -328,7 +328,7 @@ describe('while a broadcast is being sent', () => {
 
   // Proves: broadcast-5
   test('a pause lets attempts in flight end and begins nothing more until a resume', async () => {
-    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    await using flow = await startFlow({ broadcastAhead: 10 })
     const id = await stopped(flow)
     expect((await control(flow, id, 'pause')).status).toBe(200)
     flow.open()
@@ -352,7 +352,7 @@ describe('while a broadcast is being sent', () => {
 
   // Proves: broadcast-5
   test('a cancellation ends with consistent counts, and refunds the quota of unsent mail', async () => {
-    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    await using flow = await startFlow({ broadcastAhead: 10 })
     const id = await stopped(flow)
     expect(flow.service.used()).toBe(60)
     expect((await control(flow, id, 'cancel')).status).toBe(200)
@@ -373,7 +373,7 @@ test('a broadcast continues after a restart, and neither skips nor repeats a con
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {
     const contacts = createContacts(120)
-    const first = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' }, dataDir)
+    const first = await startFlow({ broadcastAhead: 10, dataDir })
     const list = await createList(first, contacts)
     await startBroadcast(first, list)
     await eventually(() => first.count() >= 15)
@@ -382,8 +382,8 @@ test('a broadcast continues after a restart, and neither skips nor repeats a con
     expect(before.length).toBeLessThan(120)
 
     await using receiver = await startScriptedSmtp()
-    const settings = relaySettings(receiver.port, { TASSIS_BROADCAST_AHEAD: '10' })
-    await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, settings })
+    const settings = relaySettings(receiver.port)
+    await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, broadcastAhead: 10, settings })
     await eventually(() => {
       const emails = readBroadcastEmails(again.app)
       return emails.length === 120 && emails.every(({ status }) => status === 'sent')

@@ -62,7 +62,8 @@ test('100 contacts at a site without a greeting do not hold up 20 of another dom
       resolver,
       delivers: true,
       runsTasks: true,
-      settings: { TASSIS_SMTP_PORT: String(receiver.port), TASSIS_BROADCAST_AHEAD: '20' },
+      broadcastAhead: 20,
+      settings: { TASSIS_SMTP_PORT: String(receiver.port) },
     })
     const id = await startBroadcast(service, [
       ...createContacts('silent.test', 100),
@@ -78,8 +79,8 @@ test('100 contacts at a site without a greeting do not hold up 20 of another dom
   }
 })
 
-test('when nothing is delivered, contacts of another lane are enqueued behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
-  await using service = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '20' } })
+test('when nothing is delivered, contacts of another lane are enqueued behind 100 of one, but no more than 8 times the limit', async () => {
+  await using service = await createEmailApi({ runsTasks: true, broadcastAhead: 20 })
   const few = await startBroadcast(service, [...createContacts('slow.test', 100), ...createContacts('good.test', 20)])
   const waiting = () =>
     Object.fromEntries(

@@ -7,6 +7,7 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 interface Sending extends EmailApi {
@@ -20,7 +21,7 @@ interface Sending extends EmailApi {
 
 async function startSending(
   script: SmtpScript,
-  settings: Readonly<Record<string, string>> = { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+  settings: Readonly<Record<string, string>> = siteLimits({ idle_seconds: 0 }),
 ): Promise<Sending> {
   const server = await startScriptedSmtp(script)
   const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
@@ -157,7 +158,7 @@ test.each([
 
 test('an accepted message has its session, timings and, for a while, its dialogue', async () => {
   // The time that a session stays open without mail is real, and only has to be longer than the second send takes.
-  const settings = { TASSIS_CONNECTION_IDLE_SECONDS: '300' }
+  const settings = siteLimits({ idle_seconds: 300 })
   await using sending = await startSending({ extensions: ['STARTTLS', 'PIPELINING'] }, settings)
   const first = await sending.sent()
   const second = await sending.sent()

@@ -17,6 +17,7 @@ import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createPair, instantOf } from '#test/support/pairs.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -437,7 +438,7 @@ describe('transactional mail', () => {
     await using bulk = await startBulkFlow({
       zone: sharedHost('x.test'),
       smtpPort: receiver.port,
-      settings: { TASSIS_CONNECTIONS_PER_SITE: '3' },
+      settings: siteLimits({ connections: 3 }),
     })
     const { flow } = bulk
     receiver.hold((local) => !isBulk(local) || Number(local.slice(4)) >= 50)
@@ -471,7 +472,7 @@ describe('transactional mail', () => {
     await using bulk = await startBulkFlow({
       zone: sharedHost('x.test', 'y.test', 'z.test'),
       smtpPort: receiver.port,
-      settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+      settings: siteLimits({ connections: 1 }),
     })
     const { flow } = bulk
     receiver.hold((local) => local === 'bulk0')
@@ -505,7 +506,8 @@ describe('transactional mail', () => {
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '10' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 10,
     })
     const { flow } = bulk
     receiver.hold(isBulk)
@@ -528,7 +530,8 @@ describe('transactional mail', () => {
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
       // The account may use four of them, and its broadcasts three.
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '8' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 8,
     })
     const { flow } = bulk
     receiver.hold(() => true)
@@ -597,7 +600,7 @@ describe('a single email behind hundreds of its own account to a site that takes
         zone: sharedHost('x.test'),
         smtpPort: receiver.port,
         clock: new ManualClock(START),
-        settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+        settings: siteLimits({ connections: 1 }),
       })
       const next = async () => {
         const [one] = receiver.held

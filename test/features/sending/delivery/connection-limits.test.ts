@@ -10,6 +10,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** The indexes of the delivery Workers that were told to start messages, by email. */
@@ -74,9 +75,8 @@ describe('the connections of a site', () => {
       smtpPort: server.port,
       settings: {
         TASSIS_WORKERS: '2',
-        TASSIS_CONNECTIONS_PER_SITE: String(connections),
         // Sessions end often, so that each is followed by another while it closes.
-        TASSIS_MESSAGES_PER_CONNECTION: '2',
+        ...siteLimits({ connections, messages_per_connection: 2 }),
       },
     })
     const sent = await Promise.all(Array.from({ length: 40 }, (_, i) => flow.send({ to: `r${i}@receiver.test` })))

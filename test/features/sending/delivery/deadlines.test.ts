@@ -8,6 +8,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi, expectError, NOW } from '#test/support/email-api.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 type Json = Record<string, unknown>
@@ -27,7 +28,7 @@ async function startSending(script: SmtpScript, settings: Readonly<Record<string
     settings: {
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_SMTP_PORT: String(server.port),
-      TASSIS_CONNECTION_IDLE_SECONDS: '0',
+      ...siteLimits({ idle_seconds: 0 }),
       ...settings,
     },
   })

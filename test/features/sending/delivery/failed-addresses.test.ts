@@ -9,6 +9,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { testCertificate } from '#test/support/scripted-smtp.ts'
 
 const ROUTE: Route = {
@@ -121,7 +122,7 @@ describe('a broken TLS handshake', () => {
       zone: { 'receiver.test': { A: ['127.0.0.1'] } },
       smtpPort: receiver.port,
       clock,
-      settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+      settings: siteLimits({ idle_seconds: 0 }),
     })
     const connections: number[] = []
     const tls: unknown[] = []

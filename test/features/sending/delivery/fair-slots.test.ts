@@ -13,6 +13,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -106,7 +107,8 @@ describe('while an account sends to silent servers', () => {
     await using flow = await startMailFlow({
       zone: ownHosts(...others, ...silent),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 20,
     })
     const attack = await newAccount(flow, 'attacker')
     await attack(...silent.map((domain) => `bob@${domain}`))
@@ -128,7 +130,8 @@ describe('while an account sends to silent servers', () => {
     await using flow = await startMailFlow({
       zone: ownHosts('good.test', ...silent),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 20,
     })
     for (const name of ['first', 'second']) {
       const attack = await newAccount(flow, name)
@@ -151,7 +154,8 @@ describe('while an account sends to silent servers', () => {
     await using flow = await startMailFlow({
       zone: ownHosts(...silent),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 20,
     })
     for (const name of ['parent', 'child']) {
       const attack = await newAccount(flow, name, { isSubAccount: name === 'child' })
@@ -172,7 +176,8 @@ describe('while an account sends to silent servers', () => {
     await using flow = await startMailFlow({
       zone: ownHosts(...silent),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '80', TASSIS_CONNECTIONS_PER_SITE: '1' },
+      settings: { TASSIS_WORKERS: '2', ...siteLimits({ connections: 1 }) },
+      deliveryConcurrency: 80,
     })
     const attack = await newAccount(flow, 'attacker')
     await attack(...silent.map((domain) => `bob@${domain}`))
@@ -201,7 +206,7 @@ test('100 messages of an account to a domain do not delay one of another account
   await using flow = await startMailFlow({
     zone: ownHosts('shared.test'),
     smtpPort: server.port,
-    settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+    settings: siteLimits({ connections: 1 }),
   })
   const sendMuch = await newAccount(flow, 'busy')
   await sendMuch(...Array.from({ length: 100 }, (_, i) => `many${i}@shared.test`))
@@ -330,7 +335,8 @@ describe('an attempt whose slot other mail waits for', () => {
       clock,
       zone: ownHosts(...slow),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 20,
     })
     const sendMuch = await newAccount(flow, 'busy')
     await sendMuch(...slow.map((domain) => `bob@${domain}`))
@@ -358,7 +364,8 @@ describe('an attempt whose slot other mail waits for', () => {
       clock,
       zone: ownHosts(...silent),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 20,
     })
     const attack = await newAccount(flow, 'attacker')
     await attack(...silent.map((domain) => `bob@${domain}`))
@@ -389,7 +396,8 @@ describe('an attempt whose slot other mail waits for', () => {
       clock,
       zone: ownHosts(...silent),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 20,
     })
     const attack = async (name: string) => {
       const send = await newAccount(flow, name)

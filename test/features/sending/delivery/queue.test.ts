@@ -7,6 +7,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -66,7 +67,8 @@ describe('slots of the queue', () => {
       zone: ownHosts(...domains),
       smtpPort: server.port,
       // One account may use three of them.
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '5' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 5,
     })
     let most = 0
     const scheduler = flow.service.delivery?.scheduler
@@ -90,7 +92,8 @@ describe('slots of the queue', () => {
     await using flow = await startMailFlow({
       zone: ownHosts(...silent, ...good),
       smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '100' },
+      settings: { TASSIS_WORKERS: '2' },
+      deliveryConcurrency: 100,
     })
     await Promise.all(silent.flatMap((d) => Array.from({ length: 30 }, (_, i) => flow.send({ to: `r${i}@${d}` }))))
     await eventually(() => server.sessions.length >= silent.length)
@@ -104,7 +107,7 @@ describe('slots of the queue', () => {
     await using flow = await startMailFlow({
       zone: sharedHost('one.test', 'two.test', 'three.test'),
       smtpPort: server.port,
-      settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+      settings: siteLimits({ connections: 1 }),
     })
     const { db } = flow.app
     db.run(
@@ -133,7 +136,7 @@ describe('slots of the queue', () => {
       clock,
       zone: sharedHost('one.test', 'two.test', 'three.test'),
       smtpPort: server.port,
-      settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+      settings: siteLimits({ connections: 1 }),
     })
     // Two claims fill the site; the other lanes wait for capacity.
     await Promise.all(['a@one.test', 'b@one.test', 'c@one.test'].map((to) => flow.send({ to })))

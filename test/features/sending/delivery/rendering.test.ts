@@ -11,6 +11,7 @@ import { eventually } from '#test/support/app.ts'
 import { addContacts, createContacts, newList, readBroadcastEmails } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 setDefaultTimeout(120_000)
@@ -206,7 +207,7 @@ test('no more large bodies are rendered than may wait for memory', async () => {
       const isLarge = ++rendered > FIRST
       return { kind: 'rendered', parts: { subject: 'News', text: isLarge ? text : 'small' } }
     },
-    { settings: { TASSIS_MEMORY_BUDGET: '16 MiB', TASSIS_CONNECTIONS_PER_SITE: '30' } },
+    { settings: { TASSIS_MEMORY_BUDGET: '16 MiB', ...siteLimits({ connections: 30 }) } },
   )
   const { service } = flow
   flow.shut()

@@ -6,6 +6,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -64,7 +65,7 @@ test('after a stop at any moment nothing stays claimed, and the next start sends
   await using flow = await startMailFlow({
     zone: Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }])),
     smtpPort: server.port,
-    settings: { TASSIS_CONNECTIONS_PER_SITE: '2' },
+    settings: siteLimits({ connections: 2 }),
   })
   await stop(flow)
   let sent = 0

@@ -400,7 +400,7 @@ describe('a newsletter that is scheduled or sent', () => {
 
   // Proves: broadcast-6
   test('is failed when it is cancelled while being sent, and names its operation', async () => {
-    await using own = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
+    await using own = await createEmailApi({ runsTasks: true, broadcastAhead: 10 })
     const listId = await newList(own, 'News')
     await addContacts(own.app, listId, createContacts(20))
     const id = await createDraft({}, own, listId)

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { readRemainingQuota } from '#features/core/accounts/accounts.ts'
+import { consumeSandboxQuota } from '#features/core/accounts/limits.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -200,7 +201,9 @@ describe('mail to the simulator and the account', () => {
   })
 
   test('counts in the daily limit of sandbox recipients', async () => {
-    await using flow = await start({ settings: { TASSIS_SANDBOX_PER_DAY: '1' } })
+    await using flow = await start()
+    const { app, actor } = flow
+    await app.commit.write((tx) => consumeSandboxQuota(app, tx, actor.accountId, 9_999))
     await flow.send({ to: at('deliver') })
     await expect(flow.send({ to: at('deliver') })).rejects.toMatchObject({ status: 429, code: 'sandbox_limit' })
   })

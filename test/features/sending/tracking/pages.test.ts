@@ -789,7 +789,7 @@ describe('GET /v1/emails/{id}/links', () => {
 
   // Proves: email-24
   test('is a 403 on a plan without tracking, and a 404 for an unknown id on any', async () => {
-    await using email = await createTracked({ settings: { TASSIS_TRACKING_PLANS: 'pro,business' } })
+    await using email = await createTracked({ settings: { TASSIS_PLANS: 'unlimited.tracking_enabled=false' } })
     const unknown = '01234567-89ab-7def-8123-456789abcdef'
     expectError(await email.api('GET', `/v1/emails/${email.id}/links`), 403, 'tracking_not_in_plan')
     expectError(await email.api('GET', `/v1/emails/${unknown}/links`), 404, 'email_not_found')

@@ -9,6 +9,7 @@ import {
   startTlsReceiver,
   type TlsReceiver,
   type TlsReceiverOptions,
+  toFlowOptions,
 } from '#test/support/tls-receivers.ts'
 
 const TO = `bob@${RECIPIENT_DOMAIN}`
@@ -59,11 +60,11 @@ async function startDaneReceiver(options: TlsReceiverOptions = {}): Promise<Dane
 }
 
 /** Certificates are trusted only by TLSA records: the authority of the tests is not. */
-const startFlow = ({ zone, settings }: TlsReceiver, more: Readonly<Record<string, string>> = {}) =>
+const startFlow = (receiver: TlsReceiver, more: Readonly<Record<string, string>> = {}) =>
   startMailFlow({
-    zone,
+    ...toFlowOptions(receiver),
     trustsDnssec: true,
-    settings: { ...settings, TASSIS_DANE: 'on', TASSIS_EXTRA_CA_FILE: '', ...more },
+    settings: { ...receiver.settings, TASSIS_DANE: 'on', TASSIS_EXTRA_CA_FILE: '', ...more },
   })
 
 const EXPIRED: TlsReceiverOptions = { certificate: (ca) => ca.issue([MX], { notAfter: new Date('2021-01-01') }) }
@@ -181,7 +182,7 @@ describe('TLSA records do not count', () => {
   test('of an untrusted DNS server: its answers are never asked to be authentic', async () => {
     await using receiver = await startDaneReceiver()
     receiver.secure(wrong(receiver))
-    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings })
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver) })
     expect((await flow.outcome(TO)).recipient.status).toBe('sent')
     expect(flow.dns.queries.filter(({ type }) => type === 'TLSA')).toEqual([])
   })

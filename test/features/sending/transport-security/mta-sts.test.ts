@@ -14,6 +14,7 @@ import {
   startTlsReceiver,
   type TlsReceiver,
   type TlsReceiverOptions,
+  toFlowOptions,
 } from '#test/support/tls-receivers.ts'
 
 const TO = `bob@${RECIPIENT_DOMAIN}`
@@ -26,7 +27,8 @@ const manyHosts = (count: number, labels = ''): string =>
   Array.from({ length: count }, (_, i) => `mx: mx${i}.${labels}test\r\n`).join('')
 
 /** On a clock that stands, so that no fetch of a policy takes too long. */
-const startFlow = ({ zone, settings }: TlsReceiver) => startMailFlow({ zone, settings, clock: new ManualClock(START) })
+const startFlow = (receiver: TlsReceiver) =>
+  startMailFlow({ ...toFlowOptions(receiver), clock: new ManualClock(START) })
 
 describe('a policy of mode enforce', () => {
   test('mail goes over a verified session', async () => {
@@ -147,12 +149,12 @@ describe('the policies', () => {
     const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
     receiver.publish(policyText('enforce'))
-    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
-    await settle(new StsPolicies(flow.app))
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    await settle(new StsPolicies(flow.app, receiver.policyHost.port))
     receiver.policyHost.answer('reset')
     receiver.zone[`_mta-sts.${RECIPIENT_DOMAIN}`] = dns
     const watched = watchCalls(flow.app)
-    const restarted = new StsPolicies(watched.app)
+    const restarted = new StsPolicies(watched.app, receiver.policyHost.port)
     for (let look = 1; look <= 3; look++) {
       expect(restarted.find(RECIPIENT_DOMAIN, 1)).toMatchObject({ policy: { mode: 'enforce', mx: [MX] } })
       await watched.rest()
@@ -168,7 +170,9 @@ describe('the policies', () => {
     const commit = new Proxy(flow.app.commit, {
       get: (target, name) => (name === 'write' ? write : Reflect.get(target, name, target)),
     })
-    expect(await settle(new StsPolicies({ ...flow.app, commit }))).toMatchObject({ policy: { mode: 'enforce' } })
+    expect(await settle(new StsPolicies({ ...flow.app, commit }, receiver.policyHost.port))).toMatchObject({
+      policy: { mode: 'enforce' },
+    })
   })
 
   test('a silent policy server delays the mail of its domain once, and no other mail', async () => {
@@ -177,7 +181,7 @@ describe('the policies', () => {
     receiver.publish(policyText('enforce'))
     receiver.policyHost.answer('hang')
     receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
-    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
     const sent = await Promise.all(Array.from({ length: 10 }, () => flow.send({ to: TO })))
     await receiver.policyHost.received(1)
     expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')
@@ -192,8 +196,8 @@ describe('the policies', () => {
     const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
     receiver.publish(policyText('enforce'))
-    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
-    const policies = new StsPolicies(flow.app)
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    const policies = new StsPolicies(flow.app, receiver.policyHost.port)
     const found = await Promise.all(Array.from({ length: 20 }, () => settle(policies)))
     expect(found.every(({ policy }) => policy?.mode === 'enforce')).toBe(true)
     expect(receiver.policyHost.requests).toHaveLength(1)
@@ -219,8 +223,8 @@ describe('the policies', () => {
     const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
     receiver.publish(policyText('enforce', MX, 7200))
-    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
-    const policies = new StsPolicies(flow.app)
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    const policies = new StsPolicies(flow.app, receiver.policyHost.port)
     expect((await settle(policies)).policy?.mode).toBe('enforce')
     receiver.policyHost.answer('reset')
     clock.advance(seconds(7199))
@@ -233,9 +237,9 @@ describe('the policies', () => {
     const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
     receiver.publish(policyText('enforce', MX, maxAgeSeconds))
-    await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
     const watched = watchCalls(flow.app)
-    const policies = new StsPolicies(watched.app)
+    const policies = new StsPolicies(watched.app, receiver.policyHost.port)
     for (const passedMs of [0, hours(23) - 1, minutes(6), minutes(57), seconds(2), seconds(61), minutes(6)]) {
       clock.advance(passedMs)
       expect((await settle(policies)).policy?.mode).toBe('enforce')
@@ -266,13 +270,13 @@ describe('the policies', () => {
     receiver.publish('')
     receiver.policyHost.answer(reply)
     await using flow = await startFlow(receiver)
-    expect(await settle(new StsPolicies(flow.app))).toEqual(expected)
+    expect(await settle(new StsPolicies(flow.app, receiver.policyHost.port))).toEqual(expected)
   })
 
   test('a policy server with a certificate for another name is not believed', async () => {
     await using receiver = await startTlsReceiver({ policyNames: ['other.test'] })
     receiver.publish(policyText('enforce'))
     await using flow = await startFlow(receiver)
-    expect(await settle(new StsPolicies(flow.app))).toEqual({ failure: 'sts-webpki-invalid' })
+    expect(await settle(new StsPolicies(flow.app, receiver.policyHost.port))).toEqual({ failure: 'sts-webpki-invalid' })
   })
 })

@@ -7,7 +7,15 @@ import { eventually } from '#test/support/app.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { MX, policyText, RECIPIENT_DOMAIN, startTlsReceiver, type TlsReceiver } from '#test/support/tls-receivers.ts'
+import { siteLimits } from '#test/support/providers-file.ts'
+import {
+  MX,
+  policyText,
+  RECIPIENT_DOMAIN,
+  startTlsReceiver,
+  type TlsReceiver,
+  toFlowOptions,
+} from '#test/support/tls-receivers.ts'
 
 const START = Date.UTC(2026, 2, 15, 12)
 const TO = `bob@${RECIPIENT_DOMAIN}`
@@ -41,8 +49,8 @@ describe('a domain that asks for TLS reports by https', () => {
     }
     if (policy !== undefined) receiver.publish(policy)
     // The time that a session stays open without mail is real, and only has to be longer than the second send takes.
-    const settings = { ...receiver.settings, TASSIS_CONNECTION_IDLE_SECONDS: '300' }
-    await using flow = await startMailFlow({ zone: receiver.zone, settings, clock })
+    const settings = { ...receiver.settings, ...siteLimits({ idle_seconds: 300 }) }
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), settings, clock })
     const { recipient } = await flow.outcome(TO)
     // The second message goes over the session of the first.
     if (recipient.status === 'sent') await flow.outcome(TO)
@@ -138,7 +146,7 @@ test('a report by mail is a signed multipart/report, sent despite the policy of 
   await using receiver = await startTlsReceiver(WRONG_NAME)
   receiver.publish(policyText('enforce'))
   receiver.zone[`_smtp._tls.${RECIPIENT_DOMAIN}`] = { TXT: [`v=TLSRPTv1;rua=mailto:tls@${RECIPIENT_DOMAIN}`] }
-  await using flow = await startMailFlow({ zone: receiver.zone, settings: receiver.settings, clock })
+  await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
   flow.app.db.run("INSERT INTO tls_session_counts VALUES (?, ?, ?, '', 1)", [
     toDay(START) - 1,
     RECIPIENT_DOMAIN,
@@ -167,8 +175,8 @@ describe('sessions', () => {
     await using receiver = await startTlsReceiver()
     receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
     receiver.zone['_smtp._tls.open.test'] = { TXT: ['v=TLSRPTv1; rua=mailto:tls@open.test'] }
-    const settings = { ...receiver.settings, TASSIS_CONNECTION_IDLE_SECONDS: '0' }
-    await using flow = await startMailFlow({ zone: receiver.zone, settings, clock })
+    const settings = { ...receiver.settings, ...siteLimits({ idle_seconds: 0 }) }
+    await using flow = await startMailFlow({ ...toFlowOptions(receiver), settings, clock })
     await flow.outcome(TO)
     await flow.outcome('ada@open.test')
     await flush(flow, clock)

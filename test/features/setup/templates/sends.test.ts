@@ -285,13 +285,13 @@ describe('nothing is rendered for a sender that may not send', () => {
   })
 
   test('an account beyond its quota gets 429 quota_exceeded', async () => {
-    await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '1' })
+    await using account = await startAccount({ TASSIS_PLANS: 'free.monthly_quota=1' })
     expect((await account.plain()).status).toBe(202)
     expectError(await account.send(), 429, 'quota_exceeded')
   })
 
   test('a batch of which no email fits into the remaining quota gets 429 quota_exceeded', async () => {
-    await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '3' })
+    await using account = await startAccount({ TASSIS_PLANS: 'free.monthly_quota=3' })
     const two = { to: ['a@receiver.test', 'b@receiver.test'] }
     expect((await account.plain()).status).toBe(202)
     // When some emails fit, they are rendered and hit the template limit.
@@ -393,7 +393,7 @@ describe('a batch', () => {
   })
 
   test('does not count emails that fail to render towards the quota', async () => {
-    await using service = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '1' } })
+    await using service = await createEmailApi({ settings: { TASSIS_PLANS: 'free.monthly_quota=1' } })
     const actor = await createTestAccount(service.app, 'free')
     await service.addDomain(actor, 'free.test')
     const key = await service.newKey([], actor)

@@ -193,7 +193,7 @@ describe('mail of a route', () => {
 })
 
 test('large mail of routes has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
-  await using service = await startRouteService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+  await using service = await startRouteService({ webhookConcurrency: 1 })
   const { receiver, addRoute, addWebhook, arrive } = service
   // There are 34 URLs, so fewer than 50 attempts are in flight, and the size decides. Each body has a quarter of a MiB
   // and some other data, so that the 32nd fills the limit.

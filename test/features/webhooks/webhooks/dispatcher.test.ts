@@ -409,7 +409,7 @@ describe('ten consecutive failures, over all events,', () => {
 describe('an endpoint that does not respond', () => {
   // Proves: notify-47
   test('has one attempt at a time and delays no other endpoint', async () => {
-    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '4' } })
+    await using service = await startWebhookService({ webhookConcurrency: 4 })
     const slow = await service.addWebhook(['sent'], '/slow')
     const good = await service.addWebhook(['sent'], '/good')
     service.receiver.answer(({ url }) => (url === '/slow' ? 'hang' : {}))
@@ -546,7 +546,7 @@ describe('while the database refuses outcomes', () => {
   }
 
   test('no further attempt begins, and no outcome is lost', async () => {
-    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+    await using service = await startWebhookService({ webhookConcurrency: 1 })
     const webhook = await service.addWebhook(['sent'])
     await recordMany(service, 1)
     await service.settled(webhook, 1)
@@ -622,7 +622,7 @@ describe('within one webhook', () => {
   }
 
   test('new events and replays alternate, and a test comes before the replays', async () => {
-    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+    await using service = await startWebhookService({ webhookConcurrency: 1 })
     const webhook = await service.addWebhook(['sent', 'bounced'])
     await recordMany(service, 30)
     await service.settled(webhook, 30)
@@ -735,7 +735,7 @@ describe('within one webhook', () => {
 
 // Proves: notify-47
 test('fifty silent endpoints leave a healthy one of their account all its attempts', async () => {
-  await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '8' } })
+  await using service = await startWebhookService({ webhookConcurrency: 8 })
   const good = await service.addWebhook()
   await recordMany(service, 1)
   await service.settled(good, 1)
@@ -755,7 +755,8 @@ test('fifty silent endpoints leave a healthy one of their account all its attemp
 test('silent endpoints delay no mail', async () => {
   await using service = await startWebhookService({
     delivers: true,
-    settings: { TASSIS_DELIVERY: 'capture', TASSIS_WEBHOOK_CONCURRENCY: '1' },
+    settings: { TASSIS_DELIVERY: 'capture' },
+    webhookConcurrency: 1,
   })
   const delivered = async () => {
     const { id } = await service.accepted()

@@ -49,7 +49,7 @@ describe('an outage', () => {
   ] as const) {
     // Proves: notify-8
     test(`in which fifty attempts in flight fail with ${name} is one failure`, async () => {
-      await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '50' } })
+      await using service = await startWebhookService({ webhookConcurrency: 50 })
       const webhook = await addTrusted(service)
       const gate = Promise.withResolvers<void>()
       service.receiver.answer(async () => {
@@ -129,7 +129,7 @@ describe('an outage', () => {
     ['a 404 of a proxy without a backend', { status: 404 }],
   ] as const)
     test(`of 50 minutes with ${name} deactivates nothing; what was recorded in it arrives in order`, async () => {
-      await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+      await using service = await startWebhookService({ webhookConcurrency: 1 })
       const webhook = await service.addWebhook(['sent'])
       service.receiver.answer(answer)
       const from = service.clock.now()
@@ -201,7 +201,7 @@ describe('an outage', () => {
 
 // Proves: notify-8
 test('attempts without a response do not count when attempts begun later succeed, however many of them end in a row', async () => {
-  await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '40' } })
+  await using service = await startWebhookService({ webhookConcurrency: 40 })
   const webhook = await addTrusted(service)
   const lost = new Set<number>()
   service.receiver.answer(() => {
@@ -220,7 +220,7 @@ test('attempts without a response do not count when attempts begun later succeed
 })
 
 test('an endpoint that fails every other time is neither deactivated nor called faster than its backoff', async () => {
-  await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+  await using service = await startWebhookService({ webhookConcurrency: 1 })
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer(() => ({ status: service.receiver.requests.length % 2 === 0 ? 500 : 200 }))
   const from = service.clock.now()

@@ -11,22 +11,15 @@ export interface WaitingMail {
   readonly pair: Pair
   readonly isBulk: boolean
   readonly attempts: number
-  /** When it was first due. */
-  readonly since: Millis
-  /** How long it may wait; 0: as long as its provider lets it. */
-  readonly afterMs: number
 }
 
-/** `all`: everything that is due; `late`: what has waited for the set time; undefined: nothing. */
-export function chooseOverflow({ pair, isBulk, attempts, since, afterMs }: WaitingMail, at: Instant) {
+/** Whether everything of the lane that is due takes the smarthost. */
+export function mustOverflow({ pair, isBulk, attempts }: WaitingMail, at: Instant): boolean {
   // Mail that was attempted is no probe, or the same message would be it until it expires.
   const isSuspended = pair.state.suspension !== undefined && (attempts > 0 || pair.allowance(at) <= 0)
-  if (isSuspended || pair.budgetLeft(isBulk, at.now) <= 0) return 'all'
-  return afterMs > 0 && at.now - since >= afterMs ? 'late' : undefined
+  return isSuspended || pair.budgetLeft(isBulk, at.now) <= 0
 }
 
 /** When waiting mail may take the smarthost, at the earliest; infinite if only the pair decides that. */
-export function nextOverflowAt(mail: WaitingMail, at: Instant): Millis {
-  if (chooseOverflow(mail, at)) return at.now + RETRY_MS
-  return mail.afterMs > 0 ? mail.since + mail.afterMs : Number.POSITIVE_INFINITY
-}
+export const nextOverflowAt = (mail: WaitingMail, at: Instant): Millis =>
+  mustOverflow(mail, at) ? at.now + RETRY_MS : Number.POSITIVE_INFINITY

@@ -89,21 +89,8 @@ interface ProviderFile {
 
 /** The policies of all providers, `default` and `smarthost` among them. Throws ConfigError for a mistake in a file. */
 export function readProviders(
-  config: Pick<
-    Config,
-    | 'connectionsPerSite'
-    | 'messagesPerConnection'
-    | 'connectionIdleSeconds'
-    | 'providersFile'
-    | 'relayUrl'
-    | 'overflowUrl'
-  >,
+  config: Pick<Config, 'providersFile' | 'relayUrl' | 'overflowUrl'>,
 ): ReadonlyMap<string, ProviderPolicy> {
-  const settings: Entry = {
-    connections: config.connectionsPerSite,
-    messages_per_connection: config.messagesPerConnection,
-    idle_seconds: config.connectionIdleSeconds,
-  }
   const files = [parseProviders('providers.toml', embedded)]
   if (config.providersFile !== '') files.push(parseProviders(config.providersFile, readFile(config.providersFile)))
   const merged = new Map<string, Entry>()
@@ -111,7 +98,7 @@ export function readProviders(
     for (const [name, entry] of Object.entries(entries)) merged.set(name, { ...merged.get(name), ...entry })
   requireDistinctSuffixes(merged, files)
   if (config.relayUrl === '' && config.overflowUrl === '') requireDirectRoutes(files)
-  const fallback = { ...settings, ...merged.get(DEFAULT_PROVIDER) }
+  const fallback = merged.get(DEFAULT_PROVIDER)
   return new Map([...merged].map(([name, entry]) => [name, toPolicy(name, { ...fallback, mx: [], ...entry })]))
 }
 

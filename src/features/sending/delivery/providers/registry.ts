@@ -42,6 +42,11 @@ export class ProviderRegistry {
     for (const policy of this.#policies.values()) for (const suffix of policy.mx) this.#bySuffix.set(suffix, policy)
   }
 
+  /** Connections of a site without an entry. */
+  get siteConnections(): number {
+    return this.#default.connections
+  }
+
   /** All entries, in the order of the files. */
   policies(): readonly ProviderPolicy[] {
     return [...this.#policies.values()]

@@ -198,23 +198,6 @@ test('the mail of a suspended provider takes the smarthost; one probe ends the s
   expectBalanced(flow.service)
 }, 120_000)
 
-test('mail that waits for a dead site takes the smarthost after the set time', async () => {
-  const dead = await startScriptedSmtp({})
-  await dead[Symbol.asyncDispose]()
-  await using smarthost = await startScriptedSmtp({})
-  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost), TASSIS_OVERFLOW_AFTER: '5', TASSIS_WARM_UP: 'off' }
-  await using overflow = await startFlow({ smtpPort: dead.port, settings })
-  const { flow, clock } = overflow
-  await sendMany(flow, 10)
-  await eventually(() => {
-    if (isIdle(flow)) clock.advance(minutes(1))
-    return countOpen(flow) === 0
-  })
-  expect(countMessages(smarthost)).toBe(10)
-  expect(clock.now() - START).toBeGreaterThanOrEqual(minutes(5))
-  expectBalanced(flow.service)
-}, 120_000)
-
 test('mail waits as before when the smarthost takes none either', async () => {
   let isBlocked = true
   const mail = () => (isBlocked ? '421 4.7.0 Try again later' : '250 2.1.0 ok')
