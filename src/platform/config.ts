@@ -1,7 +1,7 @@
 /**
  * @module Reads settings: `TASSIS_*` variables override an optional TOML file, which overrides defaults. The only
- * module that reads the environment. `app/settings.ts` declares the settings. A wrong value throws a `ConfigError` with one sentence that names the setting, the
- * value and what is allowed; `main` prints this sentence and exits with 2.
+ * module that reads the environment. `app/settings.ts` declares the settings. A wrong value throws a `ConfigError` with
+ * one sentence that names the setting, the value and what is allowed; `main` prints this sentence and exits with 2.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'

@@ -10,7 +10,7 @@ export interface Setting<T> {
   readonly fallback: T | ((others: Record<string, unknown>) => T)
   /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
   readonly parse: (value: unknown) => T | undefined
-  /** Formats a value as `parse` reads it; default: as text, of a list with commas. */
+  /** Formats a value as `parse` reads it; default: as text. */
   format?(value: T): string
   readonly allowed: string
   readonly doc: string
@@ -146,6 +146,7 @@ export const list = (
   fallback: readonly string[] = [],
 ): Setting<readonly string[]> => ({
   fallback,
+  format: (items) => (fallback.length > 0 && items.length === 0 ? NO_ITEMS : items.join(',')),
   allowed,
   doc,
   parse: (value) => {
