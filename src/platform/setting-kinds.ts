@@ -156,7 +156,7 @@ export const list = (
   },
 })
 
-/** `maxTags` is `max_tags` in the TOML file and in lists of names. */
+/** `smtpPort` is `smtp_port` in the TOML file and in lists of names. */
 export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 
 /**

@@ -101,7 +101,8 @@ export interface NewConfirmation extends ConfirmationData {
   readonly contactId: number
   readonly accountId: number
   /**
-   * The contact was added in bulk: its request waits, so that bulk confirmations are sent at the pace of `subscription-notices.ts`.
+   * The contact was added in bulk: its request waits, so that bulk confirmations leave at the pace of
+   * `subscription-notices.ts`.
    */
   readonly isBulk: boolean
 }
