@@ -65,7 +65,7 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
-  core: 4897,
+  core: 5076,
   setup: 10211,
   sending: 28368,
   people: 6172,

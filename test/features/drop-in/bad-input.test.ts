@@ -5,10 +5,10 @@
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { listOpenedRoutes } from '#test/contract/routes.ts'
-import { type Random, seededRandom } from '#test/support/random.ts'
 import { at } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
 
 const REQUESTS = Number(process.env['DIALECT_FUZZ_REQUESTS'] ?? 1500)
 const SEED = Number(process.env['DIALECT_FUZZ_SEED'] ?? 1)

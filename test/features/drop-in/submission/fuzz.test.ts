@@ -4,8 +4,8 @@
  * SUBMISSION_FUZZ_MESSAGES=20000 makes a longer run, which prints the memory.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Random, seededRandom } from '#test/support/random.ts'
 import { VERIFIED } from '#test/support/email-api.ts'
+import { type Random, seededRandom } from '#test/support/random.ts'
 import type { RawSmtp } from '#test/support/smtp-client.ts'
 import { createMessage, type SubmissionFixture, sendMessage, startSubmissionFixture } from './fixture.ts'
 
