@@ -6,11 +6,11 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } f
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { BunPlugin } from 'bun'
+import { PRELOAD_ENTRY, workerEntries } from '#platform/process/workers.ts'
 import { compress } from '../src/app/dashboard/assets.ts'
 import { bundleDashboard } from '../src/app/dashboard/bundle.ts'
 import { type EmbeddedBundle, ENCODINGS } from '../src/app/dashboard/embedded.ts'
 import { readSourceState, toDate } from '../src/app/version.ts'
-import { PRELOAD_ENTRY, workerEntries } from '../src/platform/workers.ts'
 
 const project = resolve(import.meta.dir, '..')
 const source = join(project, 'src')
@@ -73,7 +73,7 @@ try {
   const built = join(folder, 'tassis')
   const result = await Bun.build({
     entrypoints: ['main.ts', PRELOAD_ENTRY, ...Object.values(workerEntries)].map((entry) => join(source, entry)),
-    // Workers are found by their paths below this root: platform/workers.ts.
+    // Workers are found by their paths below this root: platform/process/workers.ts.
     root: source,
     plugins: [await embedDashboard(dashboard)],
     target: 'bun',
@@ -92,7 +92,7 @@ try {
     },
     compile: {
       outfile: built,
-      // platform/config.ts decides where settings come from, never a file in the working directory.
+      // platform/settings/config.ts decides where settings come from, never a file in the working directory.
       autoloadDotenv: false,
       autoloadBunfig: false,
       ...(args.target && { target: `bun-${args.target}` as Bun.Build.CompileTarget }),

@@ -7,7 +7,7 @@ import { type Argument, type Command, Help, type Option } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
 import { loadConfig, SETTING_GROUPS } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
-import type { SettingReport } from '#platform/config.ts'
+import type { SettingReport } from '#platform/settings/config.ts'
 
 const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
 

@@ -189,7 +189,7 @@ function listedEntryPoints(readme: string): Map<string, readonly string[]> {
     items.flatMap((item) => {
       const [, name = ''] = /^`([\w-]+)`: /.exec(item) ?? []
       const [, files = ''] = /Entry points:([^.]*(?:\.ts[^.]*)*)\./.exec(item.split('\n\n')[0] ?? '') ?? []
-      return name === '' ? [] : [[name, [...files.matchAll(/`([\w-]+\.ts)`/g)].flatMap(([, file]) => file ?? [])]]
+      return name === '' ? [] : [[name, [...files.matchAll(/`([\w/-]+\.ts)`/g)].flatMap(([, file]) => file ?? [])]]
     }),
   )
 }
@@ -319,10 +319,10 @@ function readBreaks(modules: readonly Module[], rank: readonly string[]): string
 
 /** What only clock.ts, ids.ts and config.ts may use, except in the dashboard, which runs in a browser. */
 const UNTOUCHABLE: readonly { readonly pattern: RegExp; readonly only: string }[] = [
-  { pattern: /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, only: 'src/platform/clock.ts' },
+  { pattern: /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, only: 'src/platform/time/clock.ts' },
   {
     pattern: /(?<![.\w])(setTimeout|setInterval)\(|\bBun\.sleep(Sync)?\(|\btimers\/promises\b/,
-    only: 'src/platform/clock.ts',
+    only: 'src/platform/time/clock.ts',
   },
   {
     pattern:
@@ -330,7 +330,7 @@ const UNTOUCHABLE: readonly { readonly pattern: RegExp; readonly only: string }[
     only: 'src/platform/ids.ts',
   },
   // In quotes it is the name that the bundler replaces in the dashboard's libraries.
-  { pattern: /(?<!')\b(process|Bun|import\.meta)\.env\b/, only: 'src/platform/config.ts' },
+  { pattern: /(?<!')\b(process|Bun|import\.meta)\.env\b/, only: 'src/platform/settings/config.ts' },
 ]
 
 const touchBreaks = (modules: readonly Module[]): string[] =>
@@ -531,8 +531,8 @@ test('each rule finds the imports and texts that break it', () => {
       'src/features/area/low/k.ts reads highs',
     ],
     touches: [
-      'src/platform/c.ts uses what only src/platform/clock.ts may use',
-      'src/features/area/high/e.ts uses what only src/platform/clock.ts may use',
+      'src/platform/c.ts uses what only src/platform/time/clock.ts may use',
+      'src/features/area/high/e.ts uses what only src/platform/time/clock.ts may use',
     ],
   })
 })

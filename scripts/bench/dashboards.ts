@@ -5,7 +5,7 @@
 import type { Benchmark } from '#bench/measure.ts'
 import { runSending, SENDING_FIGURES } from '#bench/sending.ts'
 import { MAX_STREAMS_PER_ACCOUNT } from '#features/webhooks/event-feed/stream.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 /** With a stream, an Overview reads everything again at most this often. */

@@ -2,7 +2,7 @@
 import { CommandError } from '#app/cli/admin-command.ts'
 import { computePercentiles } from '#bench/load.ts'
 import type { Figure, Values } from '#bench/measure.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 const POLL_INTERVAL_MS = 10
 

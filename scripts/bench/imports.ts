@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { CommandError } from '#app/cli/admin-command.ts'
 import type { Benchmark, Values } from '#bench/measure.ts'
 import { observe, readUsage, startService, waitUntil } from '#bench/processes.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
 import { HEALTH_FIGURES, pollHealth } from './health.ts'
 

@@ -17,9 +17,9 @@ import { createSignedMessages, INBOUND_SETTINGS, routeSupportMail } from '#bench
 import { seedDataDirectory } from '#bench/seed.ts'
 import { createPoster } from '#bench/sending.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { createWebhook } from '#features/webhooks/webhooks/change.ts'
-import { systemClock } from '#platform/clock.ts'
+import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { openReadOnly } from '#platform/db/open.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { computeTrend } from './trend.ts'
 

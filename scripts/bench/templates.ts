@@ -1,9 +1,9 @@
 /** @module Templates: renders a message of typical size with the service's renderer, in this process. */
 import { CommandError } from '#app/cli/admin-command.ts'
 import type { Benchmark, Values } from '#bench/measure.ts'
-import { systemClock } from '#platform/clock.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 const IN_FLIGHT = 16
 const WARM_UP_COUNT = 2000

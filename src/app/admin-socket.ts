@@ -5,10 +5,10 @@
  */
 import { chmodSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import type { Clock } from '#platform/clock.ts'
-import { ConfigError } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
-import type { Log } from '#platform/log.ts'
+import type { Log } from '#platform/log/log.ts'
+import { ConfigError } from '#platform/settings/config.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 
 /** Runs a call in the service; throws AppError when it refuses the call. */

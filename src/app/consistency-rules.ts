@@ -12,7 +12,7 @@ import {
   messageSearchIndex,
 } from '#features/receiving/agent-mailboxes/consistency.ts'
 import { complaintCounters, complaintEvents, streamCounters } from '#features/receiving/complaints/consistency.ts'
-import { inboundEvents, inboundTotal } from '#features/receiving/inbound/consistency.ts'
+import { inboundEvents, inboundTotal } from '#features/receiving/inbound/api/consistency.ts'
 import {
   dailyStatsRule,
   domainStatsRule,
@@ -46,7 +46,7 @@ import {
   suppressionCounters,
   suppressionTotal,
 } from '#features/setup/suppression-store/consistency.ts'
-import { pendingDeliveries, webhookCursors } from '#features/webhooks/webhooks/consistency.ts'
+import { pendingDeliveries, webhookCursors } from '#features/webhooks/webhooks/manage/consistency.ts'
 import { type ConsistencyRule, checkRule, type Violation } from '#platform/db/consistency.ts'
 
 /** In the order of the output of `tassis check`. */

@@ -1,8 +1,9 @@
 /** @module The disk guard of the data directory; logs when the service starts and stops refusing new mail. */
-import type { Clock } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
-import { createDiskGuard, type DiskGuard } from '#platform/disk.ts'
-import type { Log } from '#platform/log.ts'
+
+import { createDiskGuard, type DiskGuard } from '#platform/disk/disk.ts'
+import type { Log } from '#platform/log/log.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Clock } from '#platform/time/clock.ts'
 
 export const watchDisk = ({ dataDir, minFreeDisk }: Config, clock: Pick<Clock, 'monotonicMs'>, log: Log): DiskGuard =>
   createDiskGuard({

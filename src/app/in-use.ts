@@ -1,5 +1,5 @@
 /** @module Errors of a start that needs what another process holds. */
-import { ConfigError } from '#platform/config.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 
 /** Another process holds a resource that the service needs. */
 export class InUseError extends ConfigError {}

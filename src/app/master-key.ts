@@ -11,9 +11,7 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/repeated-requests.ts'
 import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sealed.ts'
-import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/sealed.ts'
-import type { Millis } from '#platform/clock.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
+import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/sealed.ts'
 import {
   createMasterKeyFile,
   generateMasterKey,
@@ -22,12 +20,14 @@ import {
   parseMasterKeys,
   readMasterKeyFile,
   replaceMasterKeyFile,
-} from '#platform/crypto.ts'
+} from '#platform/crypto/crypto.ts'
+import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict } from '#platform/errors.ts'
-import type { Log } from '#platform/log.ts'
+import type { Log } from '#platform/log/log.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/sealed-columns.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { runAsCaller } from './data-owner.ts'
 import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './needed-keys.ts'
 

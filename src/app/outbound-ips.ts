@@ -3,8 +3,8 @@
  * would always be deferred.
  */
 import { networkInterfaces } from 'node:os'
-import { type Config, ConfigError } from '#platform/config.ts'
-import { listOutboundIps } from '#platform/outbound-source.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 
 /** Throws ConfigError for an outbound address that this machine does not have. */
 export function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'delivery' | 'outboundIps'>): void {

@@ -2,7 +2,7 @@
 import { BlockList, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { App } from '#features/core/app/app.ts'
-import { type HostLookup, SafeFetch } from '#platform/safe-fetch.ts'
+import { type HostLookup, SafeFetch } from '#platform/net/safe-fetch.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'

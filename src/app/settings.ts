@@ -5,9 +5,15 @@
  */
 import { isIP } from 'node:net'
 import { hostname as systemHostname } from 'node:os'
-import { type Config, ConfigError, type LoadedConfig, readSettings, type SettingGroup } from '#platform/config.ts'
-import { shareOfDisk } from '#platform/disk-space.ts'
-import { parseOutboundSource } from '#platform/outbound-source.ts'
+import { shareOfDisk } from '#platform/disk/disk-space.ts'
+import {
+  type Config,
+  ConfigError,
+  type LoadedConfig,
+  readSettings,
+  type SettingGroup,
+} from '#platform/settings/config.ts'
+import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import {
   checked,
   choice,
@@ -25,7 +31,7 @@ import {
   secret,
   size,
   text,
-} from '#platform/setting-kinds.ts'
+} from '#platform/settings/setting-kinds.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { parseS3Url } from './backup/s3-url.ts'
@@ -463,7 +469,7 @@ type UnionToIntersection<U> = (U extends unknown ? (value: U) => void : never) e
 
 type AllSettings = UnionToIntersection<(typeof SETTING_GROUPS)[number]['settings']>
 
-declare module '#platform/config.ts' {
+declare module '#platform/settings/config.ts' {
   interface Config extends SettingValues<AllSettings> {}
 }
 

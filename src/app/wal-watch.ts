@@ -5,8 +5,8 @@
  */
 import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { Clock, Timer } from '#platform/clock.ts'
-import type { Log } from '#platform/log.ts'
+import type { Log } from '#platform/log/log.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 
 const RETRY_DELAY_MS = minutes(1)

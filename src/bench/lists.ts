@@ -4,8 +4,8 @@
  */
 import { openApp } from '#app/create.ts'
 import { accountTag, createLinkUrl, dayOf } from '#features/sending/tracking/tokens.ts'
-import { systemClock } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { createGet, type Exchange, runLoad } from './load.ts'
 import { RECEIVER_DOMAIN, SENDER_DOMAIN } from './mails.ts'
 import { type Benchmark, latencyFigures, type Seeded, type Values } from './measure.ts'

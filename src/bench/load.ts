@@ -5,7 +5,7 @@
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { CommandError } from '#app/cli/admin-command.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 /** What is written, piece by piece, each after the reply to the one before. The last reply decides. */
 export type Exchange = readonly (string | Uint8Array)[]

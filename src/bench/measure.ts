@@ -10,7 +10,7 @@ import { createWholeNumberParser, type JsonOption, withJson } from '#app/cli/opt
 import { formatTable, printResult } from '#app/cli/output.ts'
 import { loadConfig } from '#app/settings.ts'
 import { VERSION } from '#app/version.ts'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { type SeedOptions, seedDataDirectory } from './seed.ts'
 
 /** The name in JSON, the title of the row and the digits after the point. */

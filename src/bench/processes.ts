@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { CommandError } from '#app/cli/admin-command.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 const PROGRAM = Bun.isStandaloneExecutable
   ? [process.execPath]

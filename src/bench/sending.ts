@@ -1,5 +1,5 @@
 /** @module Sending: acceptance over HTTP and SMTP with delivery held, then acceptance with delivery. */
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { createMail, type LoadResult, runLoad } from './load.ts'
 import {

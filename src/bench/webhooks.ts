@@ -1,7 +1,7 @@
 /** @module Webhooks: a service starts with many undelivered events for one webhook. */
 import { join } from 'node:path'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { createWebhook } from '#features/webhooks/webhooks/change.ts'
+import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import type { Benchmark, Values } from './measure.ts'
 import { readUsage, startService } from './processes.ts'
 import { RECEIVER_HOST, type Receiver, startReceiver } from './receiver.ts'

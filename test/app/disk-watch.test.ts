@@ -1,8 +1,8 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { watchDisk } from '#app/disk-watch.ts'
 import { loadConfig } from '#app/settings.ts'
-import { systemClock } from '#platform/clock.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { createDataFolder, type Settings } from './process.ts'
 
 // Processes start slowly on a busy machine.

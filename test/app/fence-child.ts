@@ -1,7 +1,7 @@
 /** Fences the copies named by its arguments, one after another, and says so; then waits: the test kills it. */
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { openDatabase } from '#platform/db/open.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 
 for (const path of process.argv.slice(2)) {
   const db = openDatabase(path)

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
 import { deriveListenSecret, type ListenOptions, listen } from '#app/cli/listen.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { eventually } from '#test/support/app.ts'
 import { createWebhookApi, type WebhookApi } from '../features/webhooks/webhooks/fixture.ts'
 import { createDataFolder, MAIN, runTassis, setUpAccount, startServing } from './process.ts'

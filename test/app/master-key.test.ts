@@ -3,7 +3,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
-import { ConfigError } from '#platform/config.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import { createDataFolder } from './process.ts'
 
 // Processes start slowly on a busy machine.

@@ -7,7 +7,7 @@ import { sumHours } from '#dashboard/screens/overview/sum-hours.ts'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 
 const NOTHING = {
   capturesMail: false,

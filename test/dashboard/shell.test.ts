@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import {

@@ -15,9 +15,9 @@ import {
   toWebhookName,
   toWebhookState,
 } from '#dashboard/screens/webhooks/state.ts'
+import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/deliver/retry-schedule.ts'
 import { DELIVERY_STATUSES, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
-import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
-import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/retry-schedule.ts'
+import type { DeliveryRecord } from '#features/webhooks/webhooks/history/model.ts'
 
 const at = (minute: number): string => `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`
 

@@ -3,7 +3,7 @@
  * its bounce arrives over SMTP, corrects the status, suppresses the address, and is delivered to a webhook over TLS.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'

@@ -4,10 +4,10 @@
  * TLS. Reads stored data; never changes it.
  */
 
-import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'

@@ -1,6 +1,6 @@
 /** @module The simulator over HTTP: what a staging system or a CI job sees. */
 import { describe, expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'

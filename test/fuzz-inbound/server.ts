@@ -6,9 +6,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { getInboundLimits, startListener } from '#features/receiving/inbound/listener.ts'
-import { systemClock } from '#platform/clock.ts'
-import { createLog } from '#platform/log.ts'
+import { getInboundLimits, startListener } from '#features/receiving/inbound/listener/listener.ts'
+import { createLog } from '#platform/log/log.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
 
 const connections = Number(process.argv[2] ?? 1_000)

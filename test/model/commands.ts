@@ -12,7 +12,7 @@ import {
   dropSelected,
   releaseSelected,
   retrySelected,
-} from '#features/sending/delivery/queue-control.ts'
+} from '#features/sending/delivery/control/queue-control.ts'
 import { cancelEmail } from '#features/sending/emails/cancel.ts'
 import { rescheduleEmail } from '#features/sending/emails/reschedule.ts'
 import { addRule } from '#features/sending/queue/queue-rules.ts'

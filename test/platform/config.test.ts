@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
-import { ConfigError } from '#platform/config.ts'
-import { parseHostPort } from '#platform/setting-kinds.ts'
+import { ConfigError } from '#platform/settings/config.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tassis-config-'))
 let files = 0

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createMasterKeyFile, KeyRing, parseMasterKeys, readMasterKeyFile } from '#platform/crypto.ts'
+import { createMasterKeyFile, KeyRing, parseMasterKeys, readMasterKeyFile } from '#platform/crypto/crypto.ts'
 
 const ring = (fill: number) => new KeyRing(new Uint8Array(32).fill(fill))
 

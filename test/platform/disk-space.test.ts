@@ -4,7 +4,7 @@ import { statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
-import { readDiskSpace, shareOfDisk, subtractReserve } from '#platform/disk-space.ts'
+import { readDiskSpace, shareOfDisk, subtractReserve } from '#platform/disk/disk-space.ts'
 import { GiB, MiB } from '#platform/units.ts'
 
 const sizesOf = (settings: Record<string, string>): number[] => {

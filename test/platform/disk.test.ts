@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
-import { systemClock } from '#platform/clock.ts'
-import { createDiskGuard, enoughAfterLow } from '#platform/disk.ts'
+import { createDiskGuard, enoughAfterLow } from '#platform/disk/disk.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
-import { redactAddresses } from '#platform/redact.ts'
+import { createLog } from '#platform/log/log.ts'
+import { redactAddresses } from '#platform/log/redact.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const written = (write: (log: ReturnType<typeof createLog>) => void, level = 'info'): string => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { MemoryBudget } from '#platform/memory-budget.ts'
+import { MemoryBudget } from '#platform/process/memory-budget.ts'
 
 test('reservations fill the budget to its limit and no further', () => {
   const budget = new MemoryBudget(100)

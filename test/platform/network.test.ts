@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { networkOf, networksOf } from '#platform/network.ts'
+import { networkOf, networksOf } from '#platform/net/network.ts'
 
 describe('the network under which an address is counted', () => {
   // Proves: inbound-17

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { findPortHolder } from '#platform/port-holder.ts'
+import { findPortHolder } from '#platform/net/port-holder.ts'
 
 setDefaultTimeout(60_000)
 

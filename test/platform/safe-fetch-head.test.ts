@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
-import { SafeFetch, type SafeFetchOptions } from '#platform/safe-fetch.ts'
+import { SafeFetch, type SafeFetchOptions } from '#platform/net/safe-fetch.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 
 const createFetch = (options: Partial<SafeFetchOptions> = {}): SafeFetch & Disposable => {

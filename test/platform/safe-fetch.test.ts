@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { isIP } from 'node:net'
-import { type FetchOutcome, type PostRequest, SafeFetch, type SafeFetchOptions } from '#platform/safe-fetch.ts'
+import { type FetchOutcome, type PostRequest, SafeFetch, type SafeFetchOptions } from '#platform/net/safe-fetch.ts'
 import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
 import { eventually } from '#test/support/app.ts'
 import { startBlackHole } from '#test/support/black-hole.ts'

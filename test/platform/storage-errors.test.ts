@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
+import { isStorageFailure, isTransientError, toPublicReason, toStorageError } from '#platform/disk/storage-errors.ts'
 import { AppError, insufficientStorage, tooManyRequests } from '#platform/errors.ts'
 import { toAppError, unknownRoute } from '#platform/http/error-response.ts'
-import { isStorageFailure, isTransientError, toPublicReason, toStorageError } from '#platform/storage-errors.ts'
 
 const errorOf = (code: string): Error =>
   Object.assign(new Error(`${code}: something, open '/var/lib/tassis/content/2026-11'`), { code })

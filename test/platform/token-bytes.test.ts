@@ -5,7 +5,7 @@ import {
   decodeVarint,
   encodeVarint,
   MAX_VARINT_BYTES,
-} from '#platform/token-bytes.ts'
+} from '#platform/crypto/token-bytes.ts'
 
 test.each([
   [0, '00'],

@@ -3,8 +3,8 @@
  * safe-fetch.test.ts, under `ulimit -n`.
  */
 import { closeSync, openSync } from 'node:fs'
-import { systemClock } from '#platform/clock.ts'
-import { SafeFetch } from '#platform/safe-fetch.ts'
+import { SafeFetch } from '#platform/net/safe-fetch.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 /** Of the service discard, below those that systems assign to servers: no test listens there. */
 const CLOSED_PORT = 9

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { TrustedClock } from '#platform/trusted-clock.ts'
+import { TrustedClock } from '#platform/process/trusted-clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 

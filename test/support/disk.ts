@@ -1,5 +1,5 @@
 /** @module A disk whose free space a test controls; writes do not change it. */
-import type { DiskGuard } from '#platform/disk.ts'
+import type { DiskGuard } from '#platform/disk/disk.ts'
 
 /**
  * @param isLow result for callers that ask before they begin

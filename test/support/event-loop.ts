@@ -1,5 +1,5 @@
 /** @module Turns of the event loop, for tests: lets sockets make progress, and looks at long work in between. */
-import { yieldToEventLoop } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 
 /**
  * Runs the event loop this many times: what the system has ready is read, however long the process was stopped before.

@@ -1,6 +1,6 @@
 /** @module Inbound mail for tests that are not about receiving: stored as the processing would store it. */
 import type { App } from '#features/core/app/app.ts'
-import { type NewInbound, storeInbound } from '#features/receiving/inbound/store.ts'
+import { type NewInbound, storeInbound } from '#features/receiving/inbound/process/store.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 

@@ -2,10 +2,10 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LISTENER_LIMITS, type ListenerSettings } from '#features/receiving/inbound/listener-protocol.ts'
-import { openCertificate } from '#features/receiving/inbound/tls-certificate.ts'
-import { systemClock } from '#platform/clock.ts'
-import { createLog } from '#platform/log.ts'
+import { LISTENER_LIMITS, type ListenerSettings } from '#features/receiving/inbound/listener/protocol.ts'
+import { openCertificate } from '#features/receiving/inbound/listener/tls-certificate.ts'
+import { createLog } from '#platform/log/log.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
 
 export interface TestListenerSettings {

@@ -1,5 +1,5 @@
 /** @module A clock for tests that only moves when a test moves it. */
-import type { Clock, Millis, Timer } from '#platform/clock.ts'
+import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 
 /** A clock that only `advance` moves; timers fire in order of their time. For tests. */
 export class ManualClock implements Clock {

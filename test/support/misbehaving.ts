@@ -5,7 +5,7 @@
 import type { React, Reaction, SeenMessage, Step } from '#features/sending/simulator/reaction.ts'
 import { type Receiver, startReceiver } from '#features/sending/simulator/receiver.ts'
 import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
-import { type Clock, type Millis, systemClock } from '#platform/clock.ts'
+import { type Clock, type Millis, systemClock } from '#platform/time/clock.ts'
 
 export interface Misbehaving extends Receiver {
   readonly messages: readonly SeenMessage[]

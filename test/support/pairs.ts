@@ -2,7 +2,7 @@
 import { type Instant, Pair } from '#features/sending/delivery/providers/pair.ts'
 import type { ProviderPolicy } from '#features/sending/delivery/providers/policy.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 
 const POLICY: ProviderPolicy = {

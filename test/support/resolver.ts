@@ -1,6 +1,7 @@
 /** @module The service's own resolver, which asks a DNS server of the test. */
-import { systemClock } from '#platform/clock.ts'
+
 import { randomBelow } from '#platform/ids.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { type ResolverOptions, StubResolver } from '#protocols/dns/resolver.ts'
 import type { DnsServer } from './dns-server.ts'
 

@@ -3,7 +3,7 @@
  * delivery does; bypasses nothing else of the service.
  */
 import { type EventData, type EventType, record } from '#features/core/events/record.ts'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from './api.ts'
 import { eventually, type TestAppOptions } from './app.ts'

@@ -1,5 +1,5 @@
 /** @module Worker that writes a backup. Only `run.ts` communicates with it. Changes nothing in the data directory. */
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { BackupError } from './errors.ts'
 import { type BackupJob, type BackupReport, runJob } from './job.ts'
 

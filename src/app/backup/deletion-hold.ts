@@ -3,7 +3,7 @@
  * that has been deleted since. Each backup has to renew its hold, so one that was killed holds nothing for long, and one
  * that is stuck holds nothing for ever.
  */
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 export interface DeletionHold {

@@ -1,6 +1,7 @@
 /** @module Runs a backup in a Worker, and holds off the deletion of content while the Worker copies it. */
-import type { Clock, Timer } from '#platform/clock.ts'
-import { startWorker } from '#platform/workers.ts'
+
+import { startWorker } from '#platform/process/workers.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import type { BackupMessage } from './backup-worker.ts'
 import { RENEW_INTERVAL_MS } from './deletion-hold.ts'
 import { BackupError } from './errors.ts'

@@ -7,7 +7,7 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { S3Client } from 'bun'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { MiB } from '#platform/units.ts'
 import { CommandError } from '../cli/admin-command.ts'
 import type { BackupReader } from './backup-reader.ts'

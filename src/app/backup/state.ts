@@ -1,9 +1,9 @@
 /** @module When the last scheduled backup succeeded or failed; for the log, the health of the service and monitoring. */
 import type { Database } from 'bun:sqlite'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
 export interface BackupState {

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
 import { getPublicHost, listTrackingHosts, normaliseHost } from '#features/setup/domains/tracking-domain.ts'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 
 export type CertificateUse = 'api' | 'tracking' | 'smtp'
 

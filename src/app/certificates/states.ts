@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expiryWarningMs, readCertificate, readOrdersState } from '#features/setup/certificates/store.ts'
 import { attempt } from '#platform/attempt.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type CertificateUse, type HostSources, listOrderedHosts, listServiceHosts } from './hosts.ts'
 
 export interface CertificateState {

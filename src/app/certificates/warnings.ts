@@ -1,5 +1,5 @@
 /** @module Warns about settings of listeners with TLS whose clients would reject the certificate. */
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { isOrderable, listServiceHosts } from './hosts.ts'
 
 /** Sentences for the log at the start. */

@@ -5,10 +5,10 @@
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
-import { systemClock } from '#platform/clock.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
-import { createLog } from '#platform/log.ts'
-import { isLocked } from '#platform/storage-errors.ts'
+import { isLocked } from '#platform/disk/storage-errors.ts'
+import { createLog } from '#platform/log/log.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { adminSocketPath, callAdminSocket, createPathTooLongError, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import {

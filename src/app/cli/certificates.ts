@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { resetOrderDelays } from '#features/setup/certificates/store.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type CertificateState, certificateStates, type Mismatch, USE_NAMES } from '../certificates/states.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'

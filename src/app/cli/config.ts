@@ -3,8 +3,8 @@
  * service, and what signs on this machine. Never shows a secret.
  */
 import type { Command } from 'commander'
-import type { Config, LoadedConfig } from '#platform/config.ts'
-import { probeRsaSigner } from '#platform/rsa-signer.ts'
+import { probeRsaSigner } from '#platform/crypto/rsa-signer.ts'
+import type { Config, LoadedConfig } from '#platform/settings/config.ts'
 import { seconds } from '#platform/units.ts'
 import { callAdminSocket } from '../admin-socket.ts'
 import { loadConfig } from '../settings.ts'

@@ -5,8 +5,8 @@
  */
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
-import { isFaultOfRoute, type Wait } from '#features/sending/delivery/explain.ts'
-import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '#features/sending/delivery/wait-reasons.ts'
+import { isFaultOfRoute, type Wait } from '#features/sending/delivery/control/explain.ts'
+import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '#features/sending/delivery/schedule/wait-reasons.ts'
 import type { StoredRecipient } from '#features/sending/emails/read.ts'
 import type { StoredAttempt } from '#features/sending/queue/attempts.ts'
 import { describeRedirect, isHoldReason } from '#features/sending/queue/queue-rules.ts'

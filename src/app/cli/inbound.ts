@@ -4,7 +4,7 @@
  * terminal.
  */
 import { type Command, Option } from 'commander'
-import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
+import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/process/retry.ts'
 import type { RetryResult } from '../operator/model.ts'
 import { START_POSITION, toUnparsedView, type UnparsedView } from '../operator/received.ts'
 import { loadConfig } from '../settings.ts'

@@ -4,15 +4,15 @@
  * no request.
  */
 import { type Command, Option } from 'commander'
+import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
 import {
   collectPayloadEvents,
   PAYLOAD_FORMATS,
   type PayloadFormat,
-} from '#features/webhooks/webhooks/payload-format.ts'
-import { createRequestHeaders } from '#features/webhooks/webhooks/signature.ts'
-import { type Clock, systemClock } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
-import { hmacSha256 } from '#platform/crypto.ts'
+} from '#features/webhooks/webhooks/payload/payload-format.ts'
+import { hmacSha256 } from '#platform/crypto/crypto.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, UsageError } from './admin-command.ts'

@@ -1,6 +1,6 @@
 /** @module Where the service on this machine answers. */
-import type { Config } from '#platform/config.ts'
-import { parseHostPort } from '#platform/setting-kinds.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { callAdminSocket } from '../admin-socket.ts'
 import { VERSION } from '../version.ts'

@@ -3,7 +3,7 @@
  * The content is untrusted: control characters never reach the terminal, and HTML is never rendered.
  */
 import { type Command, Option } from 'commander'
-import { retryOperatorMail } from '#features/receiving/inbound/retry.ts'
+import { retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
 import {
   deleteOperatorMail,
   findOperatorMail,

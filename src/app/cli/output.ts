@@ -2,7 +2,7 @@
  * @module Prints the results of commands: aligned text for people, JSON for programs. Text from other servers and
  * senders is untrusted, so its control characters never reach the terminal.
  */
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 // C0 and C1 controls, line separators and bidirectional controls.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g

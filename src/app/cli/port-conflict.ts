@@ -1,8 +1,8 @@
 /** @module Checks whether the ports of the service are free, to suggest a command with another port. */
 import { createServer } from 'node:net'
-import type { Config } from '#platform/config.ts'
-import { findPortHolder } from '#platform/port-holder.ts'
-import { parseHostPort } from '#platform/setting-kinds.ts'
+import { findPortHolder } from '#platform/net/port-holder.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { InUseError } from '../create.ts'
 
 /**

@@ -4,13 +4,13 @@
  * stderr.
  */
 import { Command, CommanderError } from 'commander'
-import { systemClock } from '#platform/clock.ts'
-import { ConfigError } from '#platform/config.ts'
+import { toStorageError } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { addPriority, isJournal } from '#platform/journal.ts'
-import { redactAddresses } from '#platform/redact.ts'
-import { toStorageError } from '#platform/storage-errors.ts'
+import { addPriority, isJournal } from '#platform/log/journal.ts'
+import { redactAddresses } from '#platform/log/redact.ts'
+import { ConfigError } from '#platform/settings/config.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { InUseError } from '../create.ts'
 import { formatVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'

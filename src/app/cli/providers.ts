@@ -1,7 +1,7 @@
 /** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
 import type { Command } from 'commander'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { listAlerts } from '../operator/alerts.ts'
 import type { DeliveryAlert } from '../operator/model.ts'
 import { listProviders, type ProviderView, resumeProvider } from '../operator/providers.ts'

@@ -1,5 +1,5 @@
 /** @module Warns about an unusable public URL: links in sent mail contain it and cannot be changed later. */
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 
 const LOOPBACK_PATTERN = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/
 

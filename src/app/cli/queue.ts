@@ -1,11 +1,11 @@
 /** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
 import { domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
-import { systemClock } from '#platform/clock.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import type { RunningDelivery } from '../create.ts'
 import {
   countWebhooks,

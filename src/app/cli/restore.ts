@@ -1,7 +1,7 @@
 /** @module `tassis restore`: restores a backup into an empty data directory. */
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import type { BackupReader } from '../backup/backup-reader.ts'
 import { BackupError } from '../backup/errors.ts'
 import { readConfiguredKey, readKeyFile } from '../backup/key.ts'

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { CommandError } from './admin-command.ts'
 
 /** The key in a file. Throws CommandError when the file cannot be read or is empty. */

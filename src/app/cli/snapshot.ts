@@ -1,9 +1,9 @@
 /** @module A read-only snapshot of the database, for commands that work with and without a running service. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { type Config, ConfigError } from '#platform/config.ts'
 import { readApplied, requireKnown } from '#platform/db/migrate.ts'
 import { openReadOnly } from '#platform/db/open.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
 

@@ -1,7 +1,8 @@
 /** @module Parses the times of options, as an operator writes them. Pure. */
-import type { Millis } from '#platform/clock.ts'
-import { toInstantRange } from '#platform/date-time.ts'
+
 import { isoTime } from '#platform/http/envelope.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { toInstantRange } from '#platform/time/date-time.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { UsageError } from './admin-command.ts'
 

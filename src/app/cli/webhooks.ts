@@ -5,20 +5,20 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { findRouteById, formatRouteLabel } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
-import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/webhooks/history.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import {
   type DeliveryRecord,
   toDeliveryWire,
   toWebhookWire,
   type WebhookRecord,
-} from '#features/webhooks/webhooks/model.ts'
-import { revealSecret, rotateSecret } from '#features/webhooks/webhooks/secret.ts'
-import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
-import { findWebhook, listWebhooksWithRoutes, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
-import { systemClock } from '#platform/clock.ts'
+} from '#features/webhooks/webhooks/history/model.ts'
+import { sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
+import { revealSecret, rotateSecret } from '#features/webhooks/webhooks/manage/secret.ts'
+import { findWebhook, listWebhooksWithRoutes, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'

@@ -5,8 +5,8 @@
 
 import type { App } from '#features/core/app/app.ts'
 import type { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
-import type { Millis } from '#platform/clock.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import type { DnsClient } from '#protocols/dns/resolver.ts'
 import type { RunningDelivery } from '../create.ts'

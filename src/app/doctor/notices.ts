@@ -6,8 +6,8 @@
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { type Finding, isBad } from './finding.ts'
 

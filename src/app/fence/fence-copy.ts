@@ -9,10 +9,10 @@ import { audit, SYSTEM_ACTOR } from '#features/core/audit-logs/audit.ts'
 import { skipNumbers } from '#features/core/events/gaps.ts'
 import { readCopyMark, removeCopyMark } from '#features/core/fence/mark.ts'
 import { type Fence, storeFence } from '#features/core/fence/restored.ts'
-import type { Millis } from '#platform/clock.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { randomBelow } from '#platform/ids.ts'
-import type { Log } from '#platform/log.ts'
+import type { Log } from '#platform/log/log.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { renewInstanceId } from './instance.ts'
 
 /**

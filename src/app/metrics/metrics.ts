@@ -4,8 +4,8 @@
  */
 import { Registry } from 'prom-client'
 import type { Metrics } from '#features/core/app/metrics.ts'
-import { systemClock } from '#platform/clock.ts'
-import type { Log } from '#platform/log.ts'
+import type { Log } from '#platform/log/log.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { createCounters } from './counters.ts'
 import {

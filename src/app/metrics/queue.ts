@@ -2,7 +2,7 @@
 import { Gauge } from 'prom-client'
 import { labelProvider } from '#features/sending/delivery/providers/registry.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { RunningDelivery } from '../create.ts'
 import { getLaneReader } from '../operator/lane-reader.ts'

@@ -14,7 +14,7 @@ import {
   MIN_VOLUME,
   readAbuseStats,
 } from '#features/reporting/abuse/rates.ts'
-import { wakeSelected } from '#features/sending/delivery/queue-control.ts'
+import { wakeSelected } from '#features/sending/delivery/control/queue-control.ts'
 import { countHeld } from '#features/sending/queue/account-transitions.ts'
 import { addRule, findPool, removeRules } from '#features/sending/queue/queue-rules.ts'
 import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/streams/streams.ts'
@@ -22,7 +22,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { parseOutboundSource } from '#platform/outbound-source.ts'
+import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { MAX_PAUSE_REASON_LENGTH } from './model.ts'
 
 /**

@@ -1,5 +1,5 @@
 /** @module What receivers hold against our addresses or set-up: for `tassis providers` and the operator's routes. */
-import { adviseOnAttempt } from '#features/sending/delivery/explain.ts'
+import { adviseOnAttempt } from '#features/sending/delivery/control/explain.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { RunningDelivery } from '../create.ts'
 import type { DeliveryAlert } from './model.ts'

@@ -1,6 +1,6 @@
 /** @module What the operator's routes share, created once per service. */
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
-import type { SettingReport } from '#platform/config.ts'
+import type { SettingReport } from '#platform/settings/config.ts'
 import type { OpenedApp, RunningDelivery } from '../create.ts'
 import type { DoctorReport } from '../doctor/doctor.ts'
 import { createViewLog, type RecordView } from './view-log.ts'

@@ -3,9 +3,9 @@
  * the longer a measurement takes, the less often it is repeated.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import { askWorker } from '#platform/process/workers.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { askWorker } from '#platform/workers.ts'
 import type { DiskUse } from './disk.ts'
 import type { DiskRequest } from './disk-worker.ts'
 

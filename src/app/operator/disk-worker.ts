@@ -3,10 +3,10 @@
  * nothing.
  */
 import { join } from 'node:path'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
-import { answerRequest } from '#platform/worker-answer.ts'
+import { answerRequest } from '#platform/process/worker-answer.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type DiskUse, measureDisk } from './disk.ts'
 
 export interface DiskRequest {

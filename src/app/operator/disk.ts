@@ -8,10 +8,10 @@ import { measureUse } from '#features/lifecycle/retention/cuts.ts'
 import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { type MonthUse, measureAllocated } from '#features/lifecycle/retention/measure.ts'
 import { listKindUsages, listNotStored } from '#features/lifecycle/retention/overview.ts'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
-import { readDiskSpace } from '#platform/disk-space.ts'
+import { readDiskSpace } from '#platform/disk/disk-space.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { ServerDisk } from './model.ts'
 
 export type DiskUse = ReturnType<typeof measureDisk>

@@ -1,8 +1,8 @@
 /** @module The open lanes of the queue, read at most as often as their number allows. */
 import type { App } from '#features/core/app/app.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
-import type { Millis } from '#platform/clock.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { readLanes } from './queue.ts'
 

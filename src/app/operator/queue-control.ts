@@ -6,7 +6,6 @@ import type { Database } from 'bun:sqlite'
 import { findAccount, findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
 import {
   bounceSelected,
   type ControlResult,
@@ -15,8 +14,9 @@ import {
   releaseSelected,
   retrySelected,
   wakeSelected,
-} from '#features/sending/delivery/queue-control.ts'
-import { formatTarget, parseTarget } from '#features/sending/delivery/redirect-target.ts'
+} from '#features/sending/delivery/control/queue-control.ts'
+import { formatTarget, parseTarget } from '#features/sending/delivery/providers/redirect-target.ts'
+import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
 import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'

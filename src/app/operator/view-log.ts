@@ -4,7 +4,7 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 
 const VIEW_INTERVAL_MS = minutes(15)

@@ -1,6 +1,6 @@
 /** @module Queries of received mail, its routes, and agent mailboxes. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import type { InboundDetail, InboundRecord } from '#features/receiving/inbound/model.ts'
+import type { InboundDetail, InboundRecord } from '#features/receiving/inbound/api/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import { ApiError, get, type PageOf, type QueryValues } from './client.ts'

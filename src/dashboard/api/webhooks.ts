@@ -8,8 +8,8 @@ import type {
   SecretResult,
   TestResult,
   WebhookRecord,
-} from '#features/webhooks/webhooks/model.ts'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
+} from '#features/webhooks/webhooks/history/model.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { usePasswordAgain } from '../parts/password-again.tsx'
 import { get, type PageOf, request } from './client.ts'
 import { useRecord } from './read.ts'

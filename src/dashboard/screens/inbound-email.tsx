@@ -2,7 +2,7 @@
 import { Anchor, Group, Paper, Stack, Tabs, Text } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
-import type { InboundDetail } from '#features/receiving/inbound/model.ts'
+import type { InboundDetail } from '#features/receiving/inbound/api/model.ts'
 import { request } from '../api/client.ts'
 import {
   inboundPath,

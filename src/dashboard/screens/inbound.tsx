@@ -1,7 +1,7 @@
 /** @module The list of received mail: newest first, with filters, live. */
 import { Anchor, Code, List, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
-import type { InboundRecord } from '#features/receiving/inbound/model.ts'
+import type { InboundRecord } from '#features/receiving/inbound/api/model.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'

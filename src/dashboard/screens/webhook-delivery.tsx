@@ -2,7 +2,7 @@
 import { Alert, Anchor, Code, Group, Stack, Switch, Text } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useDelivery, useReplayDelivery, useWebhook } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/action.tsx'

@@ -2,7 +2,7 @@
 import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
-import type { CreatedWebhook } from '#features/webhooks/webhooks/model.ts'
+import type { CreatedWebhook } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/action.tsx'

@@ -2,7 +2,7 @@
 import { Alert, Stack } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { DeleteWebhook } from './webhooks/delete.tsx'

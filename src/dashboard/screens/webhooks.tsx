@@ -1,7 +1,7 @@
 /** @module The list of webhooks. */
 import { Anchor, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import type { PageOf } from '../api/client.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { useWebhooks } from '../api/webhooks.ts'

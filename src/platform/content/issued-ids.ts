@@ -4,7 +4,7 @@
  * id would show one account's mail to another.
  */
 import { readFileSync } from 'node:fs'
-import { replaceFileSync } from '../replace-file.ts'
+import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { formatMonth } from './read.ts'
 
 export interface IssuedIds {

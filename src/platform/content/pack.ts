@@ -2,7 +2,7 @@
  * @module Packs a blob for the content store: computes the hash that names it, compresses it where that saves space,
  * and splits it into frames if it is large enough for a file. Stores nothing.
  */
-import { sha256 } from '../crypto.ts'
+import { sha256 } from '#platform/crypto/crypto.ts'
 import { ENCODING, HASH_BYTES } from './read.ts'
 
 /** Larger blobs are stored in files, so that the database stays quick to copy. */

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { equalBytes, sha256 } from '../crypto.ts'
+import { equalBytes, sha256 } from '#platform/crypto/crypto.ts'
 import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
 import { CorruptBlobError, decompress, MissingBlobError } from './blob-errors.ts'

@@ -3,7 +3,7 @@
  * exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: a restart ends every request
  * that could still write such a row.
  */
-import type { Clock } from '../clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { minutes, seconds } from '../units.ts'
 
 /**

@@ -1,6 +1,6 @@
 /** @module Requests checkpoints from the checkpoint Worker; one Worker serves all databases of the process. */
-import type { Log } from '../log.ts'
-import { startWorker } from '../workers.ts'
+import type { Log } from '#platform/log/log.ts'
+import { startWorker } from '#platform/process/workers.ts'
 
 export interface Checkpointer {
   /** Resolves when the pass has ended. A failed pass is only logged, because the next pass copies the same pages. */

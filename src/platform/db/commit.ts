@@ -12,11 +12,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
-import { type Clock, systemClock } from '../clock.ts'
-import type { DiskGuard } from '../disk.ts'
+import type { DiskGuard } from '#platform/disk/disk.ts'
+import { isLocked, toStorageError } from '#platform/disk/storage-errors.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { AppError, tooLittleSpace } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
-import { isLocked, toStorageError } from '../storage-errors.ts'
 import { MiB, seconds } from '../units.ts'
 import { type NonPromise, prepareStatements } from './open.ts'
 

@@ -3,7 +3,7 @@
  * a release: its SHA-256 is stored with its name, so that a database which was made from other SQL is not used.
  */
 import type { Database } from 'bun:sqlite'
-import { ConfigError } from '../config.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 
 export interface Migration {
   /** File name without `.sql`; migrations are applied in order of name. */

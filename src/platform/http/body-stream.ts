@@ -3,7 +3,7 @@
  * buffers only one chunk of up to 1.5 MiB, so TCP slows down a client that sends faster than the handler reads. There
  * is no time limit for the whole body, only a minimum rate.
  */
-import type { Clock } from '../clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { AppError, unauthorized } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'

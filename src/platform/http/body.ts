@@ -3,10 +3,11 @@
  * everywhere; forms on public pages only; CSV where a route asks for it, whole or as a stream that its handler reads;
  * raw bytes where their signature matters. A body that no one reads costs nothing, see `unread-body.ts`.
  */
-import type { Clock } from '../clock.ts'
+
+import { addGarbage } from '#platform/disk/garbage.ts'
+import type { MemoryBudget, Reservation } from '#platform/process/memory-budget.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { AppError } from '../errors.ts'
-import { addGarbage } from '../garbage.ts'
-import type { MemoryBudget, Reservation } from '../memory-budget.ts'
 import { KiB, MiB, seconds } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { createBodyStream, STREAM_BYTES } from './body-stream.ts'

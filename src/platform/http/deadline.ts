@@ -2,7 +2,7 @@
  * @module One time limit for many short waits. A timer per wait would cost more than most requests; checking all
  * pending waits once a second is enough, since the limit only has to end waits that hang.
  */
-import type { Clock } from '../clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 
 export interface Deadline {
   /**

@@ -2,7 +2,7 @@
  * @module The pages of /docs, generated from the API description: an index that can be searched, and a page for each
  * operation. They need no scripts.
  */
-import { yieldToEventLoop } from '../clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { type Html, html, htmlPage } from './html.ts'
 import type { ExampleSchema } from './openapi-examples.ts'
 

@@ -2,8 +2,9 @@
  * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long responses are sent chunk
  * by chunk, as fast as the client reads.
  */
-import { type Clock, yieldToEventLoop } from '../clock.ts'
-import type { MemoryBudget } from '../memory-budget.ts'
+
+import type { MemoryBudget } from '#platform/process/memory-budget.ts'
+import { type Clock, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
 import {

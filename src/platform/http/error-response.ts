@@ -2,8 +2,9 @@
  * @module The only module that turns errors into responses. Client mistakes are described in full. For any other error
  * the client gets a fixed sentence, and the log gets the cause; both contain the request id.
  */
+
+import { toStorageError } from '#platform/disk/storage-errors.ts'
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
-import { toStorageError } from '../storage-errors.ts'
 
 /**
  * Has the fields of the error twice, at the top level and below `error`: some clients read one form, some the other.

@@ -2,7 +2,7 @@
  * @module Server-sent events (HTML Standard, section 9.2): formats events, and streams them no faster than the client
  * reads. The source decides what is sent and when.
  */
-import type { Clock, Timer } from '../clock.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import { seconds } from '../units.ts'
 import { cutConnection, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
 

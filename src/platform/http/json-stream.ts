@@ -3,7 +3,7 @@
  * A response that fails midway is cut off, so that no client takes a partial response for the whole.
  */
 import type { TSchema } from '@sinclair/typebox'
-import type { Clock, Timer } from '../clock.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
 import { createDownload, DOWNLOAD_BYTES, type StreamContext } from './download.ts'

@@ -3,8 +3,9 @@
  * have are limited too, with larger limits, so that a customer with 65,536 networks does not get 65,536 times the
  * rate. In memory only.
  */
-import type { Clock } from '../clock.ts'
-import { networksOf } from '../network.ts'
+
+import { networksOf } from '#platform/net/network.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { createRateLimiter, type Rate, type RateDecision } from './rate-limit.ts'
 
 /**

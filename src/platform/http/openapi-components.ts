@@ -3,7 +3,7 @@
  * generators then create one type for them. The names come from the paths (`/v1/domains/{id}` has a `Domain`) and from
  * the fields that hold them, or are the titles of the schemas.
  */
-import { yieldToEventLoop } from '../clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { nameOfPath, toPascalCase, toSingular } from './openapi-names.ts'
 import type { Json, JsonObject } from './openapi-schemas.ts'
 import { EXTRA } from './response-shape.ts'

@@ -4,7 +4,7 @@
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
-import { yieldToEventLoop } from '../clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { EVENT_STREAM } from './event-stream.ts'

@@ -1,5 +1,5 @@
 /** @module Token buckets, one per key (an account, an address). In memory only: a restart fills them. */
-import type { Clock } from '../clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 
 export interface Rate {
   readonly ratePerSecond: number

@@ -3,9 +3,9 @@
  * before it reads the body; handlers read it through `authenticatedAs` and `clientIpOf`. Never holds the body.
  */
 import { Elysia } from 'elysia'
-import { yieldToEventLoop } from '../clock.ts'
+import type { Reservation } from '#platform/process/memory-budget.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { unauthorized } from '../errors.ts'
-import type { Reservation } from '../memory-budget.ts'
 import type { NewRequest, StoredResponse } from './repeated-request.ts'
 import type { FieldFilter } from './response-shape.ts'
 

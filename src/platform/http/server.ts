@@ -5,9 +5,9 @@
  * once the body is complete. Features are Elysia plugins and implement none of this. Knows nothing of email.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
-import type { Clock } from '../clock.ts'
+import type { MemoryBudget } from '#platform/process/memory-budget.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { unauthorized } from '../errors.ts'
-import type { MemoryBudget } from '../memory-budget.ts'
 import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'

@@ -5,8 +5,8 @@
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
-import type { Clock } from '../clock.ts'
-import { canOpenDescriptor } from '../descriptors.ts'
+import { canOpenDescriptor } from '#platform/process/descriptors.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { seconds } from '../units.ts'
 import type { TlsClient } from './connection-guard.ts'
 

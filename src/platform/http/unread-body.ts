@@ -4,7 +4,7 @@
  * the time limit of the connection, and keeps nothing. But if the client asked for `Connection: close`, it closes right
  * after the response, so that response waits here.
  */
-import type { MemoryBudget } from '../memory-budget.ts'
+import type { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { MiB } from '../units.ts'
 import type { Deadline } from './deadline.ts'
 

@@ -3,7 +3,7 @@
  * earlier when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work
  * itself.
  */
-import type { Clock, Millis, Timer } from '../clock.ts'
+import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import { minutes, seconds } from '../units.ts'
 
 export interface DueLoopOptions {

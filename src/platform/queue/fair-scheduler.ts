@@ -3,7 +3,7 @@
  * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure the time of each
  * piece or task. Neither knows anything about the work itself.
  */
-import type { Clock } from '../clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'
 
 /** How long pieces of work may occupy one tick of the event loop; a longer piece gets a tick of its own. */

@@ -2,7 +2,7 @@
  * @module Retries after a delay: `retry` repeats a single operation; `StorageRetries` repeats writes that must not be
  * lost. While the storage refuses such writes, their callers begin no further work. Callers classify the errors.
  */
-import type { Clock } from '../clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { seconds } from '../units.ts'
 
 /** The delay after the storage refused a read or write, for example because the disk is full. */

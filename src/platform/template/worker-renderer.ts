@@ -6,11 +6,12 @@
  *
  * waiting → running → answered
  */
-import type { Clock, Millis, Timer } from '../clock.ts'
+
+import { startWorker } from '#platform/process/workers.ts'
+import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import { AppError } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { RoundRobin } from '../queue/round-robin.ts'
-import { startWorker } from '../workers.ts'
 import { dataFault, sourceFault } from './faults.ts'
 import {
   CHECK_INTERVAL_MS,

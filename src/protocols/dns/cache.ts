@@ -1,5 +1,5 @@
 /** @module A cache whose entries expire, limited in number and weight; evicts the least recently used entry first. */
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 
 interface Entry<T> {
   readonly value: T

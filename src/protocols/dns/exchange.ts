@@ -4,7 +4,7 @@
  * server, no CNAME resolution.
  */
 import { connect, isIPv6 } from 'node:net'
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { decodeResponse, encodeQuery, type Question, type Response } from './message.ts'
 
 export interface ServerAddress {

@@ -3,7 +3,7 @@
  * mail delivery depends on the difference. Caches, merges identical questions in flight, follows CNAMEs and tries the
  * next server when one fails. Uses neither node:dns nor the system's resolver.
  */
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import type { TlsaRecord } from '../smtp/dane.ts'
 import { createTtlCache } from './cache.ts'
 import { type ExchangeResult, exchange, type ServerAddress } from './exchange.ts'

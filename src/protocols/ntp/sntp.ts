@@ -3,7 +3,7 @@
  */
 import { createSocket } from 'node:dgram'
 import { isIPv6 } from 'node:net'
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 
 export interface TimeQueryOptions {
   readonly clock: Pick<Clock, 'now' | 'after'>

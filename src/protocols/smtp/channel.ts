@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net'
 import { isIP } from 'node:net'
 import { type DetailedPeerCertificate, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls'
-import type { Clock, Timer } from '#platform/clock.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import { findTlsaMismatch, type TlsaRecord } from './dane.ts'
 import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'

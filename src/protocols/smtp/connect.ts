@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { authenticate, type SmtpCredentials } from './auth.ts'
 import { isReply, type ReplyOrFailure, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
 import { SmtpClient } from './client.ts'

@@ -20,8 +20,8 @@ import { formatManifest, type Manifest, parseManifest } from '#app/backup/manife
 import { openApp } from '#app/create.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
-import { systemClock } from '#platform/clock.ts'
-import { KeyRing, parseMasterKeys } from '#platform/crypto.ts'
+import { KeyRing, parseMasterKeys } from '#platform/crypto/crypto.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { flipBit } from '#test/support/bit-flip.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from '../process.ts'
 

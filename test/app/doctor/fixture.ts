@@ -3,8 +3,8 @@ import { createDoctorResolver, type DoctorContext, listDnsServers } from '#app/d
 import type { Finding, NewFinding } from '#app/doctor/finding.ts'
 import { loadConfig } from '#app/settings.ts'
 import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
-import { systemClock } from '#platform/clock.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 /** A context without a service and its data; the settings are those of tests, so nothing leaves the machine. */
 export function createContext(

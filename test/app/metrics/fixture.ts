@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { type Service, startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ContentStore } from '#platform/content/store.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { eventually } from '#test/support/app.ts'
 
 /** Deleted but open files below a folder, whose disk space is still in use. */

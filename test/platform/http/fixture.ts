@@ -1,7 +1,6 @@
 /** @module A server with one small, typical feature, for tests of the HTTP platform. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { type Clock, systemClock } from '#platform/clock.ts'
 import { publicRoute, requires } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { html, htmlResponse } from '#platform/http/html.ts'
@@ -20,7 +19,8 @@ import {
   StringEnum,
 } from '#platform/http/schemas.ts'
 import { BunHttpServer, type HttpServer, type HttpServerOptions } from '#platform/http/server.ts'
-import { MemoryBudget } from '#platform/memory-budget.ts'
+import { MemoryBudget } from '#platform/process/memory-budget.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 export interface TestActor {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
+import { createSignal } from '#platform/process/signal.ts'
 import { startDueLoop, wakeAt } from '#platform/queue/due-loop.ts'
-import { createSignal } from '#platform/signal.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

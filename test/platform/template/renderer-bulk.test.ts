@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { yieldToEventLoop } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
+import { startWorker } from '#platform/process/workers.ts'
 import {
   RENDER_INTERRUPTED,
   type Renderer,
@@ -8,8 +8,8 @@ import {
   type RenderRequest,
 } from '#platform/template/renderer.ts'
 import { type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, minutes } from '#platform/units.ts'
-import { startWorker } from '#platform/workers.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const silent = { error: () => undefined, warn: () => undefined }

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
 import { AppError } from '#platform/errors.ts'
+import { startWorker } from '#platform/process/workers.ts'
 import type { Renderer, RenderOutcome, RenderRequest } from '#platform/template/renderer.ts'
 import { type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { startWorker } from '#platform/workers.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const silent = { error: () => undefined, warn: () => undefined }

@@ -1,7 +1,7 @@
 /** @module A received message for authentication tests: real DNS on a socket, real signatures, a stopped clock. */
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
-import type { Clock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { authenticate, type SessionFacts } from '#protocols/authentication/authenticate.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { formatDkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'

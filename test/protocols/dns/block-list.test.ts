@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { findListing, testBlockList } from '#protocols/dns/block-list.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'

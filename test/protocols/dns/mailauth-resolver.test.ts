@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { spf } from 'mailauth/lib/spf'
-import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { createMailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
-import { type Clock, systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { type ResolverOptions, StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { queryTimeOffset } from '#protocols/ntp/sntp.ts'
 import { startTimeServer, type TimeServer } from '#test/support/time-server.ts'
 

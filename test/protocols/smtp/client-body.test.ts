@@ -1,6 +1,6 @@
 import { heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import type { SmtpConnectOptions } from '#protocols/smtp/connect.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { deferred, helloMessage, openSession, transaction, WatchedClock, waitOneTick } from './smtp-session.ts'

@@ -1,7 +1,7 @@
 /**
  * @module Shared by the tests of the SMTP client: options and transactions, of which each test changes one property.
  */
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import type { SmtpClient, SmtpTransaction } from '#protocols/smtp/client.ts'
 import { connectSmtp, type SmtpConnectOptions } from '#protocols/smtp/connect.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

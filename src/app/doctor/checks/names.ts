@@ -1,7 +1,7 @@
 /** @module Checks of the names of this host: host name, its addresses, reverse DNS, public URL. */
 import { networkInterfaces } from 'node:os'
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
-import { parseHostPort } from '#platform/setting-kinds.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { findPublicUrlWarnings } from '../../cli/public-url-warnings.ts'
 import { type DoctorContext, findNetworkObstacle } from '../context.ts'

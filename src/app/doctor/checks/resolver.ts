@@ -1,7 +1,7 @@
 /** @module Checks of what the service asks: the DNS servers, block lists, time servers. */
 import { isIP } from 'node:net'
 import { randomBytes } from '#platform/ids.ts'
-import { parseHostPort } from '#platform/setting-kinds.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type BlockListState, familyOf, findListing, testBlockList } from '#protocols/dns/block-list.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'

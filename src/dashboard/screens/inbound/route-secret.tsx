@@ -2,7 +2,7 @@
 import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { SecretResult } from '#features/webhooks/webhooks/model.ts'
+import type { SecretResult } from '#features/webhooks/webhooks/history/model.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'

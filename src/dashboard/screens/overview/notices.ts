@@ -2,7 +2,7 @@
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 
 /** The one action of a notice: a link. */
 export interface NoticeAction {

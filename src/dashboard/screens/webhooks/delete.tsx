@@ -1,7 +1,7 @@
 /** @module Deletes a webhook, after asking. */
 import { List, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useDeleteWebhook } from '../../api/webhooks.ts'
 import { DeleteButton } from '../../parts/dialog.tsx'

@@ -1,7 +1,7 @@
 /** @module The deliveries of a webhook with their filters. */
 import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'

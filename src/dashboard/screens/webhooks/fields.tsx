@@ -1,6 +1,6 @@
 /** @module The fields of a webhook: URL, description, format, events. */
 import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import type { WebhookInput } from '../../api/webhooks.ts'
 import { findFieldError } from '../../parts/field-error.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'

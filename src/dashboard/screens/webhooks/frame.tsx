@@ -2,7 +2,7 @@
 import { Group, Stack, Tabs, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useWebhook } from '../../api/webhooks.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'

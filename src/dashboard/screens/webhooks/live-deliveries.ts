@@ -1,7 +1,7 @@
 /** @module The deliveries of a webhook: rows stay where they are while their states change; new ones are counted. */
 import { keepPreviousData, type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
-import type { DeliveryRecord } from '#features/webhooks/webhooks/model.ts'
+import type { DeliveryRecord } from '#features/webhooks/webhooks/history/model.ts'
 import type { PageOf } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../../api/refresh-soon.ts'

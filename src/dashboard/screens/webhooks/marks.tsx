@@ -1,6 +1,6 @@
 /** @module States of webhooks and deliveries, and sentences with times. */
 import { Fragment } from 'react'
-import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_STATES } from './filters.ts'

@@ -2,7 +2,7 @@
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { readDeliveries, replay, useReplayCount } from '../../api/webhooks.ts'

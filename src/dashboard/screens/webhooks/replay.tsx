@@ -2,7 +2,7 @@
 import { Alert, Checkbox, NativeSelect, Text, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { type ReplayInput, useReplay, useReplayCount } from '../../api/webhooks.ts'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'

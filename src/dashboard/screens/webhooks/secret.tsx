@@ -1,7 +1,7 @@
 /** @module The signing secret of a webhook: shown on request, copied, replaced. */
 import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useRevealSecret, useRotateSecret } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'

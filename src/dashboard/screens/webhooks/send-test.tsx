@@ -1,7 +1,7 @@
 /** @module Sends a test event and waits for its outcome. */
 import { Alert, Group, Stack, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
-import type { DeliveryDetail } from '#features/webhooks/webhooks/model.ts'
+import type { DeliveryDetail } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useDelivery, useTestWebhook } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'

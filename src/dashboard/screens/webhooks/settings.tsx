@@ -2,7 +2,7 @@
 import { Alert, Button, Group, Stack, Switch, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
-import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { ApiError } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'

@@ -1,5 +1,5 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
-import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import type { Tone } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'

@@ -5,11 +5,12 @@
  * the account because row ids are not enough: after a backup is restored, new accounts get row ids that were already
  * in use.
  */
-import type { Millis } from '#platform/clock.ts'
-import type { KeyRing } from '#platform/crypto.ts'
+
+import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
-import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** Path of the confirmation links. */
 export const CONFIRM_PATH = '/confirm'

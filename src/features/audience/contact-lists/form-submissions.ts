@@ -4,10 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
-import { hmacSha256 } from '#platform/crypto.ts'
+import { hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
 import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
 

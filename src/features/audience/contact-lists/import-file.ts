@@ -3,8 +3,8 @@
  * window of it in memory.
  */
 import { type FileHandle, open } from 'node:fs/promises'
-import { yieldToEventLoop } from '#platform/clock.ts'
 import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import type { Answers } from './answers.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 

@@ -4,10 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import { readFence } from '#features/core/fence/restored.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** The progress of an import. */
 export interface ImportProgress {

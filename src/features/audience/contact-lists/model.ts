@@ -6,7 +6,6 @@ import { type Contact, MAX_COUNTED } from '#features/setup/contact-store/find.ts
 import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
 import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
-import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
   extra,
@@ -20,6 +19,7 @@ import {
   Uuid,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 
 const LIST_FIELDS = {

@@ -10,10 +10,10 @@ import { findDeletedListAfter, markEmptied } from '#features/setup/contact-store
 import { type Contact, findContact } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
 import { deleteContact, deleteContactsOfList, setContactMetadata } from '#features/setup/contact-store/status.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { type ContactInput, toMetadataJson } from './add.ts'
 import { cancelSubscriptionMails } from './subscription-mails.ts'
 

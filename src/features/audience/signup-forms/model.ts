@@ -1,6 +1,5 @@
 /** @module Wire shapes of signup forms. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { Config } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import {
@@ -13,6 +12,7 @@ import {
   Uuid,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { FIELD_TYPES, MAX_FIELDS, MAX_LABEL_LENGTH, readFields } from './custom-fields.ts'
 import { DEFAULT_MESSAGES, MAX_MESSAGE_LENGTH, type MessageName, readMessages } from './messages.ts'
 import type { FormChange, FormInput, SignupForm } from './signup-forms.ts'

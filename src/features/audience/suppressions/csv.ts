@@ -4,12 +4,12 @@
  * the database.
  */
 import { isUtf8 } from 'node:buffer'
-import { createFairYield } from '#platform/clock.ts'
 import { formatCsv, unescapeCell } from '#platform/csv/cells.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
 import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import type { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { createFairYield } from '#platform/time/clock.ts'
 import { COLUMNS, type Columns, EXPECTED, parseColumns, toKnownReason } from './columns.ts'
 import type { Suppression } from './suppressions.ts'
 

@@ -4,7 +4,7 @@
  */
 
 import type { App } from '#features/core/app/app.ts'
-import { createFairYield } from '#platform/clock.ts'
+import { createFairYield } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { CSV_HEADER, formatRows } from './csv.ts'
 import { listSuppressionsAfter } from './suppressions.ts'

@@ -1,8 +1,9 @@
 /**
  * @module Reads and checks what each plan allows and costs: defaults, overridden by settings. Never reads an account.
  */
-import { type Config, ConfigError } from '#platform/config.ts'
+
 import { perOwner } from '#platform/per-owner.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
 
 export const PLANS = ['free', 'starter', 'pro', 'business', 'enterprise', 'unlimited'] as const
 export type Plan = (typeof PLANS)[number]

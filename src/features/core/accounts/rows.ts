@@ -4,13 +4,13 @@
  * nothing: `sub-accounts` and `privacy` do.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type Account, findAccount } from './accounts.ts'
 import { prepareCount } from './limits.ts'
 import type { Plan } from './plans.ts'

@@ -3,10 +3,10 @@
  * own quota. Decides nothing: `people/billing` does.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { isPlan, type Plan } from './plans.ts'
 
 export interface Subscription {

@@ -5,11 +5,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { WorkBudget } from '#features/core/app/app.ts'
-import type { Clock } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import type { Clock } from '#platform/time/clock.ts'
 
 /**
  * Cost of starting an export. The work of the export itself is not charged: it yields to other work, and the account

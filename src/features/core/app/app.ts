@@ -3,18 +3,18 @@
  * builds it.
  */
 import type { Database } from 'bun:sqlite'
-import type { Clock, Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import type { ContentStore } from '#platform/content/store.ts'
-import type { KeyRing } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
 import type { Committer } from '#platform/db/commit.ts'
-import type { DiskGuard } from '#platform/disk.ts'
-import type { Log } from '#platform/log.ts'
-import type { MemoryBudget } from '#platform/memory-budget.ts'
+import type { DiskGuard } from '#platform/disk/disk.ts'
+import type { Log } from '#platform/log/log.ts'
+import type { SafeFetch } from '#platform/net/safe-fetch.ts'
+import type { MemoryBudget } from '#platform/process/memory-budget.ts'
+import type { Signal } from '#platform/process/signal.ts'
 import type { FairScheduler } from '#platform/queue/fair-scheduler.ts'
-import type { SafeFetch } from '#platform/safe-fetch.ts'
-import type { Signal } from '#platform/signal.ts'
+import type { Config } from '#platform/settings/config.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
 import type { Metrics } from './metrics.ts'
@@ -29,7 +29,7 @@ export interface WorkBudget {
 
 export interface App {
   readonly config: Config
-  /** A trusted clock (platform/trusted-clock.ts), which at first ignores jumps of days ahead. */
+  /** A trusted clock (platform/process/trusted-clock.ts), which at first ignores jumps of days ahead. */
   readonly clock: Clock
   /** `TrustedClock.confirmedNow`: the time that decides which data is old enough to delete. */
   confirmedNow(): Millis

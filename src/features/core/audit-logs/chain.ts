@@ -6,9 +6,9 @@
  * operator detects a rewritten chain by recording the newest hash elsewhere.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { randomBytes, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** The previous hash of the first entry. */
 export const GENESIS_HASH: Uint8Array = new Uint8Array(32)

@@ -3,9 +3,9 @@
  * remaining entry builds.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { setChainAnchor } from './chain.ts'
 
 interface OldestEntry {

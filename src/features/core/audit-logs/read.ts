@@ -3,10 +3,10 @@
  * that yield to other requests, and scan a limited number of entries.
  */
 import type { Database } from 'bun:sqlite'
-import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 
 export interface StoredAuditEntry {
   /** Position in the log of the whole installation. */

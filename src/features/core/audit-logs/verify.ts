@@ -3,9 +3,9 @@
  * the connection must be in a read transaction, so that it sees one state of the log.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import {
   computeDigest,
   computeHash,

@@ -2,8 +2,9 @@
  * @module Counts events of captured mail by hour, beside the counters of all events: what is left is mail that was
  * really sent.
  */
-import type { Millis } from '#platform/clock.ts'
+
 import type { Tx } from '#platform/db/commit.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { count } from './record.ts'
 
 /** Types that stats by hour need; deliveries of captured mail have the counter `sandbox:delivered`. */

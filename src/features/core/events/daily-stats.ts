@@ -4,9 +4,9 @@
  * `daily_figures`. Callers must not count captured mail.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 /** The counted fields, in column order; `tables.ts` explains each. */

@@ -4,9 +4,9 @@
  * events. The high digits of a number thus show from which copy it comes. Only `skipNumbers` makes gaps.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** A range of numbers that no event has. */
 export interface EventGap {

@@ -4,8 +4,8 @@
  * over rows only from the horizon on.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { getMeta, setMeta } from './record.ts'
 

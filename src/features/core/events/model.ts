@@ -1,9 +1,9 @@
 /** @module Wire form of an event, the same in email details and in the feed. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { Millis } from '#platform/clock.ts'
-import type { KeyRing } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { deriveEventUuid, EVENT_TYPES } from './record.ts'
 
 /** The data of an event. Each kind of event has only some fields. */

@@ -3,9 +3,9 @@
  * statistics stay. Sequence numbers are never reused.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { CAPTURED_PREFIX } from './captured.ts'
 import { raiseHorizon } from './horizon.ts'
 

@@ -4,12 +4,12 @@
  * read only what passed the gate.
  */
 import type { Database } from 'bun:sqlite'
-import type { Clock, Millis } from '#platform/clock.ts'
-import { hmacSha256, type KeyRing } from '#platform/crypto.ts'
+import { hmacSha256, type KeyRing } from '#platform/crypto/crypto.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
 import { readFirstNumber } from './gaps.ts'

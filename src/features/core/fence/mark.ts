@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { getMeta, setMeta, setMetaOnce } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /**
  * `backup`: written by `tassis backup`. `copy`: any other copy, which an operator has marked, or which the service has

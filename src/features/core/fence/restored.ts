@@ -5,9 +5,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import { conflict } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { CopyMark } from './mark.ts'
 
 /** Mail that the operator released: all restored mail that matches each field. */

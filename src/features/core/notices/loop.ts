@@ -5,11 +5,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { isStorageFailure } from '#platform/storage-errors.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { type Notice, readLastRestoredId } from './notices.ts'
 

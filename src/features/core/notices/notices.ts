@@ -6,9 +6,9 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 export interface NewNotice {
   readonly accountId: number

@@ -1,8 +1,8 @@
 /** @module Lists operations by age for retention, and deletes them. */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** The fields of an operation that retention reads. */
 export interface OldOperation {

@@ -3,9 +3,9 @@
  * `offset`.
  */
 
-import type { Millis } from '#platform/clock.ts'
-import { isDate, parseDateTime, toInstantRange } from '#platform/date-time.ts'
 import { invalid } from '#platform/errors.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { isDate, parseDateTime, toInstantRange } from '#platform/time/date-time.ts'
 
 const DEFAULT_COUNT = 100
 const MAX_COUNT = 500

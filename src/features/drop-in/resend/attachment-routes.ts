@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { getInbound, type InboundEmail } from '#features/receiving/inbound/inbound-emails.ts'
+import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { getEmail, type StoredEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, isSystemMail } from '#features/sending/emails/wire.ts'
 import type { Scope } from '#features/setup/api-keys/scopes.ts'

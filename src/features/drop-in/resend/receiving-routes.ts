@@ -9,8 +9,8 @@ import {
   type InboundEmail,
   listInbound,
   listInboundAbove,
-} from '#features/receiving/inbound/inbound-emails.ts'
-import { toHeadersWire } from '#features/receiving/inbound/model.ts'
+} from '#features/receiving/inbound/api/inbound-emails.ts'
+import { toHeadersWire } from '#features/receiving/inbound/api/model.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'

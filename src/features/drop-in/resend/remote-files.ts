@@ -5,8 +5,8 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AppError, invalid, tooManyRequests } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
-import type { Reservation } from '#platform/memory-budget.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import type { Reservation } from '#platform/process/memory-budget.ts'
 import { seconds } from '#platform/units.ts'
 import type { RemoteFile } from './translate.ts'
 

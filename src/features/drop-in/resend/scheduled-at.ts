@@ -1,9 +1,9 @@
 /** @module Reads `scheduled_at`: a date and time, or English words such as "in 1 min" or "tomorrow at 9am" (UTC). */
 import { parseDate } from 'chrono-node/en'
-import type { Millis } from '#platform/clock.ts'
-import { parseDateTime } from '#platform/date-time.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
 
 /** Longer than any phrase that a person writes; limits what the patterns of the parser may cost. */
 const MAX_WORDS_LENGTH = 80

@@ -4,10 +4,10 @@
  * what is left out. Pure, except for the look-up of a template's alias that is passed in.
  */
 import { isReservedHeader } from '#features/sending/accept/draft.ts'
-import { splitTag } from '#features/webhooks/webhooks/resend-payload.ts'
-import type { Millis } from '#platform/clock.ts'
+import { splitTag } from '#features/webhooks/webhooks/payload/resend-payload.ts'
 import { invalid } from '#platform/errors.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { listUnknown, missingField } from './body.ts'
 import { toSendAt } from './scheduled-at.ts'
 

@@ -3,10 +3,10 @@
  * check says nothing about a key; failures are limited by network and by key.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { Login, SubmissionHandlers } from '#features/receiving/inbound/listener-protocol.ts'
+import type { Login, SubmissionHandlers } from '#features/receiving/inbound/listener/protocol.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
-import { sha256 } from '#platform/crypto.ts'
+import { sha256 } from '#platform/crypto/crypto.ts'
 import { AppError } from '#platform/errors.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'

@@ -3,15 +3,15 @@
  * the acceptance of the API. The reply is 250 only when the email is on disk.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { SubmittedMessage } from '#features/receiving/inbound/listener-protocol.ts'
-import type { Parser } from '#features/receiving/inbound/parser.ts'
+import type { SubmittedMessage } from '#features/receiving/inbound/listener/protocol.ts'
+import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { acceptTranslated } from '#features/sending/accept/accept.ts'
 import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { toStorageError } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
-import { toStorageError } from '#platform/storage-errors.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { findActor } from './logins.ts'
 import { createAcceptedReply, createReply, INVALID_KEY, type SmtpReply, toReply } from './replies.ts'

@@ -3,11 +3,11 @@
  * that it has one form, our signature and our tracking. Pure; throws AppError 422 with the header field.
  */
 import { detectExtension } from 'nodemailer/lib/mime-funcs'
-import type { SubmittedMessage } from '#features/receiving/inbound/listener-protocol.ts'
+import type { SubmittedMessage } from '#features/receiving/inbound/listener/protocol.ts'
 import { type Draft, isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import type { Config } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { formatMailbox, normaliseAddress } from '#protocols/address/parse.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import { parseStructuredField } from '#protocols/mime/structured-field.ts'

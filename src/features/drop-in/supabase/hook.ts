@@ -3,9 +3,9 @@
  * from the id of the key, so that it is stored nowhere. Standard Webhooks: HMAC-SHA256 over `<id>.<timestamp>.<body>`.
  */
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
-import { equalBytes, hmacSha256, type KeyRing } from '#platform/crypto.ts'
+import { equalBytes, hmacSha256, type KeyRing } from '#platform/crypto/crypto.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 
 export const HOOK_PATH = '/hooks/supabase'

@@ -23,7 +23,7 @@ import {
   findInboundOfPerson,
   findNewestQueueEntryId,
   hasQueueEntryUpTo,
-} from '#features/receiving/inbound/removal.ts'
+} from '#features/receiving/inbound/api/removal.ts'
 import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/erase.ts'
 import { eraseInFindings } from '#features/reporting/abuse/erase.ts'
 import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
@@ -45,9 +45,9 @@ import {
 } from '#features/sending/queue/erase.ts'
 import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
 import { eraseSuppressions } from '#features/setup/suppression-store/suppress.ts'
-import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/erase.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
+import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/deliver/erase.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import {
   deleteErasure,

@@ -5,11 +5,11 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { insertOperation, updateOperationProgress } from '#features/core/operations/operations.ts'
-import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, isScrubStep, STEPS } from './erase-steps.ts'
 import {

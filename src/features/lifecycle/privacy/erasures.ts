@@ -4,10 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 export interface Erasure {
   readonly id: number

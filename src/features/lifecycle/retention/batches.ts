@@ -3,8 +3,8 @@
  * the speed of this disk and cache, so that a transaction takes some milliseconds.
  */
 import type { App } from '#features/core/app/app.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 
 /** Target duration of a transaction, because requests wait for it. The commit comes on top. */
 const TARGET_MS = 2.5

@@ -1,6 +1,7 @@
 /** @module The kinds of data that retention removes, with their maximum ages and sizes. */
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
+
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 /** Kinds with a budget. */

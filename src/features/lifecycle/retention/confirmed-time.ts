@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 
 /** Shortest interval between two writes. */

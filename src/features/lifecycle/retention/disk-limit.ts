@@ -3,9 +3,10 @@
  * before anything is removed. Configured sizes apply while the data use little of the disk, so a small disk loses no
  * data early. Reads only.
  */
-import type { Config } from '#platform/config.ts'
-import { type DiskSpace, readDiskSpace, subtractReserve } from '#platform/disk-space.ts'
-import { formatSize } from '#platform/setting-kinds.ts'
+
+import { type DiskSpace, readDiskSpace, subtractReserve } from '#platform/disk/disk-space.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { formatSize } from '#platform/settings/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
 import { type Budgets, mapKinds, readBudgets } from './budgets.ts'
 import { measureAllocated } from './measure.ts'

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
-import { answerRequest } from '#platform/worker-answer.ts'
+import { answerRequest } from '#platform/process/worker-answer.ts'
 import type { Budgets } from './budgets.ts'
 import { type Cut, canExceedBudgets, findCuts, measureUse } from './cuts.ts'
 import { limitToDisk, measureDiskLimit } from './disk-limit.ts'

@@ -3,12 +3,12 @@
  * only.
  */
 import type { Database } from 'bun:sqlite'
-import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
+import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { BUDGETED, type BudgetedKind, computeAgeCutoffs, readBudgets, readMaxAges } from './budgets.ts'
 import { type Cut, findCuts, type Measurement, sumBytes } from './cuts.ts'

@@ -16,14 +16,14 @@ import {
   purgeCounter,
   purgeEvents,
 } from '#features/core/events/purge.ts'
-import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
-import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/needed.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { askWorker } from '#platform/process/workers.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
-import { askWorker } from '#platform/workers.ts'
 import { removeInBatches } from './batches.ts'
 import { type BudgetedKind, computeAgeCutoffs, mapKinds, readBudgets } from './budgets.ts'
 import { recordConfirmedTime } from './confirmed-time.ts'

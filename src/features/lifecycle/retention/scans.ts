@@ -15,8 +15,8 @@ import {
   removeOldMessage,
 } from '#features/receiving/agent-mailboxes/removal.ts'
 import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/delete.ts'
-import { removeInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { findOldInbound, listInboundAfter, type OldInbound } from '#features/receiving/inbound/removal.ts'
+import { removeInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { findOldInbound, listInboundAfter, type OldInbound } from '#features/receiving/inbound/api/removal.ts'
 import {
   deleteBroadcast,
   dropBroadcastContent,

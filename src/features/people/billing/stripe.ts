@@ -6,9 +6,9 @@
  */
 import type { Stripe } from 'stripe'
 import type { App } from '#features/core/app/app.ts'
-import { type Config, ConfigError } from '#platform/config.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 
 /** For all requests of one call together. */

@@ -2,9 +2,10 @@
  * @module Decides which password is hashed next. Hashes of known and unknown owners wait in two queues that are served
  * round-robin, so a hash of a known owner waits for at most one of an unknown owner. Never hashes.
  */
-import { type Clock, systemClock } from '#platform/clock.ts'
+
 import { AppError } from '#platform/errors.ts'
 import { FairPool } from '#platform/queue/fair-scheduler.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
 
 /** About two seconds of work. */
 export const MAX_WAITING_HASHES = 40

@@ -4,10 +4,10 @@
  * known user out.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { networkOf } from '#platform/network.ts'
+import { networkOf } from '#platform/net/network.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { normaliseUserEmail } from './users.ts'
 

@@ -3,10 +3,11 @@
  * SHA-256. It leads to a page of `pages.ts`, where only a POST consumes it: mail scanners follow every link of a
  * message.
  */
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
-import { sha256 } from '#platform/crypto.ts'
+
+import { sha256 } from '#platform/crypto/crypto.ts'
 import { randomBytes } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
 export const LOGIN_PATH = '/login'

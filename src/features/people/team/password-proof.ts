@@ -4,9 +4,9 @@
  * without a code.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
-import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
+import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { findUserByUuid, type User } from './users.ts'
 

@@ -5,10 +5,10 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
-import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
 import { createLinkToken, formatLink, hashLinkToken, RESET_PATH, toExpiryRange } from './links.ts'

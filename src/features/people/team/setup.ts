@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { equalBytes } from '#platform/crypto.ts'
+import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'

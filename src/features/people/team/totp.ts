@@ -5,11 +5,11 @@
  */
 import { Secret, TOTP } from 'otpauth'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
-import { equalBytes, type KeyRing, sha256 } from '#platform/crypto.ts'
+import { equalBytes, type KeyRing, sha256 } from '#platform/crypto/crypto.ts'
+import type { SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
-import type { SealedColumns } from '#platform/sealed-columns.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { consumeTotpStep, storeRecoveryCodes, type User } from './users.ts'
 

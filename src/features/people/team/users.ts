@@ -6,11 +6,11 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 
 export interface User {

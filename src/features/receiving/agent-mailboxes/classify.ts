@@ -1,14 +1,14 @@
 /**
- * @module Classifies messages of agent mailboxes with the operator's model endpoint (platform/llm.ts), if the operator
+ * @module Classifies messages of agent mailboxes with the operator's model endpoint (platform/net/llm.ts), if the operator
  * enabled that. Mail never depends on it: on any failure a message has no classification. Message content can only
  * influence the choice among our labels.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
-import type { Millis } from '#platform/clock.ts'
-import { askModel, canUseModel, parseJsonObject, readMember } from '#platform/llm.ts'
+import { askModel, canUseModel, parseJsonObject, readMember } from '#platform/net/llm.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { Slots } from '#platform/queue/slots.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { KiB, minutes, seconds } from '#platform/units.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 

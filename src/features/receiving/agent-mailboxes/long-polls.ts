@@ -6,10 +6,10 @@
 
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { Millis, Timer } from '#platform/clock.ts'
 import { AppError, tooManyRequests, unauthorized } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { Counts } from '#platform/queue/counts.ts'
+import type { Millis, Timer } from '#platform/time/clock.ts'
 import {
   findNearestExpiry,
   hasAvailableMessage,

@@ -5,9 +5,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { findMessageById, type RemovableMessage, removeMessage } from './messages.ts'
 
 interface HeaderRow {

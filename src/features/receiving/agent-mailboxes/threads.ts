@@ -4,12 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { indexMessage } from './search.ts'

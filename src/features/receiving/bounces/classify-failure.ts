@@ -3,10 +3,10 @@
  * the rules for direct replies. Pure.
  */
 
-import { type BounceCategory, toBounceType } from '#features/sending/delivery/bounce-category.ts'
-import { findRule, type Phase } from '#features/sending/delivery/classify.ts'
-import { isPermanentlyInvalid } from '#features/sending/delivery/permanently-invalid.ts'
-import { isUnknownDomain, normaliseReply } from '#features/sending/delivery/reply-words.ts'
+import { type BounceCategory, toBounceType } from '#features/sending/delivery/model/bounce-category.ts'
+import { findRule, type Phase } from '#features/sending/delivery/verdict/classify.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/verdict/permanently-invalid.ts'
+import { isUnknownDomain, normaliseReply } from '#features/sending/delivery/verdict/reply-words.ts'
 import type { DsnRecipient } from '#protocols/dsn/report.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'

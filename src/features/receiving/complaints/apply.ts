@@ -11,9 +11,9 @@ import { countForStream } from '#features/setup/streams/reputation.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
 import {
   isPossiblyDelivered,

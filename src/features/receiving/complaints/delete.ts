@@ -4,10 +4,10 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 const sql = prepareStatements((db) => ({
   newest: db.prepare<{ at: Millis | null }, [number]>(

@@ -3,7 +3,7 @@
  * loops and those that the operator adds. Pure; never reads the report itself.
  */
 import type { ReceivedMail } from '#features/receiving/received/message.ts'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 import data from './feedback-loops.json' with { type: 'json' }
 
 /**

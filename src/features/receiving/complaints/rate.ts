@@ -5,11 +5,11 @@
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { idKey, timeKey } from '#platform/http/envelope.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
 import { toComplaintMetric } from './apply.ts'
 

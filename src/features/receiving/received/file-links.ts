@@ -3,11 +3,11 @@
  * sealed, names one file of one message, and expires.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import { notFound } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
-import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
 /**

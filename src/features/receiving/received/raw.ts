@@ -6,10 +6,10 @@
 
 import type { App } from '#features/core/app/app.ts'
 import { contentMissing, requireIntact } from '#features/core/app/stored-content.ts'
-import type { Millis } from '#platform/clock.ts'
 import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
 import { notFound } from '#platform/errors.ts'
 import { streamDownload } from '#platform/http/download.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { removeForgedResults } from '#protocols/authentication/results-filter.ts'

@@ -2,10 +2,11 @@
  * @module Writes the rows of inbound routes. Never validates them: `webhooks/inbound-routes` does, and maintains a
  * webhook for each.
  */
-import type { Millis } from '#platform/clock.ts'
+
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type MatchType, matchTypeCode } from './match.ts'
 
 const sql = prepareStatements((db) => ({

@@ -2,8 +2,9 @@
  * @module Asks the operator's language model whether a suspicious email is phishing. The model gets the text and links
  * of that email, with mail addresses masked, and nothing else. Only its verdict and confidence are read.
  */
-import type { Config } from '#platform/config.ts'
-import { askModel, parseJsonObject, readMember } from '#platform/llm.ts'
+
+import { askModel, parseJsonObject, readMember } from '#platform/net/llm.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import type { ContentParts } from './content-parts.ts'
 

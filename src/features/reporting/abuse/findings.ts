@@ -2,11 +2,11 @@
 import type { Database } from 'bun:sqlite'
 import type { PauseSource } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 export interface NewAbuseFinding {

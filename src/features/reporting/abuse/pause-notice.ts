@@ -1,7 +1,7 @@
 /** @module The mail to owners that sending is paused on their account. `pause.ts` schedules and cancels it. */
 import type { OwnerNotice } from '#features/core/notices/notices.ts'
-import type { Millis } from '#platform/clock.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** Data of the notice; its topic is the account. */
 export interface NoticedPause {

@@ -6,9 +6,9 @@
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
 export interface AbuseStats {

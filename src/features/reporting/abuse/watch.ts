@@ -5,9 +5,9 @@
  */
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { findBurstThreshold, findNewestAuditId, isCreation } from './bursts.ts'
 import { findMonitoredAccount } from './monitored.ts'

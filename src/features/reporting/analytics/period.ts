@@ -1,9 +1,9 @@
 /** @module Parses the period of a query: `period`, or `from` and `to`, in UTC. */
 import { type Static, Type } from '@sinclair/typebox'
 import { dayOf } from '#features/core/events/daily-stats.ts'
-import type { Millis } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 /** Length in days of each named period. */

@@ -7,8 +7,8 @@ import { dayOf } from '#features/core/events/daily-stats.ts'
 import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import { type StreamCounter, toStreamMetric } from '#features/setup/streams/reputation.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { createParameterError, formatDay, type Period } from './period.ts'
 
 const COUNTERS = {

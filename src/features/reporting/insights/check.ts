@@ -5,7 +5,7 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { readMember } from '#platform/llm.ts'
+import { readMember } from '#platform/net/llm.ts'
 import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
 import { type AllowedNumbers, createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
 

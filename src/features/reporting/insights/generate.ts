@@ -1,5 +1,5 @@
 /**
- * @module Generates a report on request: collects stats, asks the operator's model (platform/llm.ts), validates its
+ * @module Generates a report on request: collects stats, asks the operator's model (platform/net/llm.ts), validates its
  * answer, and stores the report in one transaction. One successful report per account and day; failures only delay the
  * next attempt. The model gets stats only.
  */
@@ -8,7 +8,7 @@ import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
-import { askModel, canUseModel, parseJsonObject } from '#platform/llm.ts'
+import { askModel, canUseModel, parseJsonObject } from '#platform/net/llm.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours, KiB, seconds } from '#platform/units.ts'
 import { ANSWER_SCHEMA, type CheckedAnswer, checkAnswer } from './check.ts'

@@ -3,12 +3,12 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 export interface Insight {
   readonly id: number

@@ -3,8 +3,9 @@
  * some minutes, shares a running lookup between its callers, and limits concurrent lookups in total and per account, so
  * that a list of dead domains does not delay other accounts.
  */
-import type { Clock } from '#platform/clock.ts'
+
 import { Slots } from '#platform/queue/slots.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { createTtlCache } from '#protocols/dns/cache.ts'
 import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'

@@ -12,7 +12,7 @@ import { dropContent, dropContentOnFailure } from '#features/core/content-gc/gar
 import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
 import { refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
-import { equalBytes } from '#platform/crypto.ts'
+import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
 import { createDraft, type Draft } from './draft.ts'

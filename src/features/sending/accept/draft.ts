@@ -5,11 +5,11 @@
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
-import type { Millis } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
-import { parseDateTime } from '#platform/date-time.ts'
 import { invalid } from '#platform/errors.ts'
+import type { Config } from '#platform/settings/config.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 import {
   formatMailbox,

@@ -1,7 +1,7 @@
 /** @module Reads the idempotency key of a send request, and hashes the request to detect repeated ones. Pure. */
 
 import { hashIdempotencyKey, type Idempotency } from '#features/sending/queue/idempotency-key.ts'
-import { sha256 } from '#platform/crypto.ts'
+import { sha256 } from '#platform/crypto/crypto.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { SendRequest } from './model.ts'
 

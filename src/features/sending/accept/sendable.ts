@@ -21,8 +21,8 @@ import { domainNotVerified, findSendingDomain } from '#features/setup/domains/se
 import { type StreamPriority, toPriorityName } from '#features/setup/streams/priority.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
-import type { Config } from '#platform/config.ts'
 import { insufficientStorage, invalid } from '#platform/errors.ts'
+import type { Config } from '#platform/settings/config.ts'
 import type { Draft } from './draft.ts'
 
 /**

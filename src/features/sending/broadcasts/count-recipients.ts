@@ -11,10 +11,10 @@ import {
 } from '#features/setup/contact-store/status.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { Slots } from '#platform/queue/slots.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { IS_SUPPRESSED } from './start.ts'
 

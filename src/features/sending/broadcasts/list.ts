@@ -5,11 +5,11 @@
 import type { Database } from 'bun:sqlite'
 import { type EventType, toEventCode, toEventType } from '#features/core/events/record.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
-import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { type BroadcastState, IS_OPEN, stateCode, stateName } from './states.ts'
 
 /** A broadcast as the account sees it. */

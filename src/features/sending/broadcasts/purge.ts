@@ -7,10 +7,10 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count } from '#features/core/events/record.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type BroadcastState, stateName } from './states.ts'
 
 /** The columns that retention needs. */

@@ -13,10 +13,10 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { isBroadcastRestored, readFence } from '#features/core/fence/restored.ts'
 import { type OperationProgress, updateOperationProgress } from '#features/core/operations/operations.ts'
-import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /**
  * The position is the stored code, so only append. States up to `failing` are open, as in the index `broadcasts_open`.

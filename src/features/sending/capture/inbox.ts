@@ -4,10 +4,10 @@
  * links and codes are for its recipient alone, has no row.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
 
 /** What a list shows of a captured email. */

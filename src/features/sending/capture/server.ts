@@ -5,9 +5,9 @@
  */
 import type { AddressInfo } from 'node:net'
 import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerSession } from 'smtp-server'
-import type { KeyRing } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { AppError } from '#platform/errors.ts'
-import type { Log } from '#platform/log.ts'
+import type { Log } from '#platform/log/log.ts'
 import { seconds } from '#platform/units.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'

@@ -6,11 +6,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { Clock, Millis } from '#platform/clock.ts'
 import { decompress } from '#platform/content/blob-errors.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
 import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, KiB, MiB } from '#platform/units.ts'
 import { addToInbox, INBOX_SCHEMA } from './inbox.ts'
 

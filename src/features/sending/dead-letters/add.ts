@@ -1,7 +1,8 @@
 /** @module Adds a recipient to the dead letters, in the transaction of its final outcome. */
-import type { Millis } from '#platform/clock.ts'
+
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 export const DEAD_LETTER_REASONS = ['expired', 'failed', 'uncertain'] as const
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]

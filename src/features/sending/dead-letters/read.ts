@@ -1,10 +1,10 @@
 /** @module Reads the dead letters of an account with data of their emails and recipients. */
 import type { Database } from 'bun:sqlite'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { DeadLetterReason } from './add.ts'
 
 export interface DeadLetter {

@@ -8,10 +8,10 @@ import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { type Domain, eraseDomain, listDeletedDomains, markDeleted } from '#features/setup/domains/domains.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { cancelInTransaction } from './cancel.ts'
 
 interface Row extends EmailRow {

@@ -16,11 +16,11 @@ import {
   statusName,
 } from '#features/sending/queue/status.ts'
 import { type TrackingChoice, toTrackingChoice } from '#features/sending/queue/tracking.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
 /** A stored email with the public ids of related rows. */

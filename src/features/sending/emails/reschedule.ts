@@ -8,11 +8,11 @@ import { readSendResponse } from '#features/sending/accept/send-response.ts'
 import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { rescheduleScheduled } from '#features/sending/queue/waiting-transitions.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { EmailChange } from './model.ts'
 
 const sql = prepareStatements((db) => ({

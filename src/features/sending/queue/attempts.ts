@@ -4,9 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { type EventData, type EventType, toEventCode, toEventType } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 /** Attempts stored per recipient; older ones are deleted. */
 const MAX_ATTEMPTS = 10

@@ -4,9 +4,9 @@
  */
 
 import { record } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 

@@ -4,9 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 

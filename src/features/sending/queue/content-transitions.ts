@@ -3,9 +3,9 @@
  * compare-and-set inside the caller's transaction, as `status` describes. Never looks for the content.
  */
 
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type AccountHold, holdRecipient } from './account-transitions.ts'
 import { statusCode } from './status.ts'
 

@@ -1,5 +1,5 @@
 /** @module The stored form of an email's idempotency key. Pure. */
-import { sha256 } from '#platform/crypto.ts'
+import { sha256 } from '#platform/crypto/crypto.ts'
 import { invalid } from '#platform/errors.ts'
 
 export interface Idempotency {

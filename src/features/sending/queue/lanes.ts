@@ -9,7 +9,7 @@
  * So the class and the stream of mail are fixed at acceptance, and the queue reads them from the name.
  */
 import type { StreamPriority } from '#features/setup/streams/priority.ts'
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 
 /** Destination of mail that only the capture server receives. It has no dot, so no domain has this name. */
 export const SANDBOX_LANE = 'sandbox'

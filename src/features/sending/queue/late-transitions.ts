@@ -5,9 +5,9 @@
  */
 
 import { record } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { AttemptFacts } from './attempt-transitions.ts'
 import { type ChangedRecipient, countBounced, countDelivered, requireEmail, settleEmail } from './settle.ts'
 import { type Status, statusCode } from './status.ts'

@@ -1,6 +1,6 @@
 /** @module Types of an email before it is inserted: its parts, recipients and rarely set fields. */
 import type { BroadcastContact } from '#features/setup/templates/broadcast-data.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { Idempotency } from './idempotency-key.ts'
 import type { RecipientKind } from './status.ts'
 import type { TrackingChoice } from './tracking.ts'

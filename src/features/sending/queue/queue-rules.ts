@@ -5,12 +5,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import { findStreamPool } from '#features/setup/streams/streams.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { accountOfLane, domainOfLane, streamOfLane } from './lanes.ts'
 import type { MailSelector } from './selection.ts'
 

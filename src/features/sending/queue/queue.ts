@@ -5,9 +5,9 @@
  */
 
 import { record } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { IS_HELD } from './account-transitions.ts'
 import { IS_WITHOUT_CONTENT } from './content-transitions.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail } from './settle.ts'

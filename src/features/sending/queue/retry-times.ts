@@ -3,8 +3,8 @@
  * tried. Delivery knows that; without it, the due time is all that is known.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import type { Millis } from '#platform/time/clock.ts'
 
 type FindRetryTime = (lane: string, due: Millis) => Millis
 

@@ -14,12 +14,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { compactFullText, quoteWord, toAllWordsQuery } from '#platform/db/full-text.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 

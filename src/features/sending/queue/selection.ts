@@ -3,8 +3,8 @@
  * entries at a time, in the order of the queue, so that a caller can continue after a place. Never changes anything.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { accountOfLane, domainOfLane, toLanePrefixes } from './lanes.ts'
 import type { QueuePosition } from './queue.ts'
 

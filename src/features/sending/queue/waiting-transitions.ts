@@ -5,9 +5,9 @@
  */
 
 import { type EventData, record } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import {
   type ChangedRecipient,
   countBegun,

@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import type { Clock } from '#platform/clock.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
 import { MessageReader } from './message-reader.ts'
 import type { React, Reaction, SeenMessage, Step, StepContext } from './reaction.ts'

@@ -7,10 +7,10 @@ import type { App } from '#features/core/app/app.ts'
 import { record } from '#features/core/events/record.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { findReaderActions } from './mailboxes.ts'
 
 interface DeliveredRecipient {

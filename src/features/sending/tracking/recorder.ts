@@ -4,9 +4,9 @@
  * limited; further ones are dropped, because availability matters more than a count.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import { isDiskFull, isTransientError } from '#platform/disk/storage-errors.ts'
 import { retry } from '#platform/queue/retry.ts'
-import { isDiskFull, isTransientError } from '#platform/storage-errors.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type Engagement, recordEngagement } from './engage.ts'
 

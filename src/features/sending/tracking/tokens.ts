@@ -8,16 +8,17 @@
  * token: kind (1 byte), account (4 bytes, big-endian), recipient (varint, 7 bits per byte, lowest first), day of the
  * email (2 bytes, big-endian), MAC (10 bytes)
  */
-import type { Millis } from '#platform/clock.ts'
-import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
-import type { UuidBytes } from '#platform/ids.ts'
+
+import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
 import {
   base64urlLength,
   decodeBase64url,
   decodeVarint,
   encodeVarint,
   MAX_VARINT_BYTES,
-} from '#platform/token-bytes.ts'
+} from '#platform/crypto/token-bytes.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 export interface TrackedRecipient {

@@ -3,9 +3,9 @@
  * only the first time that a domain is seen; later checks run in the background. The only writer of `mta_sts_policies`.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { FairPool } from '#platform/queue/fair-scheduler.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { lookUpPolicyId, MAX_POLICY_BYTES, parseStsPolicy, type StsPolicy } from '#protocols/smtp/mta-sts.ts'
 import type { TlsFailureType } from '#protocols/smtp/tls-failures.ts'

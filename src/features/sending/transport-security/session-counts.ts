@@ -4,10 +4,10 @@
  * `tls_session_counts`, with `reports.ts`.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { parseTlsReportRecord } from '#protocols/aggregate-reports/tls-record.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'

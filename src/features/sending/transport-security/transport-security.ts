@@ -3,7 +3,7 @@
  * records, and the counts for TLS reports. One object per service.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { shortenTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
 import type { DomainPolicy } from './domain-policy.ts'

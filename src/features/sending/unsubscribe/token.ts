@@ -7,10 +7,10 @@
  * length and text of the sender's domain, the address. The UUID names the account, because restoring a backup makes new
  * accounts reuse row ids of accounts created after that backup.
  */
-import type { KeyRing } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
-import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
 
 /** The data in a token. Ids are row ids unless stated otherwise. */
 export interface UnsubscribeFacts {

@@ -4,12 +4,12 @@
  */
 import { isIP } from 'node:net'
 import type { Actor, ActorLimits } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
-import { parseDateTime } from '#platform/date-time.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { createNetworkMatcher } from '#platform/http/client-ip.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { isCidr } from '#platform/setting-kinds.ts'
+import { isCidr } from '#platform/settings/setting-kinds.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 
 /** Maximum number of domains, and of networks. */

@@ -1,8 +1,8 @@
 /** @module Wire form of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { ApiKey } from './keys.ts'
 
 const FIELDS = {

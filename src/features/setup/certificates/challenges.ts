@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Clock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
-import { createSelfSigned } from '#platform/self-signed.ts'
+import { createSelfSigned } from '#platform/net/self-signed.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import type { Challenge } from '#protocols/acme/order.ts'
 
 /** RFC 8737 §6.2. */

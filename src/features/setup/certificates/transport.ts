@@ -1,6 +1,6 @@
 /** @module Requests to the certificate authority, with limits for time and size. */
 import type { App } from '#features/core/app/app.ts'
-import { readBounded } from '#platform/read-bounded.ts'
+import { readBounded } from '#platform/net/read-bounded.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import type { AcmeTransport } from '#protocols/acme/session.ts'
 

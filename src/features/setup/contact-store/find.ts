@@ -1,9 +1,9 @@
 /** @module Reads contacts. Never writes. */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { aboveText, belowId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import {
   CONTACT_STATUSES,

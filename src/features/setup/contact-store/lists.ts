@@ -3,11 +3,11 @@
  * writes; `change-list.ts` does.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 
 export interface ContactList {

@@ -6,11 +6,11 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { count } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
 /** The position is the stored code: only append. */

@@ -1,5 +1,5 @@
 /** @module Warns about a host name that does not work in SMTP greetings and DNS records. */
-import type { Config } from '#platform/config.ts'
+import type { Config } from '#platform/settings/config.ts'
 
 /** Returns at most one sentence: a name without a dot cannot be found in DNS, so records with it cannot be verified. */
 export const findHostnameWarnings = ({ hostname }: Pick<Config, 'hostname'>): readonly string[] =>

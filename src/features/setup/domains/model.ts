@@ -1,10 +1,10 @@
 /** @module Wire form of domains, and conversion of stored domains to it. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
 import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'

@@ -3,7 +3,7 @@
  * domain's DNS provider wants them typed. Stores nothing: the verification of the domain stays as it is.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { shareAnswers, withTxtRecord } from '#protocols/dns/shared-answers.ts'
 import { isDmarc } from './check-dmarc.ts'

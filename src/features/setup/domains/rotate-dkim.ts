@@ -5,10 +5,10 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { unknown } from './check-result.ts'
 import { toDkimHost } from './dns-records.ts'

@@ -1,5 +1,5 @@
 /** @module Names the sealed columns of domains, so that they can be sealed again under a new master key. */
-import type { SealedColumns } from '#platform/sealed-columns.ts'
+import type { SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import { toDkimKeyContext, toEd25519KeyContext } from './sending.ts'
 
 export const SEALED_COLUMNS: readonly SealedColumns[] = [

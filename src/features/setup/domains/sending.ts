@@ -3,12 +3,12 @@
  * acceptance and delivery.
  */
 import type { Database } from 'bun:sqlite'
-import type { Millis } from '#platform/clock.ts'
-import type { KeyRing } from '#platform/crypto.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type DnsRecordKey, toEd25519Selector } from './dns-records.ts'
 
 export interface SendingDomain {

@@ -7,9 +7,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
-import type { Config } from '#platform/config.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
 
 interface AccountRow {
   accountId: number

@@ -4,8 +4,8 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { ErrorDetail } from '#platform/errors.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 
 /** Returns one detail per problem; an empty list when the service is ready. */

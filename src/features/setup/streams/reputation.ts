@@ -4,9 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { count, hourOf } from '#features/core/events/record.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
 /**

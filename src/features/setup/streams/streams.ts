@@ -5,12 +5,12 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { type StreamPriority, toPriorityCode } from './priority.ts'
 
 export interface Stream {

@@ -14,9 +14,9 @@ import {
   type StoppableContact,
   type StoppedStatus,
 } from '#features/setup/contact-store/status.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, toSuppressionScopeCode, UNSUBSCRIBE } from './check.ts'
 import { unsuppress } from './suppress.ts'
 import { suppressionListKey } from './suppression-list-key.ts'

@@ -4,7 +4,7 @@
  * time.
  */
 import type { Database } from 'bun:sqlite'
-import { hmacSha256 } from '#platform/crypto.ts'
+import { hmacSha256 } from '#platform/crypto/crypto.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
 /** Replaces the address of an erased person; nobody can own an `.invalid` address (RFC 2606 §2). */

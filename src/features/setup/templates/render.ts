@@ -3,8 +3,8 @@
  * Takes sources and data and returns parts of a message; which template they belong to is the caller's concern.
  */
 import type { App } from '#features/core/app/app.ts'
+import { addGarbage } from '#platform/disk/garbage.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { addGarbage } from '#platform/garbage.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import type { RenderedParts, RenderRequest, TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'

@@ -2,8 +2,9 @@
  * @module Rendered HTML for the frame of a browser, held in memory for some minutes. A frame cannot get the HTML from
  * the page around it: that would apply the policy of the page, which allows no styles of others.
  */
-import type { Clock, Millis } from '#platform/clock.ts'
+
 import { randomBytes } from '#platform/ids.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
 import { MiB, minutes } from '#platform/units.ts'
 
 const TTL_MS = minutes(10)

@@ -4,11 +4,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
 
 /** The texts of a template. */

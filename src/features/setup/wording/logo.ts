@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { AppError, invalid } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
-import type { MemoryBudget } from '#platform/memory-budget.ts'
+import type { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { KiB } from '#platform/units.ts'
 
 export interface Logo {

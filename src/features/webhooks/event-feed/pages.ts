@@ -5,10 +5,10 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import type { EventOwner } from '#features/core/events/model.ts'
-import { createFairYield } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
+import { createFairYield } from '#platform/time/clock.ts'
 import {
   findNewestUpTo,
   MAX_EXAMINED,

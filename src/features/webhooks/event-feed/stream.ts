@@ -6,7 +6,6 @@
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
-import { createFairYield, type Millis } from '#platform/clock.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import {
   type EventStream,
@@ -16,6 +15,7 @@ import {
   formatRetry,
   openEventStream,
 } from '#platform/http/event-stream.ts'
+import { createFairYield, type Millis } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import { MAX_EXAMINED, readFeed, readFeedRange, type TypeMask } from './feed.ts'
 

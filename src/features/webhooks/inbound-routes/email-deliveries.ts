@@ -1,8 +1,8 @@
 /** @module Reads the deliveries of one inbound email to the webhook of its route. Never writes. */
 import type { Database } from 'bun:sqlite'
-import { getInbound, type InboundEmail } from '#features/receiving/inbound/inbound-emails.ts'
-import { type Delivery, getDelivery } from '#features/webhooks/webhooks/history.ts'
-import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
+import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { type Delivery, getDelivery } from '#features/webhooks/webhooks/history/history.ts'
+import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
 const sql = prepareStatements((db) => ({

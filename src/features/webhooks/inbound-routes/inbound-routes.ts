@@ -10,22 +10,22 @@ import { type MatchType, matchTypeCode, matchTypeName } from '#features/receivin
 import { deleteRouteRow, insertRoute, type RouteFields, updateRoute } from '#features/receiving/route-rules/rows.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { type Domain, findDomain } from '#features/setup/domains/domains.ts'
-import { requireCallable } from '#features/webhooks/webhooks/change.ts'
+import { requireCallable } from '#features/webhooks/webhooks/manage/change.ts'
 import {
   afterRouteChange,
   beforeRouteChange,
   deleteRouteWebhook,
   endRouteWebhook,
   setRouteWebhook,
-} from '#features/webhooks/webhooks/route-webhook.ts'
-import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
-import type { Millis } from '#platform/clock.ts'
+} from '#features/webhooks/webhooks/manage/route-webhook.ts'
+import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { parsePattern } from './pattern.ts'
 
 export interface InboundRoute {

@@ -2,11 +2,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { MATCH_TYPES, type MatchType } from '#features/receiving/route-rules/match.ts'
 import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
-import type { Delivery } from '#features/webhooks/webhooks/history.ts'
-import { DELIVERY_FIELDS, RANGE_FIELDS, toDeliveryFields } from '#features/webhooks/webhooks/model.ts'
-import { MAX_REPLAYED } from '#features/webhooks/webhooks/replay.ts'
-import type { Webhook } from '#features/webhooks/webhooks/webhooks.ts'
-import type { KeyRing } from '#platform/crypto.ts'
+import type { Delivery } from '#features/webhooks/webhooks/history/history.ts'
+import { DELIVERY_FIELDS, RANGE_FIELDS, toDeliveryFields } from '#features/webhooks/webhooks/history/model.ts'
+import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
+import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
   extraFields,

@@ -4,17 +4,17 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
-import { listDeliveries } from '#features/webhooks/webhooks/history.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import { listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import {
   HISTORY_LIMIT_NOTE,
   ReplayCount,
   ReplayResult,
   SecretResult,
   toReplayWire,
-} from '#features/webhooks/webhooks/model.ts'
-import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.ts'
-import { findRouteWebhook } from '#features/webhooks/webhooks/webhooks.ts'
+} from '#features/webhooks/webhooks/history/model.ts'
+import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/history/replay.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
+import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'

@@ -5,7 +5,7 @@ import {
   openConfirmToken,
   sealConfirmToken,
 } from '#features/audience/contact-lists/confirm-token.ts'
-import { KeyRing } from '#platform/crypto.ts'
+import { KeyRing } from '#platform/crypto/crypto.ts'
 import { newUuid, randomBytes } from '#platform/ids.ts'
 
 const keys = new KeyRing(randomBytes(32))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
 import { findPlanByPrice, getPlanTerms, listPlanTerms, UNLIMITED } from '#features/core/accounts/plans.ts'
-import { ConfigError } from '#platform/config.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import { createTestApp } from '#test/support/app.ts'
 
 test('TASSIS_PLANS changes single fields of plans; everything else keeps its default', () => {

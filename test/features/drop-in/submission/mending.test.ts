@@ -3,7 +3,7 @@
  * what was left out. Each message is also composed, as it is for its recipient.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { at } from '#test/support/api.ts'
 import { VERIFIED } from '#test/support/email-api.ts'
 import type { RawSmtp } from '#test/support/smtp-client.ts'

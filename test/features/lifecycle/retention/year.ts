@@ -2,7 +2,7 @@
  * @module A service with a year of mail: sends with every outcome, at times set by a test clock. Nothing is delivered
  * automatically.
  */
-import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
+import { type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'

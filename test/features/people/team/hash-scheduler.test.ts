@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createHashScheduler } from '#features/people/team/hash-scheduler.ts'
-import { yieldToEventLoop } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** Runs hashes of 50 ms each; they end one at a time, in the order in which they began. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { classifyMessage, LABELS } from '#features/receiving/agent-mailboxes/classify.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

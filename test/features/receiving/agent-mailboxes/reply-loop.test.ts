@@ -4,7 +4,7 @@
  */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTransport } from 'nodemailer'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'

@@ -6,7 +6,7 @@ import {
   MAX_UNREAD_BYTES_PER_MAILBOX,
   MAX_UNREAD_PER_MAILBOX,
 } from '#features/receiving/agent-mailboxes/unread.ts'
-import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

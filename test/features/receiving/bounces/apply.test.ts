@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { parseDsn } from '#protocols/dsn/parse.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'

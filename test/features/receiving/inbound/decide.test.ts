@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import type { Destination, Rejection } from '#features/receiving/received/message.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'

@@ -1,9 +1,9 @@
 /** Reports about a delivery that arrive while our own session with the receiver is open. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import type { Parser } from '#features/receiving/inbound/parser.ts'
-import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
-import { receiveMessage } from '#features/receiving/inbound/receive.ts'
+import type { Parser } from '#features/receiving/inbound/process/parser.ts'
+import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
+import { receiveMessage } from '#features/receiving/inbound/process/receive.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
-import { startWorker } from '#platform/workers.ts'
+import { startWorker } from '#platform/process/workers.ts'
 import { type Random, seededRandom } from '#test/support/random.ts'
 import { type ListenerFixture, sendMessage, startTestListener } from './listener-fixture.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { CommandInput } from '#features/receiving/inbound/listener-input.ts'
+import { CommandInput } from '#features/receiving/inbound/listener/input.ts'
 import { seededRandom } from '#test/support/random.ts'
 
 const MAX_LINE_BYTES = 20

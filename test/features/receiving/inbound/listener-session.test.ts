@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { LISTENER_LIMITS } from '#features/receiving/inbound/listener-protocol.ts'
+import { LISTENER_LIMITS } from '#features/receiving/inbound/listener/protocol.ts'
 import type { Destination, Rejection } from '#features/receiving/received/message.ts'
 import { startTestServer } from './listener-fixture.ts'
 

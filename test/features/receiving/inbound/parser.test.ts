@@ -3,11 +3,16 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
-import { createGivenUpResult, filePrefix } from '#features/receiving/inbound/parse-protocol.ts'
-import { createParser, type ParseRequest, type ParseResult, type Parser } from '#features/receiving/inbound/parser.ts'
+import { createGivenUpResult, filePrefix } from '#features/receiving/inbound/process/parse-protocol.ts'
+import {
+  createParser,
+  type ParseRequest,
+  type ParseResult,
+  type Parser,
+} from '#features/receiving/inbound/process/parser.ts'
 import { readFrames } from '#platform/content/frames.ts'
+import { startWorker } from '#platform/process/workers.ts'
 import { seconds } from '#platform/units.ts'
-import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { createTestApp } from '#test/support/app.ts'

@@ -4,25 +4,25 @@ import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-se
 import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { listMessages } from '#features/receiving/agent-mailboxes/messages.ts'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
-import { findInbound, listInbound, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
+import { findInbound, listInbound, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { inboundStatusCode, inboundStatusName } from '#features/receiving/inbound/api/status.ts'
 import {
   type ParseRequest,
   type ParseResult,
   type Parser,
   ParserUnavailableError,
-} from '#features/receiving/inbound/parser.ts'
-import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
-import { receiveMessage } from '#features/receiving/inbound/receive.ts'
-import { inboundStatusCode, inboundStatusName } from '#features/receiving/inbound/status.ts'
-import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/store.ts'
+} from '#features/receiving/inbound/process/parser.ts'
+import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
+import { receiveMessage } from '#features/receiving/inbound/process/receive.ts'
+import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/process/store.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'

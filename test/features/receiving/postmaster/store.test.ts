@@ -11,7 +11,7 @@ import {
   storeOperatorMail,
 } from '#features/receiving/postmaster/store.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { extractParts } from '#features/reporting/abuse/content-parts.ts'
 import { PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse/content-rules.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 // Honest mail as banks, shops and services send it, and typical phishing with invented hosts, in six languages.
 import HONEST from '#test/corpus/abuse/honest.json' with { type: 'json' }

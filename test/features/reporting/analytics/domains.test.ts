@@ -7,7 +7,7 @@ import { MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { findBusiestDomains } from '#features/reporting/analytics/domains.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
 import { STATS_SUMS } from '#features/reporting/analytics/stats.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 
 const ACCOUNT = 7

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { findProblems } from '#features/reporting/insights/rules.ts'
 import { collectStats } from '#features/reporting/insights/stats.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
-import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
+import { readWebhookStats } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { createEmailApi, NOW } from '#test/support/email-api.ts'
 import { seedDay } from './support.ts'
 

@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { eventually } from '#test/support/app.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'

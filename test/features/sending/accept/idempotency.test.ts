@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { hashBody } from '#features/sending/accept/idempotency.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'

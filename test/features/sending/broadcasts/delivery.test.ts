@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp, eventually, type TestAppOptions } from '#test/support/app.ts'
 import {

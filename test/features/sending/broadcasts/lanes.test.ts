@@ -1,7 +1,7 @@
 /** @module A silent site, or a lane without delivery, holds up only its own recipients of a broadcast. */
 import { expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
-import { systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
+import { type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
-import { type Destination, Sites } from '#features/sending/delivery/sites.ts'
+import { type Destination, Sites } from '#features/sending/delivery/sites/sites.ts'
 import {
   accountOfLane,
   domainOfLane,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { classifyReply } from '#features/sending/delivery/classify.ts'
+import { classifyReply } from '#features/sending/delivery/verdict/classify.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 
 const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'data' | 'body', category: string][] = [

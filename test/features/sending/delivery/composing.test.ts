@@ -2,17 +2,23 @@ import { describe, expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import type { SharedBody } from '#features/sending/delivery/compose.ts'
-import { prepareMessage } from '#features/sending/delivery/deliver.ts'
-import { JobBuilder } from '#features/sending/delivery/job.ts'
-import type { ConnectionLimits, DeliverJob, FromWorker, Route, ToWorker } from '#features/sending/delivery/protocol.ts'
-import { SigningKeys } from '#features/sending/delivery/signing-keys.ts'
+import type { SharedBody } from '#features/sending/delivery/message/compose.ts'
+import { JobBuilder } from '#features/sending/delivery/message/job.ts'
+import type {
+  ConnectionLimits,
+  DeliverJob,
+  FromWorker,
+  Route,
+  ToWorker,
+} from '#features/sending/delivery/model/protocol.ts'
+import { prepareMessage } from '#features/sending/delivery/worker/deliver.ts'
+import { SigningKeys } from '#features/sending/delivery/worker/signing-keys.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createContentReader } from '#platform/content/read.ts'
 import { randomBytes } from '#platform/ids.ts'
+import { startWorker } from '#platform/process/workers.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
-import { startWorker } from '#platform/workers.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'

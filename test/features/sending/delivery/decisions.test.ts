@@ -1,8 +1,8 @@
 /** @module What follows from replies: the table test/corpus/replies/decisions.txt, waits, and the rules themselves. */
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { toVerdict } from '#features/sending/delivery/outcome.ts'
-import { decideReply, type Phase } from '#features/sending/delivery/replies.ts'
+import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'
+import { decideReply, type Phase } from '#features/sending/delivery/verdict/replies.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { parseReply, REPLIES } from '#test/corpus/replies/replies.ts'
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { EventData, EventType } from '#features/core/events/record.ts'
 import { RESTORED_REASON } from '#features/core/fence/restored.ts'
-import { adviseOnAttempt, explainEmail, type Wait } from '#features/sending/delivery/explain.ts'
+import { adviseOnAttempt, explainEmail, type Wait } from '#features/sending/delivery/control/explain.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { toEmailState } from '#features/sending/emails/state.ts'
 

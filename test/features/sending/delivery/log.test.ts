@@ -1,6 +1,6 @@
 /** @module Log lines about an email carry its public id. */
 import { expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { eventually } from '#test/support/app.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import type { PreparedJob } from '#features/sending/delivery/job.ts'
-import { MemoryQueue } from '#features/sending/delivery/memory-queue.ts'
-import { MemoryBudget } from '#platform/memory-budget.ts'
+import { MemoryQueue } from '#features/sending/delivery/attempt/memory-queue.ts'
+import type { PreparedJob } from '#features/sending/delivery/message/job.ts'
+import { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { MiB } from '#platform/units.ts'
 
 let ids = 0

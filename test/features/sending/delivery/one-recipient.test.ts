@@ -5,7 +5,7 @@
 import { expect, test } from 'bun:test'
 import providers from '#features/sending/delivery/providers/providers.toml'
 import { findPairAction } from '#features/sending/delivery/providers/reply-action.ts'
-import { GROUPS, RULE_TABLE } from '#features/sending/delivery/reply-rules.ts'
+import { GROUPS, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 
 /** The first words that a pattern matches. */

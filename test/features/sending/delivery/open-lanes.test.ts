@@ -1,8 +1,8 @@
 /** The order in which a start wakes the lanes of its backlog. */
 import { expect, test } from 'bun:test'
-import { listOpenLanes } from '#features/sending/delivery/open-lanes.ts'
-import { RouteTurns } from '#features/sending/delivery/route-turns.ts'
-import { systemClock } from '#platform/clock.ts'
+import { listOpenLanes } from '#features/sending/delivery/schedule/open-lanes.ts'
+import { RouteTurns } from '#features/sending/delivery/schedule/route-turns.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 
 test('a start wakes lanes by class, and within a class those of accounts in turn', async () => {

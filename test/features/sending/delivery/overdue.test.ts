@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
-import { releaseOverdueMail } from '#features/sending/delivery/overdue.ts'
-import { createLog } from '#platform/log.ts'
+import { releaseOverdueMail } from '#features/sending/delivery/schedule/overdue.ts'
+import { createLog } from '#platform/log/log.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, EMAIL, type EmailApi, NOW } from '#test/support/email-api.ts'
 

@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs
 import { join } from 'node:path'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'

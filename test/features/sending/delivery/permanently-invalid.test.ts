@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import type { BounceCategory } from '#features/sending/delivery/bounce-category.ts'
-import { classifyReply } from '#features/sending/delivery/classify.ts'
-import { isPermanentlyInvalid } from '#features/sending/delivery/permanently-invalid.ts'
+import type { BounceCategory } from '#features/sending/delivery/model/bounce-category.ts'
+import { classifyReply } from '#features/sending/delivery/verdict/classify.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/verdict/permanently-invalid.ts'
 import { parseReply } from '#test/corpus/replies/replies.ts'
 
 type Phase = Parameters<typeof isPermanentlyInvalid>[1]

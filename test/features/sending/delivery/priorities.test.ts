@@ -1,7 +1,7 @@
 /** Which lanes of an account, and which accounts, go first. */
 import { expect, test } from 'bun:test'
-import { SlotPool } from '#features/sending/delivery/slot-pool.ts'
-import { WaitQueue } from '#features/sending/delivery/wait-queue.ts'
+import { SlotPool } from '#features/sending/delivery/providers/slot-pool.ts'
+import { WaitQueue } from '#features/sending/delivery/providers/wait-queue.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { cancelEmail } from '#features/sending/emails/cancel.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

@@ -3,10 +3,10 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { classifyFailure } from '#features/receiving/bounces/classify-failure.ts'
-import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/bounce-category.ts'
-import { classifyReply } from '#features/sending/delivery/classify.ts'
-import { toVerdict } from '#features/sending/delivery/outcome.ts'
-import { isPermanentlyInvalid } from '#features/sending/delivery/permanently-invalid.ts'
+import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/model/bounce-category.ts'
+import { classifyReply } from '#features/sending/delivery/verdict/classify.ts'
+import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/verdict/permanently-invalid.ts'
 import { parseReply, REPLIES, type ReplyCase, SOURCES } from '#test/corpus/replies/replies.ts'
 
 const classifyCase = ({ reply, stage }: ReplyCase) =>

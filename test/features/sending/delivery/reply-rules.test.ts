@@ -1,9 +1,9 @@
 /** @module The rules of replies.toml themselves: complete, well-formed, and bounded for any reply. */
 import { describe, expect, test } from 'bun:test'
 import providers from '#features/sending/delivery/providers/providers.toml'
-import { decideReply } from '#features/sending/delivery/replies.ts'
-import { GROUPS, RULE_TABLE } from '#features/sending/delivery/reply-rules.ts'
-import { findNamedWait, MAX_REPLY_WAIT_MS } from '#features/sending/delivery/reply-wait.ts'
+import { decideReply } from '#features/sending/delivery/verdict/replies.ts'
+import { GROUPS, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
+import { findNamedWait, MAX_REPLY_WAIT_MS } from '#features/sending/delivery/verdict/reply-wait.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 import { parseReply, REPLIES } from '#test/corpus/replies/replies.ts'

@@ -1,5 +1,9 @@
 import { expect, test } from 'bun:test'
-import { computeMaxAttempts, computeRetryDelayMs, isExpired } from '#features/sending/delivery/retry-schedule.ts'
+import {
+  computeMaxAttempts,
+  computeRetryDelayMs,
+  isExpired,
+} from '#features/sending/delivery/verdict/retry-schedule.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 // Proves: delivery-15

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { generateKeyPairSync, sign } from 'node:crypto'
-import { SigningKeys } from '#features/sending/delivery/signing-keys.ts'
-import { RsaSigners } from '#platform/rsa-signer.ts'
+import { SigningKeys } from '#features/sending/delivery/worker/signing-keys.ts'
+import { RsaSigners } from '#platform/crypto/rsa-signer.ts'
 
 const createPem = () =>
   generateKeyPairSync('rsa', {

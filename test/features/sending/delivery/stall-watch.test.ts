@@ -1,9 +1,9 @@
 /** @module Lanes and attempts that make no progress. Real service, DNS and sockets; only the service's clock is moved. */
 import { expect, spyOn, test } from 'bun:test'
 import { createServer } from 'node:net'
-import { LaneClaimer } from '#features/sending/delivery/lane-claimer.ts'
+import { LaneClaimer } from '#features/sending/delivery/schedule/lane-claimer.ts'
 import { addRule } from '#features/sending/queue/queue-rules.ts'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'

@@ -5,7 +5,7 @@ import {
   openUnsubscribeToken,
   type UnsubscribeFacts,
 } from '#features/sending/unsubscribe/token.ts'
-import { KeyRing } from '#platform/crypto.ts'
+import { KeyRing } from '#platform/crypto/crypto.ts'
 
 const keys = new KeyRing(new Uint8Array(32).fill(7))
 const facts: UnsubscribeFacts = {

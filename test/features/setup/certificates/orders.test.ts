@@ -16,8 +16,8 @@ import {
   resetOrderDelays,
   writeCertificate,
 } from '#features/setup/certificates/store.ts'
-import { createLog } from '#platform/log.ts'
-import { createSignal } from '#platform/signal.ts'
+import { createLog } from '#platform/log/log.ts'
+import { createSignal } from '#platform/process/signal.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { type AcmeResource, type AcmeStub, problem, startAcmeStub } from '#test/support/acme-stub.ts'
 import { eventually } from '#test/support/app.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { countNumbers, numberOfNth, skipNumbers } from '#features/core/events/gaps.ts'
 import { listBounces } from '#features/drop-in/postmark/bounces.ts'
-import { countReplay } from '#features/webhooks/webhooks/replay.ts'
+import { countReplay } from '#features/webhooks/webhooks/history/replay.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { openStream, page, readAll, recordEvents } from './feed-client.ts'

@@ -10,9 +10,9 @@ import {
   MAX_STREAMS,
   MAX_STREAMS_PER_ACCOUNT,
 } from '#features/webhooks/event-feed/stream.ts'
-import { type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { CLIENT_STALL_MS, openEventStream } from '#platform/http/event-stream.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

@@ -3,7 +3,7 @@
  * without SMTP: finds the route of the recipient, and writes the row and event of the message.
  */
 import type { App } from '#features/core/app/app.ts'
-import { storeInbound } from '#features/receiving/inbound/store.ts'
+import { storeInbound } from '#features/receiving/inbound/process/store.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { findRoute } from '#features/receiving/route-rules/match.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'

@@ -1,8 +1,8 @@
 /** Webhooks of inbound routes: over TLS, with a clock that the tests move. */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

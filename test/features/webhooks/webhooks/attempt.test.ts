@@ -1,7 +1,7 @@
 /** The classification of an attempt by its response. */
 import { expect, test } from 'bun:test'
-import { classifyResponse } from '#features/webhooks/webhooks/attempt.ts'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload-format.ts'
+import { classifyResponse } from '#features/webhooks/webhooks/deliver/attempt.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 const NOW = Date.UTC(2026, 2, 15, 12, 30)

@@ -11,7 +11,7 @@ import type {
 } from 'resend'
 import type { EventData, EventType } from '#features/core/events/record.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { buildPayload } from '#features/webhooks/webhooks/payload.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import { at } from '#test/support/api.ts'
 import { expectError, VERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'

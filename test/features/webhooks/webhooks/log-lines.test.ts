@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createLog } from '#platform/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { eventually } from '#test/support/app.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { deliverToMailbox, findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import { buildPayload } from '#features/webhooks/webhooks/payload.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import {
   AUTHENTICATION,
   INBOUND,

@@ -1,7 +1,7 @@
 /** Failures that count against a webhook, and backoffs between them: over TLS, with a clock that the tests move. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
-import { createLog } from '#platform/log.ts'
+import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
+import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import type { EventData, EventType } from '#features/core/events/record.ts'
 import { storeInsight } from '#features/reporting/insights/insights.ts'
 import { TEST_EVENT, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
-import { buildPayload } from '#features/webhooks/webhooks/payload.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import {
   collectPayloadEvents,
   PAYLOAD_FORMATS,
   type PayloadFormat,
-} from '#features/webhooks/webhooks/payload-format.ts'
+} from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { fetchDescription, resolveSchemas } from '#test/contract/api-description.ts'
 import { closeObjects, findProblem, type JsonSchema } from '#test/contract/json-schema.ts'
 import { at } from '#test/support/api.ts'

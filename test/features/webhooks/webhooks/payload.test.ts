@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { EVENT_TYPES, type EventData, type EventType } from '#features/core/events/record.ts'
-import { buildPayload } from '#features/webhooks/webhooks/payload.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'

@@ -1,7 +1,7 @@
 /** Which webhooks may begin an attempt, and which wait: the limits of one webhook, of one account, and in total. */
 import { describe, expect, test } from 'bun:test'
-import { type Slot, Slots } from '#features/webhooks/webhooks/slots.ts'
-import type { LatencyClass, WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
+import { type Slot, Slots } from '#features/webhooks/webhooks/deliver/slots.ts'
+import type { LatencyClass, WebhookQueue } from '#features/webhooks/webhooks/deliver/webhook-queue.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 let lastId = 0

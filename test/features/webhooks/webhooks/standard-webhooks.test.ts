@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, se
 import { Resend } from 'resend'
 import { Webhook as StandardWebhook } from 'standardwebhooks'
 import { Webhook as Svix } from 'svix'
-import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
 import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
+import { sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

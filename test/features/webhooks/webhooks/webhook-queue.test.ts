@@ -1,8 +1,8 @@
 /** The progress of a webhook through its pending deliveries, however many there are. */
 import { expect, test } from 'bun:test'
-import { Streak } from '#features/webhooks/webhooks/streak.ts'
-import { WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
-import { findWebhookById } from '#features/webhooks/webhooks/webhooks.ts'
+import { Streak } from '#features/webhooks/webhooks/deliver/streak.ts'
+import { WebhookQueue } from '#features/webhooks/webhooks/deliver/webhook-queue.ts'
+import { findWebhookById } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { createWebhookApi, type WebhookApi } from './fixture.ts'
 
 /** Stores deliveries that are due, all for the first event of the account. */

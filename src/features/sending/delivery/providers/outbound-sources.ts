@@ -3,7 +3,7 @@
  * soonest first. Never dials.
  */
 import { isIPv6 } from 'node:net'
-import type { OutboundSource, Route } from '../protocol.ts'
+import type { OutboundSource, Route } from '../model/protocol.ts'
 
 export class OutboundSources {
   readonly #all: readonly OutboundSource[]

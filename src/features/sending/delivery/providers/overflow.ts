@@ -1,5 +1,5 @@
 /** @module Decides which mail takes the smarthost for overflow instead of waiting for its provider. Pure. */
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import type { Instant, Pair } from './pair.ts'
 

@@ -1,8 +1,8 @@
 /** @module Stores what a restart must not lose of a pair: its suspension, its lowered rate and its warm-up. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { Pair, PairState } from './pair.ts'
 import type { WarmUpState } from './warm-up.ts'
 import { saveWarmUp } from './warm-up-store.ts'

@@ -9,10 +9,10 @@
  * up to a tenth below the rate that was rejected, then slowly.
  */
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
-import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from '../slot-pool.ts'
 import type { Provider } from './registry.ts'
+import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from './slot-pool.ts'
 import { TokenBucket } from './token-bucket.ts'
 import { Traffic, type TrafficOutcome } from './traffic.ts'
 import type { WarmUp } from './warm-up.ts'

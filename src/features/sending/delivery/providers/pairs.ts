@@ -3,8 +3,8 @@
  * in `pair`. Never claims.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Clock, Timer } from '#platform/clock.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { type Instant, keyOfPair, Pair } from './pair.ts'
 import { PairStore } from './pair-store.ts'

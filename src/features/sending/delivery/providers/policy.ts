@@ -3,8 +3,8 @@
  * a ConfigError that names file, line and what is allowed. Never applies a limit.
  */
 import { readFileSync } from 'node:fs'
-import { type Config, ConfigError } from '#platform/config.ts'
-import { HOST_NAME } from '#platform/setting-kinds.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { HOST_NAME } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import embedded from './providers.toml' with { type: 'text' }
 

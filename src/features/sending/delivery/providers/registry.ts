@@ -1,6 +1,6 @@
 /** @module Finds the provider of a route by the names of its MX hosts. Never changes a limit. */
 import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
-import type { Route } from '../protocol.ts'
+import type { Route } from '../model/protocol.ts'
 import { DEFAULT_PROVIDER, type ProviderPolicy, readProviders } from './policy.ts'
 
 /** A provider as a unit of policy: an entry of `providers.toml`, or a site without an entry. */

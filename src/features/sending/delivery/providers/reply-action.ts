@@ -3,9 +3,9 @@
  * suspension. Pure. Never decides what happens to the recipient.
  */
 import { seconds } from '#platform/units.ts'
-import type { AttemptResult } from '../protocol.ts'
-import { concernsAllMail, decideReply } from '../replies.ts'
-import { findSiteRejection } from '../site-rejection.ts'
+import type { AttemptResult } from '../model/protocol.ts'
+import { concernsAllMail, decideReply } from '../verdict/replies.ts'
+import { findSiteRejection } from '../verdict/site-rejection.ts'
 
 export interface PairAction {
   readonly kind: 'slow' | 'suspend_provider'

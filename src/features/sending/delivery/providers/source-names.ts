@@ -4,7 +4,7 @@
  * waits for it.
  */
 import type { App } from '#features/core/app/app.ts'
-import { parseOutboundSource } from '#platform/outbound-source.ts'
+import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { confirmReverseName } from '#protocols/dns/reverse-name.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'

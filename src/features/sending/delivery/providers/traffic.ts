@@ -1,5 +1,5 @@
 /** @module Counts the outcomes of the attempts of a pair over the last day, in memory. Bounded: one entry per 5 minutes. */
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 export interface TrafficCounts {

@@ -3,7 +3,7 @@
  * each good day, because receivers distrust addresses that they do not know. Days are those of UTC. Never waits or
  * stores.
  */
-import type { Millis } from '#platform/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { TrafficOutcome } from './traffic.ts'
 

@@ -1,0 +1,329 @@
+/** @module Lists, reads and deletes inbound emails for their account. `store.ts` writes them on arrival. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { count } from '#features/core/events/record.ts'
+import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { INBOUND_STATUSES, type InboundStatus, inboundStatusCode } from './status.ts'
+
+export interface InboundEmail {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly domainUuid: UuidBytes
+  readonly domain: string
+  readonly routeUuid: UuidBytes | null
+  /** Stored code. */
+  readonly status: number
+  /** `''`: the null reverse-path. */
+  readonly mailFrom: string
+  readonly rcptTo: readonly string[]
+  readonly sourceIp: string
+  readonly helo: string
+  readonly tls: string | null
+  readonly fromAddress: string | null
+  readonly toAddresses: readonly string[]
+  readonly fromHeader: string | null
+  readonly toHeader: string | null
+  readonly ccHeader: string | null
+  readonly subject: string
+  readonly messageId: string | null
+  readonly headersRef: number | null
+  readonly textRef: number | null
+  readonly htmlRef: number | null
+  readonly attachments: readonly AttachmentJson[]
+  readonly rawRef: number
+  readonly sizeBytes: number
+  readonly spfResult: string | null
+  readonly authentication: AuthenticationResult | null
+  readonly errorMessage: string | null
+  readonly webhookDeliveredAt: Millis | null
+  /** When the SMTP session delivered it. */
+  readonly receivedAt: Millis
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+interface Row extends Omit<InboundEmail, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication'> {
+  readonly rcptTo: string
+  readonly toAddresses: string
+  readonly attachments: string
+  readonly authentication: string | null
+}
+
+/** Counts an account's current inbound emails. */
+export const INBOUND_METRIC = 'inbound'
+/** Counts an account's messages that were dropped because of the limits on unrouted mail. */
+export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
+const NO_HOUR: Millis = 0
+
+const buildSelect = (
+  attachments: string,
+): string => `SELECT i.id, i.uuid, i.account_id AS accountId, i.domain_uuid AS domainUuid, i.domain, inbound_routes.uuid AS routeUuid, i.status,
+  i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
+  i.from_header AS fromHeader, i.to_header AS toHeader, i.cc_header AS ccHeader, i.subject, i.message_id AS messageId, i.headers_ref AS headersRef,
+  i.text_ref AS textRef, i.html_ref AS htmlRef, ${attachments} AS attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
+  i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
+  i.updated_at AS updatedAt
+  FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
+const SELECT = buildSelect('i.attachments')
+const SELECT_LISTED = buildSelect(selectListedAttachments('i.attachments'))
+
+/** Limit of the inbound emails that a filtered list reaches and counts. */
+export const MAX_FILTERED_EMAILS = 10_000
+
+/** Conditions that, together with one status, let an index return rows in id order. */
+const WHERE_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
+const WHERE_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
+// `account_id` is missing because the lookup of the route's row id has checked it.
+const WHERE_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
+const ALL_STATUS_CODES = INBOUND_STATUSES.map((status) => String(inboundStatusCode(status)))
+
+/** The newest MAX_FILTERED_EMAILS. Each status is sorted by id, and SQLite merges them. */
+const selectNewest = (where: string, statuses: readonly string[]): string =>
+  `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
+   ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})`
+
+/** Limits the rows to one domain: a route may have belonged to several. */
+const selectOfDomain = (ids: string, domain: string): string =>
+  `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
+
+/** The newest of one sender; the other filters, or null, apply to these rows only. */
+const SELECT_NEWEST_OF_SENDER = `SELECT id FROM inbound_emails WHERE id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_from
+   WHERE account_id = ?1 AND lower(from_address) = lower(?2) ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})
+   AND status = coalesce(?3, status) AND (?4 IS NULL OR domain_uuid = ?4) AND (?5 IS NULL OR route_id = ?5)`
+
+/** The query for each combination of filters, and its number of parameters. */
+const FILTERS = {
+  bySender: [SELECT_NEWEST_OF_SENDER, 5],
+  byStatus: [selectNewest(WHERE_ACCOUNT, ['?2']), 2],
+  byDomain: [selectNewest(WHERE_DOMAIN, ALL_STATUS_CODES), 2],
+  byDomainAndStatus: [selectNewest(WHERE_DOMAIN, ['?3']), 3],
+  byRoute: [selectNewest(WHERE_ROUTE, ALL_STATUS_CODES), 2],
+  byRouteAndStatus: [selectNewest(WHERE_ROUTE, ['?3']), 3],
+  byRouteAndDomain: [selectOfDomain(selectNewest(WHERE_ROUTE, ALL_STATUS_CODES), '?3'), 3],
+  byAll: [selectOfDomain(selectNewest(WHERE_ROUTE, ['?3']), '?4'), 4],
+} as const
+type FilterName = keyof typeof FILTERS
+type SqlValue = number | string | Uint8Array | null
+
+const prepareFilters = <T>(prepare: (ids: string, values: number) => T) =>
+  Object.fromEntries(Object.entries(FILTERS).map(([name, [ids, values]]) => [name, prepare(ids, values)])) as Record<
+    FilterName,
+    T
+  >
+
+const filteredCount = prepareStatements((db) =>
+  prepareFilters((ids) => db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids})`)),
+)
+const filteredPage = prepareStatements((db) =>
+  prepareFilters((ids, values) =>
+    db.prepare<Row, SqlValue[]>(
+      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
+    ),
+  ),
+)
+
+const sql = prepareStatements((db) => ({
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
+  byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
+  // The subquery finds the rows of a page from the index alone; only these rows are joined.
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
+     ORDER BY i.id DESC`,
+  ),
+  newer: db.prepare<Row, [number, number, number]>(
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?)
+     ORDER BY i.id DESC`,
+  ),
+  total: db.prepare<{ value: number }, [number, string]>(
+    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
+  ),
+  routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
+    'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
+  ),
+  // Account by account, because the index groups statuses by account.
+  unparsed: db.prepare<{ id: number }, [number, number, number]>(
+    `SELECT i.id FROM accounts a CROSS JOIN inbound_emails i INDEXED BY inbound_emails_status ON i.account_id = a.id AND i.status = ?
+     WHERE i.id > ? ORDER BY i.id LIMIT ?`,
+  ),
+  unparsedByUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.status = ?`),
+  delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
+}))
+
+const toInboundEmail = (row: Row): InboundEmail => ({
+  ...row,
+  rcptTo: JSON.parse(row.rcptTo) as string[],
+  toAddresses: JSON.parse(row.toAddresses) as string[],
+  attachments: JSON.parse(row.attachments) as AttachmentJson[],
+  authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
+})
+
+/** The account's inbound email with this public id; undefined: none. */
+export function findInbound(db: Database, accountId: number, id: string): InboundEmail | undefined {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuid.get(uuid, accountId)
+  return row ? toInboundEmail(row) : undefined
+}
+
+/** The account's inbound email with this public id; throws 404. */
+export function getInbound(db: Database, accountId: number, id: string): InboundEmail {
+  const found = findInbound(db, accountId, id)
+  if (!found) throw notFoundById('inbound_email_not_found', 'inbound email')
+  return found
+}
+
+/** Absent fields do not filter. */
+export interface InboundFilter {
+  readonly status?: InboundStatus | undefined
+  /** Public ids. */
+  readonly route_id?: string | undefined
+  readonly domain_id?: string | undefined
+  /** Address in From. */
+  readonly from?: string | undefined
+}
+
+interface InboundList {
+  readonly emails: InboundEmail[]
+  readonly total: number
+}
+
+/**
+ * A page of an account's inbound emails, newest first. With a filter, pages and total end at the newest
+ * MAX_FILTERED_EMAILS. Throws 422 for a malformed id; an unknown id matches nothing.
+ */
+export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): InboundList {
+  if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
+  const { limit, offset } = page
+  const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
+  // No query past the end: SQLite scans every skipped row.
+  return {
+    emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(toInboundEmail),
+    total,
+  }
+}
+
+/** The inbound emails of an account that arrived right after the one with this row id, up to `limit`, newest first. */
+export const listInboundAbove = (db: Database, accountId: number, id: number, limit: number): InboundEmail[] =>
+  sql(db).newer.all(accountId, id, limit).map(toInboundEmail)
+
+function listFiltered(
+  db: Database,
+  accountId: number,
+  { status, route_id, domain_id, from }: InboundFilter,
+  { limit, offset }: RowWindow,
+): InboundList {
+  const domain = parseFilterId('domain_id', domain_id, '/v1/domains')
+  const route = parseFilterId('route_id', route_id, '/v1/inbound-routes')
+  const routeRow = route && sql(db).routeId.get(route, accountId)
+  if (route && !routeRow) return { emails: [], total: 0 }
+  const code = status === undefined ? [] : [inboundStatusCode(status)]
+  const sender = parseSender(from)
+  const [name, values] = resolveFilter({ domain, routeId: routeRow?.id, code, sender })
+  const total = filteredCount(db)[name].get(accountId, ...values)?.n ?? 0
+  return {
+    emails:
+      offset >= total
+        ? []
+        : filteredPage(db)
+            [name].all(accountId, ...values, limit, offset)
+            .map(toInboundEmail),
+    total,
+  }
+}
+
+function parseFilterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
+  if (text === undefined) return undefined
+  const uuid = parseUuid(text)
+  if (!uuid) throw invalid(field, `${field} must be an id; GET ${path} lists all ids.`)
+  return uuid
+}
+
+function parseSender(text: string | undefined): string | undefined {
+  const address = text?.trim()
+  if (address !== undefined && !address.includes('@'))
+    throw invalid('from', 'from must be a whole address, such as ada@example.com.')
+  return address
+}
+
+interface RequestedFilter {
+  readonly domain: UuidBytes | undefined
+  /** Row id. */
+  readonly routeId: number | undefined
+  /** One status code; empty: every status. */
+  readonly code: readonly number[]
+  readonly sender: string | undefined
+}
+
+/** The query for the requested filter, and its values after the account id. */
+function resolveFilter({ domain, routeId, code, sender }: RequestedFilter): readonly [FilterName, SqlValue[]] {
+  if (sender !== undefined) return ['bySender', [sender, code[0] ?? null, domain ?? null, routeId ?? null]]
+  const isAnyStatus = code.length === 0
+  if (routeId !== undefined) {
+    return domain
+      ? [isAnyStatus ? 'byRouteAndDomain' : 'byAll', [routeId, ...code, domain]]
+      : [isAnyStatus ? 'byRoute' : 'byRouteAndStatus', [routeId, ...code]]
+  }
+  return domain ? [isAnyStatus ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
+}
+
+/** Counts an added or removed inbound email. */
+export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
+  count(tx, accountId, INBOUND_METRIC, NO_HOUR, delta)
+
+/** Deletes an inbound email; pending webhook deliveries of it are cancelled. Throws 404. */
+export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.writeFromReserve((tx) => {
+    const email = getInbound(tx.db, actor.accountId, id)
+    removeInbound(app, tx, email)
+    audit(app, tx, actor, {
+      action: 'inbound_email.deleted',
+      resourceType: 'inbound_email',
+      resourceId: formatUuid(email.uuid),
+    })
+  })
+}
+
+/** The fields that removal needs. */
+export type RemovableInbound = Pick<
+  InboundEmail,
+  'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
+> & { readonly attachments: readonly { readonly ref?: number }[] }
+
+/** Deletes an inbound email and drops its content references; other inbound emails of the same message keep theirs. */
+export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: RemovableInbound): void {
+  const { headersRef, textRef, htmlRef, attachments, rawRef } = email
+  sql(tx.db).delete.run(email.id)
+  countInbound(tx, email.accountId, -1)
+  dropContent(app, tx, {
+    content: [headersRef, textRef, htmlRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [rawRef],
+  })
+}
+
+/** Row ids after `after` of unparsed inbound emails, of all accounts. */
+export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
+  sql(db)
+    .unparsed.all(inboundStatusCode('failed'), after, limit)
+    .map(({ id }) => id)
+
+/** The unparsed inbound email with this public id, of any account. */
+export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
+  const row = sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed'))
+  return row ? toInboundEmail(row) : undefined
+}
+
+/** The inbound email with a row id. */
+export function findInboundById(db: Database, id: number): InboundEmail | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? toInboundEmail(row) : undefined
+}

@@ -1,0 +1,427 @@
+/**
+ * @module Runs the SMTP listener for the main thread. Its Worker speaks with remote clients, so that they take no time
+ * from the event loop of HTTP and delivery. A dead Worker is replaced on the same port; clients without a reply send
+ * again. Decides nothing itself; no client gets a 250 before `receive` has stored its message.
+ */
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CompleteMessage, Destination, ListenerHandlers, Rejection } from '#features/receiving/received/message.ts'
+import { isStorageFailure } from '#platform/disk/storage-errors.ts'
+import type { Log } from '#platform/log/log.ts'
+import { findPortHolder } from '#platform/net/port-holder.ts'
+import { countDescriptors } from '#platform/process/descriptors.ts'
+import { startWorker } from '#platform/process/workers.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { type Clock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
+import { KiB, seconds } from '#platform/units.ts'
+import {
+  type Endpoint,
+  type FromListener,
+  LISTENER_LIMITS,
+  type ListenerLimits,
+  type ListenerSettings,
+  type Login,
+  type Question,
+  type SubmissionHandlers,
+  type SubmittedMessage,
+  type ToListener,
+} from './protocol.ts'
+import { type CertificateConfig, openCertificate } from './tls-certificate.ts'
+
+/** An address to listen on, and the setting that names it. */
+export interface ConfiguredEndpoint extends Endpoint {
+  readonly setting: string
+}
+
+/** What clients may send. */
+export type TrafficLimits = Pick<
+  ListenerSettings,
+  | 'maxMessageBytes'
+  | 'maxRecipients'
+  | 'maxConnections'
+  | 'maxConnectionsPerNetwork'
+  | 'maxMessagesPerMinute'
+  | 'maxBytesPerHour'
+>
+
+/** The limits of port 25. */
+export const getInboundLimits = (
+  config: Pick<Config, 'maxBodyBytes' | 'inboundConnectionsPerIp' | 'inboundMessagesPerMinute'>,
+): TrafficLimits => ({
+  maxMessageBytes: config.maxBodyBytes,
+  maxRecipients: 100,
+  maxConnections: 500,
+  maxConnectionsPerNetwork: config.inboundConnectionsPerIp,
+  maxMessagesPerMinute: config.inboundMessagesPerMinute,
+  maxBytesPerHour: config.inboundMessagesPerMinute * 60 * AVERAGE_MESSAGE_BYTES,
+})
+
+export interface ListenerOptions {
+  /** At least one. */
+  readonly endpoints: readonly ConfiguredEndpoint[]
+  /** Name in the greeting and in the self-signed certificate. */
+  readonly hostname: string
+  readonly config: CertificateConfig & Pick<Config, 'minFreeDisk'>
+  readonly traffic: TrafficLimits
+  /**
+   * Folder for large arriving messages: used by the listener only, on the disk of the content store; created if
+   * missing.
+   */
+  readonly spoolFolder: string
+  /** Called at RCPT, so that a client does not transfer a message for which there is no disk space. */
+  readonly isDiskLow?: () => Promise<boolean>
+  /** Other limits, for tests that cannot wait. */
+  readonly limits?: Partial<ListenerLimits>
+  /** Replaced by tests that end the Worker. */
+  readonly startWorker?: () => Worker
+}
+
+export interface Listener {
+  /** In the order of the options, with the ports that they have. */
+  readonly endpoints: readonly Endpoint[]
+  /** Open sessions, as the Worker reported them at the last check: every 10 s. */
+  readonly sessions: number
+  /**
+   * Accepts no new connections, gives messages in progress at most `graceMs`, then ends all sessions. Resolves when
+   * every call of `receive` has ended.
+   */
+  close(graceMs: number): Promise<void>
+}
+
+/** Of the messages of a network over an hour. */
+const AVERAGE_MESSAGE_BYTES = 60 * KiB
+const RESTART_DELAY_MS = seconds(1)
+const CHECK_INTERVAL_MS = seconds(10)
+/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
+const MAX_SILENT_CHECKS = 3
+/** How long a Worker may take to stop. */
+const STOP_TIMEOUT_MS = seconds(1)
+/** A local failure is logged once in this time, however many messages it affects. */
+const WARN_INTERVAL_MS = seconds(10)
+
+/** For a full disk, and a locked or read-only database. */
+const outOfSpace: Rejection = { code: 452, text: '4.3.1 Insufficient system storage; try again later' }
+const localError: Rejection = { code: 451, text: '4.3.0 Local error in processing; try again later' }
+const stopping: Rejection = { code: 451, text: '4.3.2 Service shutting down; try again later' }
+
+/**
+ * Starts to listen, for mail that comes in or for mail submission. Rejects with a `ConfigError`, one sentence for the operator, when the address or certificate is
+ * unusable.
+ */
+export async function startListener(
+  options: ListenerOptions,
+  handlers: ListenerHandlers | SubmissionHandlers,
+  deps: { readonly clock: Clock; readonly log: Log },
+): Promise<Listener> {
+  const listener = new InboundListener(options, handlers, deps)
+  await listener.start()
+  return listener
+}
+
+class InboundListener implements Listener {
+  endpoints: readonly Endpoint[]
+  sessions = 0
+  readonly #options: ListenerOptions
+  readonly #handlers: ListenerHandlers | SubmissionHandlers
+  readonly #clock: Clock
+  readonly #log: Log
+  #certificate: Awaited<ReturnType<typeof openCertificate>> | undefined
+  #worker: Worker | undefined
+  #generation = 0
+  #restart: Timer | undefined
+  #checks: Timer | undefined
+  #state: 'open' | 'draining' | 'stopping' | 'closed' = 'open'
+  /** Files from the Worker that the content store has not adopted yet. */
+  readonly #handedOverFiles = new Set<string>()
+  readonly #receiving = new Set<Promise<void>>()
+  #onDrained: (() => void) | undefined
+  #onStopped: (() => void) | undefined
+  #warnedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(
+    options: ListenerOptions,
+    handlers: ListenerHandlers | SubmissionHandlers,
+    { clock, log }: { clock: Clock; log: Log },
+  ) {
+    this.#options = options
+    this.#handlers = handlers
+    this.#clock = clock
+    this.#log = log
+    this.endpoints = options.endpoints
+  }
+
+  async start(): Promise<void> {
+    mkdirSync(this.#options.spoolFolder, { recursive: true, mode: 0o700 })
+    this.#removeOrphans()
+    this.#certificate = await openCertificate({
+      config: this.#options.config,
+      hostname: this.#options.hostname,
+      clock: this.#clock,
+      log: this.#log,
+      onChange: (certificate) => this.#post({ type: 'certificate', certificate }),
+    })
+    try {
+      this.endpoints = await this.#startWorker()
+    } catch (error) {
+      this.#certificate.close()
+      throw error
+    }
+  }
+
+  async close(graceMs: number): Promise<void> {
+    if (this.#state !== 'open') return
+    this.#certificate?.close()
+    this.#restart?.cancel()
+    this.#checks?.cancel()
+    this.#state = 'draining'
+    this.#post({ type: 'drain' })
+    if (this.#worker && graceMs > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = this.#clock.after(graceMs, resolve)
+        this.#onDrained = () => {
+          timer.cancel()
+          resolve()
+        }
+      })
+    }
+    this.#state = 'stopping'
+    await Promise.all(this.#receiving)
+    if (this.#worker) {
+      await new Promise<void>((resolve) => {
+        const timer = this.#clock.after(STOP_TIMEOUT_MS, resolve)
+        this.#onStopped = () => {
+          timer.cancel()
+          resolve()
+        }
+        this.#post({ type: 'stop' })
+      })
+    }
+    this.#state = 'closed'
+    this.#worker?.terminate()
+    this.#worker = undefined
+    this.#removeOrphans()
+  }
+
+  #post(message: ToListener): void {
+    this.#worker?.postMessage(message)
+  }
+
+  /** Resolves when the Worker listens; a later failure ends the Worker. */
+  #startWorker(): Promise<readonly Endpoint[]> {
+    return new Promise((resolve, reject) => {
+      const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
+      this.#worker = worker
+      let isDead = false
+      const onDied = (reason: string) => {
+        if (isDead || this.#state === 'closed') return
+        isDead = true
+        worker.terminate()
+        this.#worker = undefined
+        reject(new Error(`the SMTP listener ended: ${reason}`))
+        this.#onWorkerDied(reason)
+      }
+      let silentChecks = 0
+      const isWatched = (): boolean => !isDead && this.#worker === worker && this.#state === 'open'
+      const check = (): void => {
+        if (!isWatched()) return
+        if (++silentChecks > MAX_SILENT_CHECKS) {
+          onDied(`silent for ${(MAX_SILENT_CHECKS * CHECK_INTERVAL_MS) / 1000} s`)
+          return
+        }
+        worker.postMessage({ type: 'ping' } satisfies ToListener)
+        // The next check is scheduled after pending messages were read, because a clock that jumps over several checks
+        // must not count as silence.
+        void yieldToEventLoop().then(() => {
+          if (isWatched()) this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
+        })
+      }
+      worker.onerror = (event) => onDied(event.message)
+      worker.addEventListener('close', () => onDied('closed'))
+      worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
+        if (isDead) return
+        silentChecks = 0
+        if (data.type === 'listening') resolve(data.endpoints)
+        else if (data.type === 'failed') {
+          isDead = true
+          worker.terminate()
+          this.#worker = undefined
+          reject(this.#createListenError(data))
+        } else this.#onMessage(worker, data)
+      }
+      this.#post({ type: 'start', settings: this.#settings() })
+      this.#checks?.cancel()
+      this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
+    })
+  }
+
+  #settings(): ListenerSettings {
+    const { config, traffic } = this.#options
+    if (!this.#certificate) throw new Error('the listener has no certificate')
+    return {
+      endpoints: this.endpoints.map(({ host, port, isTlsImplicit }) => ({ host, port, isTlsImplicit })),
+      isSubmission: 'submit' in this.#handlers,
+      hostname: this.#options.hostname,
+      spoolFolder: this.#options.spoolFolder,
+      minFreeBytes: config.minFreeDisk,
+      filePrefix: String(++this.#generation),
+      certificate: this.#certificate.current,
+      ...traffic,
+      // An eighth of the descriptors, as this is one of two listeners.
+      maxConnections: Math.min(traffic.maxConnections, Math.floor(countDescriptors().limit / 8)),
+      limits: { ...LISTENER_LIMITS, ...this.#options.limits },
+      logsDebug: this.#log.isLevelEnabled('debug'),
+    }
+  }
+
+  #createListenError({ endpoint, code, reason }: Extract<FromListener, { type: 'failed' }>): ConfigError {
+    const { host = '', port = 0 } = this.endpoints[endpoint] ?? {}
+    const setting = this.#options.endpoints[endpoint]?.setting
+    // Mail arrives at port 25 and at no other.
+    const isFixed = setting === 'TASSIS_INBOUND_ADDR'
+    const { who, remedy } = findPortHolder({ host, port })
+    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
+    const why =
+      code === 'EADDRINUSE'
+        ? `which another program already uses${who}; ${remedy}${isFixed ? '' : ', or choose another address'}`
+        : code === 'EACCES'
+          ? `which this user may not listen on; ${isFixed ? '' : 'choose a port above 1023, or '}grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)`
+          : `which cannot be used (${reason}); choose an address of this machine`
+    return new ConfigError(`${setting} is "${address}", ${why}.`)
+  }
+
+  #onWorkerDied(reason: string): void {
+    this.#log.error({ reason }, 'SMTP listener died; restarting')
+    this.#onDrained?.()
+    this.#onStopped?.()
+    if (this.#state === 'open') this.#scheduleRestart()
+  }
+
+  #scheduleRestart(): void {
+    this.#restart = this.#clock.after(RESTART_DELAY_MS, () => {
+      if (this.#state !== 'open') return
+      this.#removeOrphans()
+      this.#startWorker().then(
+        () => this.#log.info('SMTP listener restarted'),
+        (error: unknown) => {
+          // `#onWorkerDied` handled the death; only a Worker that could not listen is retried here.
+          if (!(error instanceof ConfigError)) return
+          this.#log.error({ err: error }, 'SMTP listener cannot listen; retrying')
+          if (this.#state === 'open') this.#scheduleRestart()
+        },
+      )
+    })
+  }
+
+  #onMessage(worker: Worker, message: FromListener): void {
+    switch (message.type) {
+      case 'decide':
+      case 'receive':
+      case 'logIn':
+      case 'submit': {
+        const answered = this.#answer(message)
+          .then((answer) => {
+            // The Worker's successor uses the same ids for other messages.
+            if (worker === this.#worker)
+              worker.postMessage({ type: 'answer', id: message.id, answer } satisfies ToListener)
+          })
+          .finally(() => this.#receiving.delete(answered))
+        if (message.type === 'receive' || message.type === 'submit') this.#receiving.add(answered)
+        return
+      }
+      case 'log':
+        this.#log[message.level]({ detail: message.detail }, `SMTP listener: ${message.event}`)
+        return
+      case 'pong':
+        this.sessions = message.sessions
+        return
+      case 'drained':
+        this.#onDrained?.()
+        return
+      case 'stopped':
+        this.#onStopped?.()
+        return
+    }
+  }
+
+  /** Never rejects. */
+  #answer(question: Question): Promise<Destination | Login | Rejection | null> {
+    const handlers = this.#handlers
+    switch (question.type) {
+      case 'decide':
+        return 'decide' in handlers ? this.#decide(handlers, question) : Promise.resolve(localError)
+      case 'receive':
+        return 'receive' in handlers
+          ? this.#take(question.message, () => handlers.receive(question.message).then(() => null))
+          : Promise.resolve(localError)
+      case 'logIn':
+        return 'logIn' in handlers ? this.#logIn(handlers, question) : Promise.resolve(localError)
+      case 'submit':
+        return 'submit' in handlers
+          ? this.#take(question.message, () => handlers.submit(question.message))
+          : Promise.resolve(localError)
+    }
+  }
+
+  async #logIn(
+    handlers: SubmissionHandlers,
+    { credentials, sourceIp }: Extract<Question, { type: 'logIn' }>,
+  ): Promise<Login | Rejection> {
+    try {
+      return await handlers.logIn(credentials, sourceIp)
+    } catch (error) {
+      this.#warn(error, 'login failed')
+      return localError
+    }
+  }
+
+  async #decide(
+    handlers: ListenerHandlers,
+    { address, sourceIp }: Extract<Question, { type: 'decide' }>,
+  ): Promise<Destination | Rejection> {
+    try {
+      if (await this.#options.isDiskLow?.()) return outOfSpace
+      return handlers.decide(address, sourceIp)
+    } catch (error) {
+      this.#warn(error, 'recipient decision failed')
+      return localError
+    }
+  }
+
+  /**
+   * Has a complete message stored, and then deletes its file. Never rejects.
+   * @param store resolves with the reply; null: the message is on disk
+   */
+  async #take<T>({ content }: CompleteMessage | SubmittedMessage, store: () => Promise<T>): Promise<T | Rejection> {
+    const path = content.kind === 'file' ? content.path : undefined
+    if (path !== undefined) this.#handedOverFiles.add(path)
+    try {
+      if (this.#state === 'stopping') return stopping
+      return await store()
+    } catch (error) {
+      this.#warn(error, 'message not stored; its sender will retry')
+      return isStorageFailure(error) ? outOfSpace : localError
+    } finally {
+      // If the content store adopted the file, it has moved it, and there is nothing to delete.
+      if (path !== undefined) {
+        await rm(path, { force: true }).catch(() => {})
+        this.#handedOverFiles.delete(path)
+      }
+    }
+  }
+
+  #warn(error: unknown, event: string): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (nowMs - this.#warnedAtMs < WARN_INTERVAL_MS) return
+    this.#warnedAtMs = nowMs
+    this.#log.warn({ err: error }, event)
+  }
+
+  /** Deletes files of an earlier process or Worker. */
+  #removeOrphans(): void {
+    for (const name of readdirSync(this.#options.spoolFolder)) {
+      const path = join(this.#options.spoolFolder, name)
+      if (!this.#handedOverFiles.has(path)) rmSync(path, { recursive: true, force: true })
+    }
+  }
+}

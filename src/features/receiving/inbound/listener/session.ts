@@ -1,0 +1,814 @@
+/**
+ * @module One SMTP session (RFC 5321) with a remote client: a state machine over its socket, with limits on how much
+ * and how slowly the client sends. Knows nothing of the main thread: `SessionHost` decides and stores.
+ *
+ * opening → ready ⇄ deciding → … → ready → message → storing → ready → … → closing → closed
+ *
+ * A submission server (RFC 6409) is the same machine with AUTH and BDAT: it takes mail only after a login, and then to
+ * any address. With implicit TLS a session begins in `handshake`.
+ *
+ * STARTTLS leads from `ready` through `handshake` back to `ready`, with a new envelope and no greeting. Replies keep
+ * the order of the commands, which run one at a time; octets that arrive in between wait in `CommandInput`.
+ */
+import type { Socket } from 'node:net'
+import type { SecureContext, TLSSocket } from 'node:tls'
+import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
+import { type Clock, systemClock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
+import { KiB, seconds } from '#platform/units.ts'
+import { AuthExchange, type AuthStep } from './auth.ts'
+import {
+  type ChunkArguments,
+  checkMailParameters,
+  countArguments,
+  isHttpRequest,
+  parseBdat,
+  parseCommand,
+  parseHelo,
+  parseMail,
+  parseRcpt,
+  parseSubmittedRcpt,
+  readAnnouncedBytes,
+} from './commands.ts'
+import { DataDecoder } from './data.ts'
+import { CommandInput } from './input.ts'
+import { ArrivingMessage } from './message.ts'
+import type { Credentials, ListenerLimits, SubmissionHandlers } from './protocol.ts'
+import {
+  createChunkReply,
+  createEarlyTalkerReply,
+  createTooLargeForHostReply,
+  createTooLargeReply,
+  formatReply,
+  REPLIES,
+  type Reply,
+} from './replies.ts'
+import type { Stage } from './slots.ts'
+import type { Spool } from './spool.ts'
+import { describeTls, upgradeToTls } from './tls.ts'
+
+export interface SessionHost {
+  /** Whether the client begins with a TLS handshake. */
+  readonly isTlsImplicit: boolean
+  /** Set for a submission server, which then calls neither `decide` nor `receive` nor `checkRates`. */
+  readonly submission: SubmissionHandlers | undefined
+  readonly hostname: string
+  readonly maxMessageBytes: number
+  readonly maxRecipients: number
+  readonly limits: ListenerLimits
+  readonly spool: Spool
+  readonly clock: Clock
+  /** The client's network: the largest that one customer may have. */
+  readonly network: string
+  secureContext(): SecureContext
+  isDraining(): boolean
+  /** Called at MAIL: why the client may not send now; undefined: it may. */
+  checkRates(address: string): Reply | undefined
+  decide(address: string, sourceIp: string): Promise<Destination | Rejection>
+  /** Null: the message is on disk. */
+  receive(message: CompleteMessage): Promise<Rejection | null>
+  /** Called with the size of each piece that was read. */
+  onOctets(count: number): void
+  /** Called when a complete message could not be stored. */
+  onStoreFailed(error: unknown): void
+  onError(error: Error): void
+  /** Called once, when the connection has closed. */
+  onClosed(): void
+}
+
+type State =
+  /** The greeting has not been sent: a client that sends a command now does not wait for replies. */
+  | 'opening'
+  /** Reads commands. */
+  | 'ready'
+  /** The host is deciding on a recipient or a login. */
+  | 'deciding'
+  /** The client has not read its replies: no command runs. */
+  | 'unread'
+  /** Between the 354 and the final dot, or in a chunk. */
+  | 'message'
+  /** The host is storing a complete message. */
+  | 'storing'
+  /** From the 220 for STARTTLS to the end of the TLS handshake. */
+  | 'handshake'
+  /** The last reply was sent; input is discarded. */
+  | 'closing'
+  | 'closed'
+
+interface MailTransaction {
+  readonly mailFrom: string
+  readonly announcedBytes: number
+  readonly hasSmtpUtf8: boolean
+}
+
+/** A recipient of a submitted message. */
+interface AnyAddress {
+  readonly kind: 'any'
+  readonly address: string
+}
+
+/** A chunk that is arriving (RFC 3030). */
+interface Chunk extends ChunkArguments {
+  remainingBytes: number
+  /** Why its octets are discarded. */
+  readonly rejection: Reply | undefined
+}
+
+/** How long a client may take to read the last reply and close; nothing extends it. */
+const CLOSE_TIMEOUT_MS = seconds(5)
+/** Multiple of the maximum message size after which a client that keeps sending is cut off. */
+const FLOOD_FACTOR = 2
+/** About as many octets as are in flight when a client reads the last reply. */
+const MAX_DISCARDED_BYTES = 256 * KiB
+/** The socket is paused at this much unprocessed input, until all of it is processed. */
+const PAUSE_BYTES = 16 * KiB
+/** Commands run in a row before other sessions get a tick of the event loop. */
+const MAX_COMMANDS_PER_TICK = 100
+const MAX_UNKNOWN_COMMANDS = 10
+/** Errors that are not reported outside a transaction, because they only mean that the client disconnected. */
+const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
+
+export class InboundSession {
+  readonly #host: SessionHost
+  readonly #address: string
+  readonly #openedAtMs: number
+  #socket: Socket | TLSSocket
+  #state: State = 'opening'
+  #input: CommandInput
+  #isPaused = false
+  #timer: Timer | undefined
+  #discardedBytes = 0
+  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: no TLS. */
+  #tls: string | null = null
+  #helo: string | undefined
+  #envelope: MailTransaction | undefined
+  /** Accepted recipients by lower-case address. */
+  readonly #recipients = new Map<string, Destination | AnyAddress>()
+  #message: ArrivingMessage | undefined
+  #chunk: Chunk | undefined
+  #auth: AuthExchange | undefined
+  #login: Credentials | undefined
+  #failedLogins = 0
+  #progressAtMs: number
+  /** When the unanswered command arrived. */
+  #commandAtMs: number | undefined
+  #commands = 0
+  #errors = 0
+  #unknownCommands = 0
+  #rejectedRecipients = 0
+
+  constructor(socket: Socket, host: SessionHost) {
+    this.#host = host
+    this.#socket = socket
+    this.#address = (socket.remoteAddress ?? '').replace(/^::ffff:/i, '').toLowerCase()
+    this.#openedAtMs = host.clock.monotonicMs()
+    this.#progressAtMs = this.#openedAtMs
+    this.#input = new CommandInput(host.limits.commandLineBytes)
+    // Otherwise the reply to a pipelined command waits for the TCP acknowledgement of the previous reply.
+    socket.setNoDelay(true)
+    if (host.isTlsImplicit) {
+      this.#startTls()
+      return
+    }
+    this.#listenTo(socket)
+    if (host.submission) {
+      this.#greet()
+      return
+    }
+    // The system clock even in a test with its own clock, because clients that send early do so in real time.
+    this.#timer = systemClock.after(host.limits.greetingDelayMs, () => this.#greet())
+  }
+
+  get socket(): Socket | TLSSocket {
+    return this.#socket
+  }
+
+  /** How dispensable the session is; undefined: it waits for the host. */
+  get stage(): Stage | undefined {
+    if (this.#isEnded()) return 'ended'
+    if (this.#isProcessing()) return undefined
+    if (this.#state === 'message') return 'message'
+    return this.#envelope || this.#login ? 'envelope' : 'idle'
+  }
+
+  /** When the client last made progress towards a message; for an arriving message, when it began. */
+  get progressAtMs(): number {
+    return this.#progressAtMs
+  }
+
+  /** Ends the session when it exceeds a time limit. */
+  sweep(nowMs: number): void {
+    if (this.#isEnded() || this.#isProcessing()) return
+    const { limits } = this.#host
+    const idleMs = this.#login ? limits.loggedInIdleMs : limits.idleMs
+    if (this.#message) {
+      const { startedAtMs, lastOctetsAtMs, receivedBytes } = this.#message
+      const openMs = nowMs - startedAtMs
+      const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.minBytesPerSecond * openMs) / 1000
+      if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
+      else if (nowMs - lastOctetsAtMs > idleMs) this.end(REPLIES.idle)
+    } else if (!this.#login && nowMs - this.#openedAtMs > limits.sessionMs) this.end(REPLIES.sessionTooLong)
+    else if (nowMs - this.#progressAtMs > idleMs) this.end(REPLIES.idle)
+  }
+
+  /** Announces the end of the session (RFC 5321 §3.8). A message in progress still gets its reply. */
+  drain(): void {
+    if (this.#state !== 'message' && this.#state !== 'storing') this.end(REPLIES.stopping)
+  }
+
+  /** Sends a last reply and closes the connection. */
+  end(reply: Reply): void {
+    this.#reply(reply)
+    this.#close()
+  }
+
+  #isEnded(): boolean {
+    return this.#state === 'closing' || this.#state === 'closed'
+  }
+
+  /** Whether the client can only wait: for a decision, or for the reply to a complete message. */
+  #isProcessing(): boolean {
+    return this.#state === 'deciding' || this.#state === 'storing'
+  }
+
+  // Socket
+
+  #listenTo(socket: Socket | TLSSocket): void {
+    socket.on('data', (octets: Buffer) => this.#onOctets(octets))
+    socket.on('error', (error) => this.#onError(error))
+    socket.on('close', () => this.#onClosed())
+  }
+
+  #onOctets(octets: Buffer): void {
+    this.#host.onOctets(octets.length)
+    if (this.#isEnded()) {
+      this.#discardedBytes += octets.length
+      if (this.#discardedBytes > MAX_DISCARDED_BYTES) this.#socket.destroy()
+    } else if (this.#state === 'message') this.#readContent(octets)
+    // RFC 2920 §3.1: a client that sends DATA waits for its reply, so octets outside a message are pipelined commands.
+    // Without this limit each session could make us hold a whole socket read of half a megabyte.
+    else if (this.#input.size + octets.length > this.#maxPipelinedBytes()) this.end(REPLIES.tooMuchPipelined)
+    else {
+      this.#input.add(octets)
+      this.#runCommands()
+    }
+  }
+
+  #maxPipelinedBytes(): number {
+    const { limits } = this.#host
+    return this.#login ? limits.pipelinedChunkBytes : limits.pipelinedBytes
+  }
+
+  #onError(error: Error): void {
+    const code = 'code' in error ? error.code : undefined
+    if (!QUIET_ERRORS.has(code) || this.#envelope) this.#host.onError(error)
+    this.#close()
+  }
+
+  #onClosed(): void {
+    if (this.#state === 'closed') return
+    this.#dropMessage()
+    this.#timer?.cancel()
+    this.#state = 'closed'
+    this.#host.onClosed()
+  }
+
+  #reply(reply: Reply, isProgress = false): void {
+    this.#send(reply.code, [reply.text], isProgress)
+  }
+
+  #send(code: number, lines: readonly string[], isProgress = false): void {
+    // The idle time does not grow while the client waits for a reply.
+    if (this.#commandAtMs !== undefined) this.#progressAtMs += this.#host.clock.monotonicMs() - this.#commandAtMs
+    this.#commandAtMs = undefined
+    if (isProgress) this.#recordProgress()
+    if (code >= 500) this.#errors++
+    // During a handshake a reply would be clear text between TLS records.
+    if (this.#isEnded() || this.#state === 'handshake' || !this.#socket.writable) return
+    this.#socket.write(formatReply(code, lines))
+  }
+
+  /**
+   * Restarts the time for the client's next step. Not called for NOOP, RSET and other commands that only keep a
+   * connection open.
+   */
+  #recordProgress(): void {
+    this.#progressAtMs = this.#host.clock.monotonicMs()
+  }
+
+  /** Sends nothing more and discards input, so that the client can read the last reply. */
+  #close(): void {
+    if (this.#isEnded()) return
+    const wasHandshake = this.#state === 'handshake'
+    this.#dropMessage()
+    this.#state = 'closing'
+    this.#input.takeAll()
+    this.#timer?.cancel()
+    const socket = this.#socket
+    if (wasHandshake || socket.destroyed) {
+      socket.destroy()
+      return
+    }
+    socket.end()
+    socket.resume()
+    const delayMs = Math.min(this.#host.limits.idleMs, CLOSE_TIMEOUT_MS)
+    this.#timer = this.#host.clock.after(delayMs, () => socket.destroy())
+  }
+
+  /** An incomplete message is lost with its session; one that is being stored already belongs to the main thread. */
+  #dropMessage(): void {
+    this.#message?.spoolEntry.drop()
+    this.#message = undefined
+    this.#chunk = undefined
+  }
+
+  #greet(): void {
+    if (this.#state !== 'opening') return
+    this.#state = 'ready'
+    this.#send(220, [`${this.#host.hostname} ESMTP`])
+    this.#runCommands()
+  }
+
+  // Commands
+
+  /** Runs the received commands until one has to wait. */
+  #runCommands(): void {
+    for (let count = 0; this.#state === 'ready' || this.#state === 'opening'; count++) {
+      if (count === MAX_COMMANDS_PER_TICK) {
+        void yieldToEventLoop().then(() => this.#runCommands())
+        break
+      }
+      const line = this.#input.takeLine()
+      if (line === undefined) {
+        this.#setPaused(false)
+        return
+      }
+      if (line === 'too long') this.end(REPLIES.lineTooLong)
+      else this.#onLine(line)
+      this.#waitForDrain()
+    }
+    if (this.#input.size >= PAUSE_BYTES) this.#setPaused(true)
+  }
+
+  /** A client that does not read its replies must not make us buffer many of them. */
+  #waitForDrain(): void {
+    if (this.#state !== 'ready' || !this.#socket.writableNeedDrain) return
+    this.#state = 'unread'
+    this.#socket.once('drain', () => {
+      if (this.#state === 'unread') this.#continue()
+    })
+  }
+
+  #continue(): void {
+    this.#state = 'ready'
+    this.#waitForDrain()
+    this.#runCommands()
+  }
+
+  #setPaused(isPaused: boolean): void {
+    if (this.#isEnded() || this.#isPaused === isPaused) return
+    this.#isPaused = isPaused
+    if (isPaused) this.#socket.pause()
+    else this.#socket.resume()
+  }
+
+  #onLine(line: string): void {
+    const command = parseCommand(line)
+    const endReply = this.#findEndReply(command, line)
+    this.#commandAtMs = this.#host.clock.monotonicMs()
+    if (endReply) {
+      this.end(endReply)
+      return
+    }
+    try {
+      if (this.#auth) this.#onAuthStep(this.#auth.read(line))
+      else this.#onCommand(command, line)
+    } catch (error) {
+      this.#host.onError(error instanceof Error ? error : new Error(String(error)))
+      this.#reply(REPLIES.internalError)
+    }
+  }
+
+  /** The reply that ends the session in place of the command; undefined: the command runs. Counts the command. */
+  #findEndReply(command: string, line: string): Reply | undefined {
+    const { limits, hostname } = this.#host
+    this.#commands++
+    if (this.#host.isDraining()) return REPLIES.stopping
+    if (this.#commands > limits.commands) return REPLIES.tooManyCommands
+    if (this.#errors >= limits.protocolErrors) return REPLIES.tooManyErrors
+    if (this.#rejectedRecipients >= limits.rejectedRecipients) return REPLIES.tooManyRejectedRecipients
+    if (this.#state === 'opening') return createEarlyTalkerReply(hostname, command)
+    return isHttpRequest(line) ? REPLIES.httpRequest : undefined
+  }
+
+  #onCommand(command: string, line: string): void {
+    if (this.#helo === undefined && /^(?:MAIL|RCPT|DATA)$/.test(command)) {
+      this.#reply(REPLIES.needsHelo)
+      return
+    }
+    switch (command) {
+      case 'EHLO':
+      case 'HELO':
+        this.#onHelo(command, line)
+        return
+      case 'STARTTLS':
+        this.#onStartTls(line)
+        return
+      case 'MAIL':
+        this.#onMail(line)
+        return
+      case 'RCPT':
+        this.#onRcpt(line)
+        return
+      case 'DATA':
+        this.#onData()
+        return
+      case 'RSET':
+        this.#reset()
+        this.#reply(REPLIES.reset)
+        return
+      case 'NOOP':
+        this.#reply(REPLIES.noop)
+        return
+      case 'HELP':
+        this.#reply(REPLIES.help)
+        return
+      case 'VRFY':
+        this.#reply(countArguments(line) > 0 ? REPLIES.notVerified : REPLIES.vrfySyntax)
+        return
+      case 'QUIT':
+        this.end(REPLIES.bye)
+        return
+      case 'AUTH':
+      case 'BDAT':
+        if (!this.#host.submission) this.#onUnknownCommand()
+        else if (command === 'AUTH') this.#onAuth(line)
+        else this.#onBdat(line)
+        return
+      default:
+        this.#onUnknownCommand()
+    }
+  }
+
+  #onUnknownCommand(): void {
+    this.#unknownCommands++
+    if (this.#unknownCommands >= MAX_UNKNOWN_COMMANDS) this.end(REPLIES.tooManyUnknownCommands)
+    else this.#reply(REPLIES.unknownCommand)
+  }
+
+  #onHelo(command: 'EHLO' | 'HELO', line: string): void {
+    const name = parseHelo(command, line)
+    if (typeof name !== 'string') {
+      this.#reply(name)
+      return
+    }
+    const { hostname, maxMessageBytes } = this.#host
+    this.#helo = name
+    this.#reset()
+    if (command === 'HELO') {
+      this.#send(250, [hostname])
+      return
+    }
+    const extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
+    if (this.#tls === null) extensions.push('STARTTLS')
+    if (this.#host.submission) extensions.push('CHUNKING')
+    if (this.#host.submission && this.#tls !== null) extensions.push('AUTH PLAIN LOGIN')
+    this.#send(250, [hostname, ...extensions, `SIZE ${maxMessageBytes}`])
+  }
+
+  /** Resets the transaction. */
+  #reset(): void {
+    this.#dropMessage()
+    this.#envelope = undefined
+    this.#recipients.clear()
+  }
+
+  #onAuth(line: string): void {
+    const rejection = this.#findAuthRejection()
+    const begun = rejection ?? AuthExchange.begin(line)
+    if ('code' in begun) {
+      this.#reply(begun)
+      return
+    }
+    this.#auth = begun.exchange
+    this.#onAuthStep(begun.step)
+  }
+
+  #findAuthRejection(): Reply | undefined {
+    if (this.#tls === null) return REPLIES.needsTlsToLogIn
+    if (this.#login) return REPLIES.alreadyLoggedIn
+    return this.#envelope ? REPLIES.authInTransaction : undefined
+  }
+
+  #onAuthStep(step: AuthStep): void {
+    if (step.kind === 'challenge') {
+      this.#reply({ code: 334, text: step.text })
+      return
+    }
+    this.#auth = undefined
+    if (step.kind === 'rejected') {
+      this.#reply(step.reply)
+      return
+    }
+    const { credentials } = step
+    this.#state = 'deciding'
+    this.#host.submission?.logIn(credentials, this.#address).then(
+      (result) => this.#onLoggedIn(credentials, 'code' in result ? result : undefined),
+      (error: Error) => {
+        this.#host.onError(error)
+        this.#onLoggedIn(credentials, REPLIES.internalError)
+      },
+    )
+  }
+
+  #onLoggedIn(credentials: Credentials, rejection: Reply | undefined): void {
+    if (this.#state !== 'deciding') return
+    if (!rejection) {
+      this.#login = credentials
+      this.#reply(REPLIES.loggedIn, true)
+    } else if (rejection.code === 421) this.end(rejection)
+    else {
+      this.#reply(rejection)
+      if (++this.#failedLogins >= this.#host.limits.failedLogins) this.end(REPLIES.tooManyLogins)
+    }
+    if (!this.#isEnded()) this.#continue()
+  }
+
+  #onMail(line: string): void {
+    if (this.#host.submission && !this.#login) {
+      this.#reply(this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin)
+      return
+    }
+    // The reverse-path of a submitted message has no effect, so it may be a local name.
+    const mail = parseMail(this.#host.submission ? line.replace(/<[^<>@]+>/, '<>') : line)
+    if ('code' in mail) {
+      this.#reply(mail)
+      return
+    }
+    const rejection = this.#envelope
+      ? REPLIES.nestedMail
+      : (checkMailParameters(mail, this.#host.maxMessageBytes) ??
+        (this.#host.submission ? undefined : this.#host.checkRates(this.#address)))
+    if (rejection) {
+      this.#reply(rejection)
+      return
+    }
+    this.#envelope = {
+      mailFrom: mail.address,
+      announcedBytes: readAnnouncedBytes(mail),
+      hasSmtpUtf8: mail.parameters.has('SMTPUTF8'),
+    }
+    this.#reply(REPLIES.mailAccepted, true)
+  }
+
+  #onRcpt(line: string): void {
+    const parse = this.#host.submission ? parseSubmittedRcpt : parseRcpt
+    const address = parse(line, this.#envelope?.hasSmtpUtf8 === true)
+    if (typeof address !== 'string') {
+      // A client that has logged in is not guessing names, and its other recipients shall get the message.
+      if (this.#login) this.#errors--
+      this.#reply(address)
+      return
+    }
+    const key = address.toLowerCase()
+    if (!this.#envelope) this.#reply(REPLIES.needsMail)
+    else if (this.#message) this.#reply(REPLIES.chunksBegun)
+    else if (this.#recipients.size >= this.#host.maxRecipients && !this.#recipients.has(key))
+      this.#reply(REPLIES.tooManyRecipients)
+    else if (this.#host.submission) {
+      this.#recipients.set(key, { kind: 'any', address })
+      this.#reply(REPLIES.recipientAccepted, true)
+    } else {
+      this.#state = 'deciding'
+      this.#host.decide(address, this.#address).then(
+        (decision) => this.#onDecided(key, decision),
+        (error: Error) => {
+          this.#host.onError(error)
+          this.#onDecided(key, REPLIES.internalError)
+        },
+      )
+    }
+  }
+
+  #onDecided(key: string, decision: Destination | Rejection): void {
+    if (this.#state !== 'deciding') return
+    const { hostMessageBytes } = this.#host.limits
+    if ('code' in decision) {
+      if (decision.code >= 500) {
+        this.#rejectedRecipients++
+        // `#reply` counts a 5xx as an error, but a rejected recipient is not a protocol error.
+        this.#errors--
+      }
+      this.#reply(decision)
+    } else if (decision.kind !== 'domain' && (this.#envelope?.announcedBytes ?? 0) > hostMessageBytes)
+      this.#reply(createTooLargeForHostReply(hostMessageBytes))
+    else {
+      this.#recipients.set(key, decision)
+      this.#reply(REPLIES.recipientAccepted, true)
+    }
+    this.#continue()
+  }
+
+  #onStartTls(line: string): void {
+    if (countArguments(line) > 0) {
+      this.#reply(REPLIES.startTlsSyntax)
+      return
+    }
+    if (this.#tls !== null) {
+      this.#reply(REPLIES.alreadyTls)
+      return
+    }
+    this.#reply(REPLIES.startTls)
+    this.#startTls()
+  }
+
+  #startTls(): void {
+    this.#state = 'handshake'
+    // RFC 3207 §4.2: clear text after the command is discarded.
+    this.#input = new CommandInput(this.#host.limits.commandLineBytes)
+    this.#isPaused = false
+    this.#socket = upgradeToTls(this.#socket, this.#host.secureContext(), {
+      onSecure: (socket) => this.#onSecure(socket),
+      onError: (error) => this.#onError(error),
+      onClosed: () => this.#onClosed(),
+    })
+  }
+
+  #onSecure(socket: TLSSocket): void {
+    if (this.#state !== 'handshake') return
+    this.#state = 'ready'
+    this.#tls = describeTls(socket)
+    this.#helo = undefined
+    this.#reset()
+    this.#recordProgress()
+    socket.on('data', (octets: Buffer) => this.#onOctets(octets))
+    if (!this.#host.isTlsImplicit) return
+    this.#state = 'opening'
+    this.#greet()
+  }
+
+  // Messages
+
+  #onData(): void {
+    if (this.#recipients.size === 0) {
+      // RFC 5321 §3.3: MAIL was accepted, every RCPT was rejected.
+      this.#reply(this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient)
+      return
+    }
+    if (this.#message) {
+      this.#reply(REPLIES.chunksBegun)
+      return
+    }
+    this.#message = this.#createMessage(new DataDecoder())
+    this.#state = 'message'
+    this.#reply(REPLIES.startMessage, true)
+    const octets = this.#input.takeAll()
+    this.#setPaused(false)
+    if (octets.length > 0) this.#readMessage(this.#message, octets)
+  }
+
+  #createMessage(decoder: DataDecoder): ArrivingMessage {
+    const { spool, network, maxMessageBytes, clock } = this.#host
+    const limits = { maxBytes: this.#maxMessageBytes(), maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
+    return new ArrivingMessage(spool.createEntry(network), limits, clock.monotonicMs(), decoder)
+  }
+
+  /** RFC 3030: the octets of the chunk follow immediately, even when it is rejected. */
+  #onBdat(line: string): void {
+    const chunk = parseBdat(line)
+    if ('code' in chunk) {
+      // How many octets follow is unknown.
+      this.end(chunk)
+      return
+    }
+    if (chunk.sizeBytes > this.#host.maxMessageBytes * FLOOD_FACTOR) {
+      this.end(REPLIES.farTooLarge)
+      return
+    }
+    const rejection =
+      this.#recipients.size > 0 ? undefined : this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient
+    if (!rejection) this.#message ??= this.#createMessage(new DataDecoder({ isDotStuffed: false }))
+    this.#chunk = { ...chunk, remainingBytes: chunk.sizeBytes, rejection }
+    this.#state = 'message'
+    const octets = this.#input.takeAll()
+    this.#setPaused(false)
+    this.#readChunk(this.#chunk, octets)
+  }
+
+  /** Octets of the message; ends the state `message` with the last of them. */
+  #readContent(octets: Buffer): void {
+    if (this.#chunk) {
+      this.#readChunk(this.#chunk, octets)
+      if (this.#isReady()) this.#continue()
+    } else if (this.#message) this.#readMessage(this.#message, octets)
+  }
+
+  /** A function, because the compiler takes the state for unchanged by other methods. */
+  #isReady(): boolean {
+    return this.#state === 'ready'
+  }
+
+  #readChunk(chunk: Chunk, octets: Buffer): void {
+    const content = octets.subarray(0, chunk.remainingBytes)
+    chunk.remainingBytes -= content.length
+    const message = chunk.rejection ? undefined : this.#message
+    message?.read(content, this.#host.clock.monotonicMs())
+    if (message?.isFarTooLarge) {
+      this.end(REPLIES.farTooLarge)
+      return
+    }
+    if (chunk.remainingBytes > 0) return
+    this.#chunk = undefined
+    // A copy, as in `#readMessage`.
+    if (octets.length > content.length) this.#input.add(Buffer.from(octets.subarray(content.length)))
+    if (message && chunk.isLast) this.#beginStoring(message)
+    else {
+      this.#state = 'ready'
+      this.#reply(chunk.rejection ?? createChunkReply(chunk.sizeBytes), chunk.rejection === undefined)
+    }
+  }
+
+  /** Maximum size for the accepted recipients: smaller when none belongs to a tenant. */
+  #maxMessageBytes(): number {
+    const { maxMessageBytes, limits } = this.#host
+    const isForTenant = this.#recipients.values().some(({ kind }) => kind === 'domain' || kind === 'any')
+    return isForTenant ? maxMessageBytes : Math.min(maxMessageBytes, limits.hostMessageBytes)
+  }
+
+  #readMessage(message: ArrivingMessage, octets: Buffer): void {
+    const remaining = message.read(octets, this.#host.clock.monotonicMs())
+    if (remaining === undefined) {
+      if (message.isFarTooLarge) this.end(REPLIES.farTooLarge)
+      return
+    }
+    if (remaining.length > this.#maxPipelinedBytes()) {
+      this.end(REPLIES.tooMuchPipelined)
+      return
+    }
+    // A copy: the buffer from which the octets came must not stay in memory until the reply to the message.
+    if (remaining.length > 0) this.#input.add(Buffer.from(remaining))
+    this.#beginStoring(message)
+  }
+
+  #beginStoring(message: ArrivingMessage): void {
+    this.#state = 'storing'
+    this.#message = undefined
+    void this.#store(message).then((reply) => this.#onStored(reply))
+  }
+
+  /** Resolves with the reply to the message; 250 only when it is on disk. */
+  async #store(message: ArrivingMessage): Promise<Reply> {
+    const { spoolEntry } = message
+    const { maxMessageBytes, limits } = this.#host
+    try {
+      if (message.contentBytes > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
+      if (message.isTooLarge) return createTooLargeForHostReply(limits.hostMessageBytes)
+      return await this.#passOn({
+        mailFrom: this.#envelope?.mailFrom ?? '',
+        sourceIp: this.#address,
+        helo: this.#helo ?? '',
+        tls: this.#tls,
+        sizeBytes: spoolEntry.sizeBytes,
+        content: await spoolEntry.finish(),
+      })
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined
+      this.#host.onStoreFailed(error)
+      return code === 'ENOSPC' || code === 'EDQUOT' ? REPLIES.noSpace : REPLIES.notStored
+    } finally {
+      spoolEntry.drop()
+    }
+  }
+
+  async #passOn(message: Omit<CompleteMessage, 'destinations'>): Promise<Reply> {
+    const { submission } = this.#host
+    const recipients = [...this.#recipients.values()]
+    if (submission && this.#login)
+      return submission.submit({
+        ...message,
+        password: this.#login.password,
+        recipients: recipients.map(({ address }) => address),
+      })
+    const destinations = recipients.filter((recipient) => recipient.kind !== 'any')
+    return (await this.#host.receive({ ...message, destinations })) ?? REPLIES.messageAccepted
+  }
+
+  #onStored(reply: Reply): void {
+    // In the meantime, the client may have disconnected or been told that the service stops.
+    if (this.#state !== 'storing') return
+    this.#recordProgress()
+    this.#unknownCommands = 0
+    const isAccepted = reply.code === 250
+    if (isAccepted) {
+      // An accepted message resets the counters, so that a client can send many messages in one session.
+      this.#commands = 0
+      this.#errors = 0
+    }
+    this.#reset()
+    // A message of a client of ours that is rejected is no protocol error, and the next one may be good.
+    if (this.#login && reply.code >= 500) this.#errors--
+    this.#reply(reply, isAccepted)
+    this.#state = 'ready'
+    if (this.#host.isDraining()) this.drain()
+    else this.#continue()
+  }
+}

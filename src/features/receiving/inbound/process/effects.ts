@@ -1,0 +1,267 @@
+/**
+ * @module Applies a received message to each of its destinations: a bounce, a complaint, an unsubscribe, a mailbox
+ * message, an inbound email, or operator mail. One transaction, so all effects happen once or not at all.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { deliverToMailbox, findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import type { Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { applyBounce } from '#features/receiving/bounces/apply.ts'
+import { applyComplaint } from '#features/receiving/complaints/apply.ts'
+import { findFeedbackLoop } from '#features/receiving/complaints/feedback-loops.ts'
+import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
+import { type OperatorMailKind, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
+import type { Destination, ParsedReport, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import { findRoute, toRouteKey } from '#features/receiving/route-rules/match.ts'
+import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { toALabels } from '#protocols/address/domain.ts'
+import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
+import { isAutoReplyOrReceipt } from '#protocols/dsn/parse.ts'
+import { type NewInbound, storeInbound } from './store.ts'
+
+/** Results of the work before the transaction. */
+export interface PreparedMessage {
+  readonly received: ReceivedMail
+  /** The message's aggregate report, with its content in the content store. */
+  readonly report: (AggregateReport & { readonly contentRef: number }) | undefined
+  /** Why the message's report cannot be read. */
+  readonly reportProblem: string | undefined
+  readonly classification: { readonly label: string; readonly confidence: number } | undefined
+  /** Why the message's aggregate report is rejected, a sentence. */
+  readonly reportRefusal?: string | undefined
+  /** Whether the message may be processed again later, once the outcome that its report is about is known. */
+  readonly canWait?: boolean
+}
+
+/**
+ * Thrown by `applyEffects` to roll back: the message may wait, and the outcome that its report is about is not known
+ * yet.
+ */
+export class NotReadyError extends Error {}
+
+/** A mailbox that received the message and may answer it automatically in the thread of the message. */
+export interface MailboxDelivery {
+  readonly mailbox: Mailbox
+  /** Row id. */
+  readonly threadId: number
+}
+
+export interface AppliedEffects {
+  readonly mailboxes: readonly MailboxDelivery[]
+  /** Public ids of the created mailbox messages and inbound emails. */
+  readonly storedIds: readonly string[]
+}
+
+type DomainDestination = Extract<Destination, { kind: 'domain' }>
+
+/** Local part and domain of an envelope address, the domain in A-labels. */
+export function splitAddress(address: string): { readonly localPart: string; readonly domain: string } {
+  const at = address.lastIndexOf('@')
+  const domain = address.slice(at + 1)
+  return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
+}
+
+/**
+ * Applies a message to all of its destinations. Throws `NotReadyError` for a message that may wait; message content
+ * causes no other exception.
+ */
+export function applyEffects(
+  app: App,
+  tx: Tx,
+  destinations: readonly Destination[],
+  prepared: PreparedMessage,
+): AppliedEffects {
+  const now = app.eventTime()
+  const stored = prepared.report && storeDomainReport(app, tx, prepared.report, now)
+  const reportRefusal = stored?.kind === 'refused' ? stored.why : prepared.reportRefusal
+  for (const destination of destinations) {
+    if (destination.kind === 'bounce') applyToReturnPath(app, tx, destination, prepared, now)
+    else if (destination.kind === 'unsubscribe') applyUnsubscribe(app, tx, destination, prepared)
+  }
+  applyToHost(
+    app,
+    tx,
+    destinations.filter(({ kind }) => kind === 'host').map(({ address }) => address),
+    { ...prepared, reportRefusal },
+    now,
+  )
+  return applyToDomains(
+    app,
+    tx,
+    destinations.filter((destination) => destination.kind === 'domain'),
+    prepared,
+    now,
+  )
+}
+
+/** Handles mail to the return path of one recipient: a DSN or a feedback report about that recipient. */
+function applyToReturnPath(
+  app: App,
+  tx: Tx,
+  { address, recipientId }: { readonly address: string; readonly recipientId: number },
+  prepared: PreparedMessage,
+  now: Millis,
+): void {
+  const { received } = prepared
+  const { report, message, envelope } = received
+  if (report?.kind === 'feedback') {
+    const at = { recipientId, feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
+    const result = applyComplaint(app, tx, report.report, at)
+    if (result.kind === 'unmatched') storeForOperator(app, tx, 'complaint', [address], received, result.why)
+  } else if (report?.kind === 'delivery') {
+    const result = applyBounce(app, tx, report.report, { recipientId, now })
+    if (result.kind === 'early' && prepared.canWait) throw new NotReadyError(result.why)
+    if (result.kind === 'unmatched') storeForOperator(app, tx, 'bounce', [address], received, result.why)
+  } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {
+    const what = received.problem ?? 'It is not a readable report.'
+    storeForOperator(app, tx, 'bounce', [address], received, `The message came to a return path. ${what}`)
+  }
+}
+
+/**
+ * Whether mail to a return path may be ignored: out-of-office replies and receipts, which every return path receives.
+ * Other mail without a report goes to the operator.
+ */
+const isIgnorable = (message: StoredMessage, mailFrom: string): boolean =>
+  (message.isAutomatic && mailFrom !== '') || isAutoReplyOrReceipt(message, mailFrom)
+
+function applyUnsubscribe(
+  app: App,
+  tx: Tx,
+  { address, recipientId }: { readonly address: string; readonly recipientId: number },
+  { received }: PreparedMessage,
+): void {
+  const { message, envelope } = received
+  // The header suffices; if even the header is unreadable, the operator gets the message.
+  if (received.problem !== undefined && message.headers.length === 0) {
+    storeForOperator(app, tx, 'unsubscribe', [address], received, received.problem)
+    return
+  }
+  const { subject, headers } = message
+  unsubscribeByMail(app, tx, { recipientId, subject, headers, mailFrom: envelope.mailFrom })
+}
+
+const HOST_MAILBOX_KINDS: Readonly<Record<string, OperatorMailKind>> = {
+  postmaster: 'postmaster',
+  abuse: 'abuse',
+  fbl: 'complaint',
+  'dmarc-reports': 'report',
+  'tls-reports': 'report',
+}
+
+const REPORT_KINDS: Readonly<Record<ParsedReport['kind'], OperatorMailKind>> = {
+  delivery: 'bounce',
+  feedback: 'complaint',
+  aggregate: 'report',
+}
+
+/**
+ * Stored once per kind of role mailbox, however many of our addresses the message names: every domain has a postmaster.
+ */
+function applyToHost(app: App, tx: Tx, addresses: readonly string[], prepared: PreparedMessage, now: Millis): void {
+  const { received, reportProblem, reportRefusal } = prepared
+  const { report, envelope } = received
+  if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
+  let reason = reportRefusal ?? received.problem ?? 'The message is addressed to the operator.'
+  if (report?.kind === 'feedback') {
+    const at = { feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
+    const result = applyComplaint(app, tx, report.report, at)
+    if (result.kind !== 'unmatched') return
+    reason = result.why
+  } else if (report?.kind === 'delivery') {
+    const result = applyBounce(app, tx, report.report, { now })
+    if (result.kind !== 'unmatched') return
+    reason = result.why
+  } else if (reportProblem !== undefined) reason = `The report cannot be read: ${reportProblem}`
+  const findKind = (address: string): OperatorMailKind =>
+    report ? REPORT_KINDS[report.kind] : (HOST_MAILBOX_KINDS[toRouteKey(splitAddress(address).localPart)] ?? 'other')
+  for (const [kind, rcptTo] of Map.groupBy(addresses, findKind))
+    storeForOperator(app, tx, kind, rcptTo, received, reason)
+}
+
+function storeForOperator(
+  app: App,
+  tx: Tx,
+  kind: OperatorMailKind,
+  rcptTo: readonly string[],
+  { envelope, message }: ReceivedMail,
+  reason: string,
+): void {
+  storeOperatorMail(app, tx, {
+    kind,
+    envelope,
+    rcptTo,
+    from: message.from,
+    subject: message.subject,
+    reason,
+  })
+}
+
+/** Delivers to tenants: to mailboxes, and one inbound email for each route of each domain. */
+function applyToDomains(
+  app: App,
+  tx: Tx,
+  destinations: readonly DomainDestination[],
+  { received, classification }: PreparedMessage,
+  now: Millis,
+): AppliedEffects {
+  const mailboxes = new Map<number, Mailbox>()
+  const inbound = new Map<string, NewInbound>()
+  for (const { address, accountId, domainId } of destinations) {
+    const { localPart, domain } = splitAddress(address)
+    const found = findMailbox(tx.db, domain, localPart)
+    // Since RCPT the domain may have changed to another account: mail for one account must never reach another.
+    const mailbox = found?.domainId === domainId ? found : undefined
+    if (mailbox) {
+      mailboxes.set(mailbox.id, mailbox)
+      continue
+    }
+    const route = findRoute(tx.db, domainId, localPart)
+    const key = `${domainId} ${route?.id ?? ''}`
+    const rcptTo = [...(inbound.get(key)?.rcptTo ?? []), address]
+    inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo })
+  }
+  const { message } = received
+  const delivered = [...mailboxes.values()].map((mailbox) => {
+    const extra = classification ? { classification } : {}
+    return { mailbox, ...deliverToMailbox(app, tx, mailbox, received, extra) }
+  })
+  const stored = [...inbound.values()].map((email) => storeInbound(app, tx, email, received))
+  // Mailboxes store no headers blob; inbound emails store no text without quotes.
+  dropContent(app, tx, {
+    content: [
+      inbound.size === 0 ? message.headersRef : undefined,
+      delivered.length === 0 ? message.strippedRef : undefined,
+    ],
+  })
+  applyTenantReports(app, tx, destinations, received, now)
+  const storedIds = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
+  return { mailboxes: delivered, storedIds: storedIds.map(formatUuid) }
+}
+
+/**
+ * Some servers send bounces to From, and some feedback loops report to an address of the sender. Such a report may
+ * affect only the emails of the tenant whose address received it.
+ */
+function applyTenantReports(
+  app: App,
+  tx: Tx,
+  destinations: readonly DomainDestination[],
+  received: ReceivedMail,
+  now: Millis,
+): void {
+  for (const accountId of new Set(destinations.map((destination) => destination.accountId)))
+    applyTenantReport(app, tx, accountId, received, now)
+}
+
+/** Applies a report that a tenant's address received to that tenant's own emails. */
+export function applyTenantReport(app: App, tx: Tx, accountId: number, received: ReceivedMail, now: Millis): void {
+  const { report, envelope } = received
+  const feedbackLoop = report?.kind === 'feedback' ? findFeedbackLoop(app.config, received) : undefined
+  if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })
+  else if (report?.kind === 'feedback')
+    applyComplaint(app, tx, report.report, { accountId, feedbackLoop, rawRef: envelope.rawRef, now })
+}

@@ -1,0 +1,577 @@
+/**
+ * @module Processes accepted messages: parses each, authenticates its sender, stores its parts, and applies it in one
+ * transaction that also deletes its queue entry. A crash before that transaction leaves only the counted attempt, and
+ * the message is processed again from the start.
+ *
+ * queued (row in `inbound_receipts`) → begun (attempt counted) → applied (row deleted)
+ *
+ * An unparseable message is applied too, with its header and its raw form.
+ */
+import type { Database } from 'bun:sqlite'
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { isBehindFence, readFence } from '#features/core/fence/restored.ts'
+import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
+import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
+import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { findReportRefusal } from '#features/receiving/domain-reports/store.ts'
+import type { Destination, Envelope, ReceivedMail, Rejection } from '#features/receiving/received/message.ts'
+import { findRecipientLogFields } from '#features/sending/queue/names.ts'
+import { isStorageFailure, isTransientError } from '#platform/disk/storage-errors.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
+import { Counts } from '#platform/queue/counts.ts'
+import type { Owner } from '#platform/queue/fair-queue.ts'
+import type { Timer } from '#platform/time/clock.ts'
+import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { readPrefix } from '#protocols/mime/source.ts'
+import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
+import { createGivenUpResult } from './parse-protocol.ts'
+import {
+  type ParseResult,
+  type Parser,
+  ParserUnavailableError,
+  RawUnreadableError,
+  removeAttachmentFiles,
+} from './parser.ts'
+import {
+  isLarge,
+  LARGE_MESSAGE_BYTES,
+  networkOfOwner,
+  ownerOf,
+  ProcessingQueue,
+  type QueuedMessage,
+  sourceNetworkOf,
+} from './processing-queue.ts'
+import {
+  beginAttempt,
+  countDeathsAlone,
+  deleteQueueEntry,
+  findQueueEntry,
+  isSuspect,
+  listQueueEntriesAfter,
+  type QueueEntry,
+  uncountAttempt,
+} from './queue-entries.ts'
+import { releaseBuffer, storeParts, storeReportContent } from './store-parts.ts'
+
+/** Messages in progress at the same time; mostly they wait for DNS. */
+const MAX_IN_PROGRESS = 128
+/**
+ * Up to this many messages in progress have the full DNS timeout; with more it shrinks, down to an eighth. Otherwise
+ * senders with silent name servers would hold every slot, and failing DNS would block all mail.
+ */
+const MAX_WITH_FULL_TIMEOUT = 16
+const FULL_AUTHENTICATION_MS = seconds(20)
+/** Short, because a message that is processed alone delays all others. */
+const SUSPECT_AUTHENTICATION_MS = seconds(2)
+/** Shorter than the full time, because a large message delays other large ones. */
+const LARGE_AUTHENTICATION_MS = seconds(5)
+/**
+ * Total size of the small messages in progress, and separately of the large ones; the last large one may exceed the
+ * limit. A parsed message takes its size again in memory.
+ */
+const MAX_BYTES_IN_PROGRESS = 16 * MiB
+/**
+ * Size of the small messages that were submitted to the parser and are not parsed yet. Kept low, because their order
+ * can no longer change.
+ */
+const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
+const MAX_LARGE_UNPARSED = 1
+/** Queue entries in the fair queue; later entries join it in order of arrival. */
+const MAX_READ_AHEAD = 20_000
+/**
+ * Fraction of the free slots that one network may hold: 1,819 if it is the only one, 182 if it is one of a hundred. A
+ * backlog of a few networks thus never blocks the others.
+ */
+const MAX_FRACTION_PER_NETWORK = 0.1
+const queueFull: Rejection = {
+  code: 452,
+  text: '4.3.2 Too many queued messages from your network; try again later',
+}
+const READ_BATCH_SIZE = 500
+/**
+ * The last slots are for networks that have no slot yet, because messages hold slots for long when the sender's DNS is
+ * silent.
+ */
+const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
+/** After this many deaths of the process with a message alone in progress, it is stored with its header only. */
+const MAX_DEATHS_ALONE = 3
+/**
+ * After this many deaths a message is stored without its header, because it killed the process even when only its
+ * header was read.
+ */
+const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
+/** After this many failed reads of its raw form a message is stored without it. */
+const MAX_FAILED_READS = 5
+/** After this many failures with working storage a message is stored unparsed. */
+const MAX_FAULTS = 6
+const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
+/**
+ * Attempts at a report that came before its delivery ended. With `RETRY_DELAYS` they take more than a quarter of an
+ * hour, longer than any delivery waits for its reply.
+ */
+const MAX_EARLY_ATTEMPTS = 8
+/** Early reports that may wait; further ones are applied without waiting. */
+const MAX_EARLY_WAITING = 1000
+/**
+ * While this many messages wait for storage, no new message is begun, because storage is the cause and not the
+ * messages.
+ */
+const MAX_WAITING_FOR_STORAGE = 32
+const STOP_GRACE_MS = seconds(8)
+/** Octets read for the header of an unparseable message. */
+const MAX_HEADER_BYTES = 64 * KiB
+
+/**
+ * Why an entry waits for another attempt. Only `storage` keeps new messages from being begun. The other causes concern
+ * one message: a hostile sender could submit many such messages, and would block all mail.
+ */
+type RetryCause = 'storage' | 'fault' | 'early'
+
+/** State of an entry in this process, from its first attempt until the message is applied. */
+interface Progress {
+  /** The entry before the attempt that is counted now; undefined: no attempt is counted. */
+  counted: QueueEntry | undefined
+  /** Failed attempts of any cause; the delay grows with them. */
+  failures: number
+  /** Failed attempts while storage worked. */
+  faults: number
+  /** Attempts that could not read the raw message. */
+  failedReads: number
+  /** Set while the entry waits for its next attempt. */
+  retry: Timer | undefined
+}
+
+export class InboundProcessor {
+  readonly #app: App
+  readonly #parser: Parser
+  readonly #running = new Set<Promise<void>>()
+  readonly #queue = new ProcessingQueue()
+  /** Id of the newest entry in the queue. */
+  #lastReadId = 0
+  #hasUnread = true
+  /** Entries that were in progress when the process died: each is processed alone, to find the cause. */
+  readonly #suspects: QueuedMessage[] = []
+  /** Entries that were read and not applied yet, by network. */
+  readonly #waitingByNetwork = new Counts<string>()
+  /** By network. */
+  readonly #inProgressByNetwork = new Counts<string>()
+  readonly #loads = {
+    small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
+    large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
+  }
+  /** Entries whose next attempt is due. */
+  readonly #due: QueuedMessage[] = []
+  /** By entry id. */
+  readonly #progress = new Map<number, Progress>()
+  /** Entries waiting for another attempt, by cause. */
+  readonly #retriesByCause = new Counts<RetryCause>()
+  #timer: Timer | undefined
+  #isSuspectInProgress = false
+  #isStopping = false
+  #isClosed = false
+  /** Ends the waits for the parser, one per message. */
+  readonly #waits = new Set<() => void>()
+  #stopListening = () => {}
+
+  constructor(app: App, parser: Parser) {
+    this.#app = app
+    this.#parser = parser
+  }
+
+  /** Processes the backlog of the last run, then new messages. */
+  start(): void {
+    this.#stopListening = this.#app.mailReceived.listen(() => {
+      this.#hasUnread = true
+      this.#startReady()
+    })
+    this.#startReady()
+  }
+
+  /** Why mail from an address is rejected now: its network has too many messages waiting. Undefined: it is accepted. */
+  findRejection(sourceIp: string): Rejection | undefined {
+    const waiting = this.#waitingByNetwork.of(sourceNetworkOf(sourceIp))
+    return waiting >= (MAX_READ_AHEAD - this.#waitingByNetwork.total) * MAX_FRACTION_PER_NETWORK ? queueFull : undefined
+  }
+
+  /** Begins nothing more and waits for messages in progress; unfinished ones are processed after the next start. */
+  async stop(graceMs = STOP_GRACE_MS): Promise<void> {
+    this.#isStopping = true
+    this.#stopListening()
+    this.#timer?.cancel()
+    for (const { retry } of this.#progress.values()) retry?.cancel()
+    const graceTimer = this.#app.clock.after(graceMs, () => this.#close())
+    if (graceMs === 0) this.#close()
+    await Promise.all(this.#running)
+    graceTimer.cancel()
+    this.#close()
+    await this.#uncount([...this.#progress.values()])
+  }
+
+  /** Only the death of the process counts against a message, so other attempts are uncounted. */
+  async #uncount(all: readonly Progress[]): Promise<void> {
+    const counted = all.filter((progress) => progress.counted !== undefined)
+    if (counted.length === 0) return
+    try {
+      await this.#app.commit.writeFromReserve((tx) => {
+        for (const { counted: entry } of counted) if (entry) uncountAttempt(tx, entry)
+      })
+      for (const progress of counted) progress.counted = undefined
+    } catch (error) {
+      // The attempts stay marked as counted, so the next failure or the stop of the service tries again.
+      this.#app.log.warn({ err: error }, 'attempt count of received messages not reset')
+    }
+  }
+
+  #close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    for (const end of this.#waits) end()
+    this.#parser.close()
+  }
+
+  /** Begins messages while there is capacity. Never throws: signals and timers call it. */
+  #startReady(): void {
+    try {
+      this.#readQueue()
+      while (!this.#isStopping) {
+        const next = this.#next()
+        if (!next) return
+        this.#begin(next)
+      }
+    } catch (error) {
+      this.#app.log.error({ err: error }, 'queue of received mail not readable; retrying')
+      this.#scheduleStart()
+    }
+  }
+
+  #readQueue(): void {
+    const capacity = Math.min(READ_BATCH_SIZE, MAX_READ_AHEAD - this.#queue.size)
+    if (!this.#hasUnread || capacity <= 0) return
+    const entries = listQueueEntriesAfter(this.#app.db, this.#lastReadId, capacity)
+    this.#hasUnread = entries.length === capacity
+    for (const entry of entries) {
+      const { id, sizeBytes, attempts } = entry
+      const queued = { id, sizeBytes, attempts, owner: ownerOf(entry) }
+      if (isSuspect(entry)) this.#suspects.push(queued)
+      else this.#queue.push(queued)
+      this.#waitingByNetwork.add(networkOfOwner(queued.owner), 1)
+      this.#lastReadId = id
+    }
+  }
+
+  #next(): QueuedMessage | undefined {
+    if (this.#suspects.length > 0) return this.#inProgressByNetwork.total === 0 ? this.#nextSuspect() : undefined
+    if (this.#isSuspectInProgress) return undefined
+    const dueIndex = this.#due.findIndex((entry) => this.#hasCapacity(isLarge(entry)))
+    if (dueIndex !== -1) return this.#due.splice(dueIndex, 1)[0]
+    if (this.#retriesByCause.of('storage') >= MAX_WAITING_FOR_STORAGE) return undefined
+    return (
+      (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#canBegin) : undefined) ??
+      (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#canBegin) : undefined)
+    )
+  }
+
+  /**
+   * The suspect with the fewest deaths alone: repeated deaths then never hit the same harmless message, and the message
+   * that causes them comes last.
+   */
+  #nextSuspect(): QueuedMessage | undefined {
+    let next = 0
+    for (const [index, { attempts }] of this.#suspects.entries())
+      if (attempts < (this.#suspects[next]?.attempts ?? 0)) next = index
+    return this.#suspects.splice(next, 1)[0]
+  }
+
+  readonly #canBegin = (owner: Owner): boolean =>
+    this.#inProgressByNetwork.total < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS ||
+    this.#inProgressByNetwork.of(networkOfOwner(owner)) === 0
+
+  #hasCapacity(isForLarge: boolean): boolean {
+    if (this.#inProgressByNetwork.total >= MAX_IN_PROGRESS) return false
+    const { bytes, unparsed, unparsedBytes } = this.#loads[isForLarge ? 'large' : 'small']
+    if (isForLarge) return bytes < MAX_BYTES_IN_PROGRESS && unparsed < MAX_LARGE_UNPARSED
+    return (
+      bytes + LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_PROGRESS &&
+      unparsedBytes + LARGE_MESSAGE_BYTES <= MAX_SMALL_BYTES_UNPARSED
+    )
+  }
+
+  #scheduleStart(): void {
+    this.#timer?.cancel()
+    this.#timer = this.#app.clock.after(RETRY_DELAYS.minMs, () => this.#startReady())
+  }
+
+  /** Retries an entry after a delay that grows with each failure; other messages do not wait for it. */
+  #retryLater(entry: QueuedMessage, cause: RetryCause): void {
+    const progress = this.#progressOf(entry.id)
+    progress.failures++
+    const delayMs = backoffDelayMs(progress.failures, RETRY_DELAYS)
+    this.#retriesByCause.add(cause, 1)
+    progress.retry = this.#app.clock.after(delayMs, () => {
+      progress.retry = undefined
+      this.#retriesByCause.add(cause, -1)
+      if (isSuspect(entry)) this.#suspects.push(entry)
+      else this.#due.push(entry)
+      this.#startReady()
+    })
+  }
+
+  #progressOf(id: number): Progress {
+    let progress = this.#progress.get(id)
+    if (!progress) {
+      progress = { counted: undefined, failures: 0, faults: 0, failedReads: 0, retry: undefined }
+      this.#progress.set(id, progress)
+    }
+    return progress
+  }
+
+  #begin(queued: QueuedMessage): void {
+    let entry: QueueEntry | undefined
+    try {
+      entry = findQueueEntry(this.#app.db, queued.id)
+    } catch (error) {
+      this.#due.push(queued)
+      throw error
+    }
+    if (entry) {
+      this.#run(queued, entry)
+      return
+    }
+    this.#progress.delete(queued.id)
+    this.#waitingByNetwork.add(networkOfOwner(queued.owner), -1)
+  }
+
+  /** Processes a message in the background, counted in the limits on messages in progress. */
+  #run(queued: QueuedMessage, entry: QueueEntry): void {
+    const { sizeBytes } = queued
+    const load = this.#loads[isLarge(queued) ? 'large' : 'small']
+    this.#countInProgress(queued, 1)
+    load.unparsed++
+    load.unparsedBytes += sizeBytes
+    let isParsed = false
+    const markParsed = (): void => {
+      if (isParsed) return
+      isParsed = true
+      load.unparsed--
+      load.unparsedBytes -= sizeBytes
+    }
+    const onParsed = (parseMs: number): void => {
+      markParsed()
+      this.#queue.charge(queued, parseMs)
+      this.#startReady()
+    }
+    const work = this.#process(entry, onParsed)
+      .catch((error: unknown) => this.#onFailed(queued, entry, error))
+      .finally(() => {
+        markParsed()
+        this.#countInProgress(queued, -1)
+        this.#running.delete(work)
+        this.#startReady()
+      })
+    this.#running.add(work)
+  }
+
+  #countInProgress(queued: QueuedMessage, change: 1 | -1): void {
+    this.#inProgressByNetwork.add(networkOfOwner(queued.owner), change)
+    this.#loads[isLarge(queued) ? 'large' : 'small'].bytes += change * queued.sizeBytes
+    if (isSuspect(queued)) this.#isSuspectInProgress = change === 1
+  }
+
+  async #onFailed(queued: QueuedMessage, entry: QueueEntry, error: unknown): Promise<void> {
+    if (this.#isStopping) return
+    const progress = this.#progressOf(queued.id)
+    await this.#uncount([progress])
+    if (this.#isStopping) return
+    if (error instanceof NotReadyError) {
+      this.#retryLater(queued, 'early')
+      return
+    }
+    const { db, log } = this.#app
+    log.error({ err: error, ...toLogFields(db, entry) }, 'received message not processed; retrying')
+    // Failures of storage or the parser delay the other messages, which would fail as well.
+    const isLocalFailure = isStorageFailure(error) || error instanceof ParserUnavailableError
+    if (!isLocalFailure) progress.faults++
+    this.#retryLater(queued, isLocalFailure ? 'storage' : 'fault')
+  }
+
+  async #process(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
+    const destinations = JSON.parse(entry.destinations) as Destination[]
+    const result = await this.#waitUntilClosed(this.#parse(entry, onParsed))
+    // The service is stopping and the result was cut off: nothing is known, so nothing is stored.
+    if (result === undefined || this.#isClosed) return
+    try {
+      await this.#apply(entry, destinations, result)
+    } finally {
+      for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
+      await removeAttachmentFiles(result)
+    }
+  }
+
+  async #apply(entry: QueueEntry, destinations: readonly Destination[], result: ParseResult): Promise<void> {
+    const app = this.#app
+    const prepared = await this.#prepare(entry, destinations, result)
+    const effects = await app.commit.writeFromReserve((tx) => {
+      deleteQueueEntry(tx, entry.id)
+      // The sweep deletes the blob unless a row refers to it.
+      if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [entry.rawRef] })
+      return applyEffects(app, tx, destinations, prepared)
+    })
+    this.#waitingByNetwork.add(sourceNetworkOf(entry.sourceIp), -1)
+    if (result.isGivenUp)
+      app.log.error(
+        { ...toLogFields(app.db, entry), messages: effects.storedIds, problem: result.problem },
+        effects.storedIds.length > 0
+          ? 'received message stored unparsed, with its header and raw form; `tassis inbound retry` parses it again'
+          : 'received message stored as operator mail; `tassis mail retry` processes it again',
+      )
+    else if (app.log.isLevelEnabled('debug'))
+      app.log.debug({ ...toLogFields(app.db, entry), messages: effects.storedIds }, 'received message processed')
+    this.#progress.delete(entry.id)
+    // A restored message may have been answered before.
+    if (!isBehindFence(readFence(this.#app.db), 'inbound_receipts', entry.id))
+      await this.#respond(effects, prepared.received)
+  }
+
+  /**
+   * Undefined when the service stops. Does not race with one shared promise, which would retain every result as long as
+   * the service runs.
+   */
+  async #waitUntilClosed<T>(work: Promise<T>): Promise<T | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<T | undefined>()
+    const end = () => resolve(undefined)
+    this.#waits.add(end)
+    work.then(resolve, reject)
+    try {
+      return await promise
+    } finally {
+      this.#waits.delete(end)
+    }
+  }
+
+  async #parse(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<ParseResult> {
+    const app = this.#app
+    const progress = this.#progressOf(entry.id)
+    if (progress.counted === undefined) {
+      await app.commit.writeFromReserve((tx) => beginAttempt(tx, entry))
+      progress.counted = entry
+    }
+    if (countDeathsAlone(entry) >= MAX_DEATHS_ALONE)
+      return createGivenUpResult('The service crashed several times while parsing it.')
+    if (progress.faults >= MAX_FAULTS) return createGivenUpResult('It could not be processed; see the service log.')
+    try {
+      const request = {
+        rawRef: entry.rawRef,
+        sizeBytes: entry.sizeBytes,
+        mailFrom: entry.mailFrom,
+        sourceIp: entry.sourceIp,
+        helo: entry.helo,
+        tls: entry.tls,
+        hostname: app.config.hostname,
+        wantsReport: true,
+        authenticationMs: this.#authenticationMs(entry),
+      }
+      return await this.#parser.parse(request, onParsed)
+    } catch (error) {
+      if (!(error instanceof RawUnreadableError)) throw error
+      progress.failedReads++
+      if (this.#isStopping || progress.failedReads < MAX_FAILED_READS) throw error
+      return createGivenUpResult('The raw message cannot be read.')
+    }
+  }
+
+  #authenticationMs(entry: QueueEntry): number {
+    if (isSuspect(entry)) return SUSPECT_AUTHENTICATION_MS
+    const ms = Math.round(FULL_AUTHENTICATION_MS * Math.min(1, MAX_WITH_FULL_TIMEOUT / this.#inProgressByNetwork.total))
+    return isLarge(entry) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
+  }
+
+  /** The slow work before the transaction: stores the parts that clients can read, classifies the message. */
+  async #prepare(
+    entry: QueueEntry,
+    destinations: readonly Destination[],
+    result: ParseResult,
+  ): Promise<PreparedMessage> {
+    const app = this.#app
+    const envelope: Envelope = {
+      mailFrom: entry.mailFrom,
+      sourceIp: entry.sourceIp,
+      helo: entry.helo,
+      tls: entry.tls,
+      receivedAt: entry.receivedAt,
+      rawRef: entry.rawRef,
+      sizeBytes: entry.sizeBytes,
+    }
+    const canWait =
+      this.#retriesByCause.of('early') < MAX_EARLY_WAITING &&
+      this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
+      destinations.every(({ kind }) => kind === 'bounce')
+    const isForTenants = destinations.some(({ kind }) => kind === 'domain')
+    const message = await storeParts(
+      app,
+      result.message ?? (await this.#readHeader(entry)),
+      result.strippedText,
+      isForTenants,
+    )
+    const aggregate = result.report?.kind === 'aggregate' ? result.report.report : undefined
+    const reportRefusal = aggregate && findReportRefusal(app, aggregate, app.eventTime())
+    const report = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
+    const received: ReceivedMail = {
+      envelope,
+      message,
+      problem: result.message ? undefined : (result.problem ?? 'It cannot be parsed.'),
+      authentication: result.authentication,
+      report: result.report,
+    }
+    const isForMailbox = destinations.some(
+      (to) =>
+        to.kind === 'domain' &&
+        findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
+    )
+    const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait }
+  }
+
+  /** The readable header of an unparseable message. Throws only for transient storage failures. */
+  async #readHeader(entry: QueueEntry): Promise<ParsedMessage> {
+    const { rawRef, mailFrom } = entry
+    // Loaded on demand: the main thread parses nothing else.
+    const { parseHeader } = await import('#protocols/mime/parse.ts')
+    try {
+      if (countDeathsAlone(entry) < MAX_DEATHS_OVER_HEADER)
+        return parseHeader(readPrefix({ chunks: () => this.#app.rawMail.chunks(rawRef) }, MAX_HEADER_BYTES), {
+          mailFrom,
+        })
+    } catch (error) {
+      if (isTransientError(error)) throw error
+      this.#app.log.warn(
+        { err: error, ...toLogFields(this.#app.db, entry) },
+        'header of a received message not readable',
+      )
+    }
+    return parseHeader(new Uint8Array(), { mailFrom })
+  }
+
+  /** A crash here loses an automatic reply, and never sends one twice. */
+  async #respond({ mailboxes }: AppliedEffects, received: ReceivedMail): Promise<void> {
+    // The unparsed part may contain a request not to be answered automatically.
+    if (received.problem !== undefined) return
+    for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)
+  }
+}
+
+/** Identifies a received message in a log line: the email that it is about, and the account that it is about or for. */
+function toLogFields(db: Database, { id, destinations }: QueueEntry) {
+  const all = JSON.parse(destinations) as Destination[]
+  const about = all.find((destination) => 'recipientId' in destination)
+  if (about) return { receipt: id, ...findRecipientLogFields(db, about.recipientId) }
+  const accounts = [...new Set(all.flatMap((to) => (to.kind === 'domain' ? [to.accountId] : [])))]
+  const [first] = accounts
+  return {
+    receipt: id,
+    account: first === undefined ? null : findAccountLogId(db, first),
+    ...(accounts.length > 1 && { otherAccounts: accounts.length - 1 }),
+  }
+}

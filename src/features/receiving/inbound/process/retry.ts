@@ -1,0 +1,228 @@
+/**
+ * @module Parses messages again that were stored with their header only, at the operator's request, and amends the
+ * stored rows. Never emits an event twice. If a message ends the process, nothing has changed.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { type AuditActor, audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
+import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
+import {
+  findMessageById,
+  findUnparsedMessage,
+  listUnparsedMessagesAfter,
+  type UnparsedMessage,
+} from '#features/receiving/agent-mailboxes/messages.ts'
+import { removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
+import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import {
+  findInboundById,
+  findUnparsedInbound,
+  type InboundEmail,
+  listUnparsedInboundAfter,
+} from '../api/inbound-emails.ts'
+import { createRecipientDecider } from './decide.ts'
+import { applyTenantReport } from './effects.ts'
+import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
+import { LAST_ATTEMPT_COUNT } from './queue-entries.ts'
+import { enqueue } from './receive.ts'
+import { amendInbound } from './store.ts'
+import { releaseBuffer, storeParts } from './store-parts.ts'
+
+/** A message that was stored with its header only. */
+export interface UnparsedMail {
+  readonly uuid: UuidBytes
+  /** Where it is stored: as an inbound email, or in a mailbox. */
+  readonly kind: 'inbound' | 'mailbox'
+  readonly to: string
+  readonly from: string
+  readonly subject: string
+  readonly problem: string
+  readonly receivedAt: number
+}
+
+/** Cursor of the list, in each of the two tables. */
+export interface UnparsedCursor {
+  readonly inbound: number
+  readonly mailbox: number
+}
+
+/** Returns up to `limit` of each kind after a cursor, and the next cursor; undefined: no more. */
+export function listUnparsed(
+  app: Pick<App, 'db'>,
+  after: UnparsedCursor,
+  limit: number,
+): { readonly unparsed: UnparsedMail[]; readonly cursor: UnparsedCursor | undefined } {
+  const inbound = listUnparsedInboundAfter(app.db, after.inbound, limit)
+  const messages = listUnparsedMessagesAfter(app.db, after.mailbox, limit)
+  const isLast = inbound.length < limit && messages.length < limit
+  return {
+    unparsed: [
+      ...inbound.flatMap((id) => {
+        const email = findInboundById(app.db, id)
+        return email ? [toUnparsedInbound(email)] : []
+      }),
+      ...messages.flatMap((message) => toUnparsedMessage(app, message)),
+    ],
+    cursor: isLast
+      ? undefined
+      : { inbound: inbound.at(-1) ?? after.inbound, mailbox: messages.at(-1)?.id ?? after.mailbox },
+  }
+}
+
+const toUnparsedInbound = (email: InboundEmail): UnparsedMail => ({
+  uuid: email.uuid,
+  kind: 'inbound',
+  to: email.rcptTo.join(', '),
+  from: email.fromHeader ?? email.mailFrom,
+  subject: email.subject,
+  problem: email.errorMessage ?? '',
+  receivedAt: email.receivedAt,
+})
+
+function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): UnparsedMail[] {
+  const message = findMessageById(app.db, id)
+  if (!message) return []
+  const { uuid, fromHeader: from, subject, parseError, receivedAt, createdAt } = message
+  const problem = parseError ?? ''
+  return [{ uuid, kind: 'mailbox', to: address, from, subject, problem, receivedAt: receivedAt ?? createdAt }]
+}
+
+/** The stored facts that parsing needs, and the function that amends the rows. */
+interface RetryTarget {
+  readonly accountId: number
+  readonly envelope: Envelope
+  readonly wantsClassification: boolean
+  amend(tx: Tx, received: ReceivedMail, classification: Awaited<ReturnType<typeof classifyMessage>>): boolean
+}
+
+/**
+ * Parses a message again and amends its rows. Returns the reason, a sentence, when it still cannot be parsed; then
+ * only the audit log has changed. Throws 404 when no unparsed message has this public id.
+ */
+export async function retryUnparsed(
+  app: App,
+  parser: Parser,
+  id: string,
+  actor: AuditActor = CLI_OPERATOR,
+): Promise<string | undefined> {
+  const uuid = parseUuid(id)
+  const target = uuid && findTarget(app, uuid)
+  if (!target) throw notFound('message_not_found', 'No unparsed message has this id.')
+  const recordRetry = (tx: Tx) =>
+    audit(app, tx, actor, {
+      action: 'operator.message_retried',
+      resourceType: 'message',
+      resourceId: formatUuid(uuid),
+    })
+  const problem = await parseAndAmend(app, parser, target, recordRetry)
+  if (problem === undefined) app.log.info({ message: formatUuid(uuid) }, 'received message parsed on retry')
+  else await app.commit.writeFromReserve(recordRetry)
+  return problem
+}
+
+/**
+ * Returns the reason, a sentence, when the message cannot be parsed; then nothing has changed.
+ * @param alsoWrite called in the transaction that amends the rows
+ */
+async function parseAndAmend(
+  app: App,
+  parser: Parser,
+  target: RetryTarget,
+  alsoWrite: (tx: Tx) => void,
+): Promise<string | undefined> {
+  const { envelope } = target
+  let result: ParseResult
+  try {
+    const { hostname } = app.config
+    result = await parser.parse({ ...envelope, hostname, wantsReport: true })
+  } catch (error) {
+    if (error instanceof RawUnreadableError) return 'The raw message cannot be read.'
+    throw error
+  }
+  try {
+    if (!result.message) return result.problem ?? 'It cannot be parsed.'
+    const message = await storeParts(app, result.message, result.strippedText, true)
+    const { authentication, report } = result
+    const received: ReceivedMail = { envelope, message, problem: undefined, authentication, report }
+    const classification = target.wantsClassification ? await classifyMessage(app, message) : undefined
+    const isAmended = await app.commit.writeFromReserve((tx) => {
+      if (!target.amend(tx, received, classification)) return false
+      applyTenantReport(app, tx, target.accountId, received, app.eventTime())
+      alsoWrite(tx)
+      return true
+    })
+    if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended in the meantime.')
+    return undefined
+  } finally {
+    for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
+    await removeAttachmentFiles(result)
+  }
+}
+
+/**
+ * Processes operator mail again as if it had just arrived: a bounce, complaint or unsubscribe that was given up takes
+ * effect, and other mail becomes operator mail again. Throws 404 for an unknown id. Throws 409 when none of its
+ * addresses is ours any more, or when one of them cannot receive now: if only the others were processed, the copy for
+ * that address would be lost.
+ */
+export async function retryOperatorMail(app: App, id: string, actor: AuditActor = CLI_OPERATOR): Promise<void> {
+  const decide = createRecipientDecider(app)
+  await app.commit.writeFromReserve((tx) => {
+    const { uuid, rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
+    const decisions = rcptTo.map(decide)
+    const refused = decisions.findIndex((decision) => 'code' in decision && decision.code < 500)
+    if (refused >= 0)
+      throw conflict('mailbox_full', `The mailbox ${rcptTo[refused]} is full. Retry after its owner has read messages.`)
+    const destinations = decisions.filter((found) => 'kind' in found)
+    if (destinations.length === 0)
+      throw conflict('no_destination', 'None of the recipient addresses belongs to this host any more.')
+    // The HELO name is not stored: authentication works without it.
+    enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT_COUNT)
+    audit(app, tx, actor, {
+      action: 'operator_mail.retried',
+      resourceType: 'operator_mail',
+      resourceId: formatUuid(uuid),
+    })
+  })
+}
+
+function findTarget(app: App, uuid: UuidBytes): RetryTarget | undefined {
+  const email = findUnparsedInbound(app.db, uuid)
+  if (email)
+    return {
+      accountId: email.accountId,
+      envelope: email,
+      wantsClassification: false,
+      amend(tx, received) {
+        const isAmended = amendInbound(app, tx, email, received)
+        dropContent(app, tx, { content: [received.message.strippedRef] })
+        return isAmended
+      },
+    }
+  const found = findUnparsedMessage(app.db, uuid)
+  const message = found && findMessageById(app.db, found.id)
+  if (!message || message.rawRef === null) return undefined
+  const { rawRef, mailFrom, sourceIp, helo, tls, sizeBytes, receivedAt, createdAt } = message
+  return {
+    accountId: found.accountId,
+    envelope: {
+      rawRef,
+      mailFrom,
+      sizeBytes,
+      tls,
+      sourceIp: sourceIp ?? '',
+      helo: helo ?? '',
+      receivedAt: receivedAt ?? createdAt,
+    },
+    wantsClassification: true,
+    amend(tx, received, classification) {
+      const isAmended = amendMessage(tx, message, received, { classification })
+      dropContent(app, tx, { content: [received.message.headersRef] })
+      return isAmended
+    },
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * @module Writes an inbound email in the transaction of its processing: its row, its counter, and the event for
+ * webhooks.
+ */
+import type { Database } from 'bun:sqlite'
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { count, record } from '#features/core/events/record.ts'
+import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import { toAttachmentJson, truncateHeader } from '#features/receiving/received/parts.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import { MiB, minutes } from '#platform/units.ts'
+import { countInbound, type InboundEmail, UNROUTED_DROPPED_METRIC } from '../api/inbound-emails.ts'
+import { eraseInbound } from '../api/removal.ts'
+import { type InboundStatus, inboundStatusCode } from '../api/status.ts'
+
+export interface NewInbound {
+  readonly accountId: number
+  readonly domainId: number
+  /** Row of the route; undefined: none matched. */
+  readonly routeId: number | undefined
+  readonly rcptTo: readonly string[]
+}
+
+/**
+ * Limits on a domain's messages that match no route, since anyone can send to invented addresses. The oldest are
+ * dropped for the newest; a catch_all route accepts everything.
+ */
+export const MAX_UNROUTED = 1000
+export const MAX_UNROUTED_BYTES = 64 * MiB
+
+const sql = prepareStatements((db) => ({
+  domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
+  insert: db.prepare(
+    `INSERT INTO inbound_emails (uuid, account_id, domain_id, domain_uuid, domain, route_id, status, mail_from, rcpt_to, source_ip, helo, tls, from_address,
+       to_addresses, from_header, to_header, cc_header, subject, message_id, headers_ref, text_ref, html_ref, attachments, raw_ref, size_bytes,
+       spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  // An email that matched a route has an event.
+  amend: db.prepare(
+    `UPDATE inbound_emails SET status = CASE WHEN event_seq IS NULL THEN ? WHEN webhook_delivered_at IS NOT NULL THEN ? ELSE ? END,
+       from_address = ?, to_addresses = ?, from_header = ?, to_header = ?, cc_header = ?, subject = ?, message_id = ?, headers_ref = ?, text_ref = ?,
+       html_ref = ?, attachments = ?, spf_result = ?, authentication = ?, error_message = NULL, updated_at = ?
+     WHERE id = ? AND status = ?`,
+  ),
+  unrouted: db.prepare<{ count: number; bytes: number }, [number]>(
+    `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL LIMIT ${MAX_UNROUTED})`,
+  ),
+  oldestUnrouted: db.prepare<{ id: number; sizeBytes: number }, [number]>(
+    `SELECT id, size_bytes AS sizeBytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL ORDER BY id LIMIT ${MAX_UNROUTED}`,
+  ),
+}))
+
+/** As many as an envelope may have; a To header can contain thousands. */
+const MAX_TO_ADDRESSES = 100
+
+/** Headers in a row are truncated, because a list has 100 messages; the stored headers are complete. */
+const truncateOptional = (header: string | null | undefined): string | null =>
+  header == null ? null : truncateHeader(header)
+
+/**
+ * Stores a received message for one route of one domain. Returns its public id; undefined: the domain was deleted, or
+ * no route matches and the message alone exceeds the limit for such mail.
+ */
+export function storeInbound(app: App, tx: Tx, target: NewInbound, received: ReceivedMail): UuidBytes | undefined {
+  const { envelope, message, problem, authentication } = received
+  const domain = sql(tx.db).domain.get(target.domainId)
+  if (!domain) {
+    dropContentOf(app, tx, received)
+    const fields = toDropLogFields(app.db, target, envelope)
+    tx.afterCommit(() => app.log.warn(fields, 'received message dropped: its domain was deleted'))
+    return undefined
+  }
+  if (target.routeId === undefined) {
+    const isTooLarge = envelope.sizeBytes > MAX_UNROUTED_BYTES
+    const dropped = isTooLarge ? 1 : dropOldestUnrouted(app, tx, target.domainId, envelope.sizeBytes)
+    if (dropped > 0) {
+      count(tx, target.accountId, UNROUTED_DROPPED_METRIC, 0, dropped)
+      tx.afterCommit(() => logUnrouted(app, target))
+    }
+    if (isTooLarge) {
+      dropContentOf(app, tx, received)
+      return undefined
+    }
+  }
+  const uuid = newUuid()
+  const now = app.eventTime()
+  const isRouted = target.routeId !== undefined
+  const status: InboundStatus = problem !== undefined ? 'failed' : isRouted ? 'received' : 'no_route'
+  const seq = isRouted
+    ? record(tx, {
+        accountId: target.accountId,
+        type: 'email.inbound',
+        at: now,
+        data: { inbound_email_id: formatUuid(uuid) },
+      })
+    : null
+  sql(tx.db).insert.run(
+    uuid,
+    target.accountId,
+    target.domainId,
+    domain.uuid,
+    domain.domain,
+    target.routeId ?? null,
+    inboundStatusCode(status),
+    envelope.mailFrom,
+    JSON.stringify(target.rcptTo),
+    envelope.sourceIp,
+    envelope.helo,
+    envelope.tls,
+    ...toMessageColumns(message),
+    envelope.rawRef,
+    envelope.sizeBytes,
+    authentication.spf,
+    JSON.stringify(authentication),
+    problem ?? null,
+    seq,
+    envelope.receivedAt,
+    now,
+    now,
+  )
+  countInbound(tx, target.accountId, 1)
+  return uuid
+}
+
+/**
+ * Amends an unparsed message with the result of parsing it again. Its route and event stay: no second event is emitted.
+ * Returns false when it was deleted or amended in the meantime.
+ */
+export function amendInbound(
+  app: App,
+  tx: Tx,
+  before: InboundEmail,
+  { message, authentication }: ReceivedMail,
+): boolean {
+  const { changes } = sql(tx.db).amend.run(
+    inboundStatusCode('no_route'),
+    inboundStatusCode('delivered'),
+    inboundStatusCode('received'),
+    ...toMessageColumns(message),
+    authentication.spf,
+    JSON.stringify(authentication),
+    app.eventTime(),
+    before.id,
+    inboundStatusCode('failed'),
+  )
+  if (changes === 0) return false
+  dropContent(app, tx, { content: [before.headersRef] })
+  return true
+}
+
+/** The columns from `from_address` to `attachments`. */
+const toMessageColumns = (message: StoredMessage) =>
+  [
+    truncateOptional(message.fromAddresses[0]),
+    JSON.stringify(message.toAddresses.slice(0, MAX_TO_ADDRESSES)),
+    truncateOptional(message.from),
+    truncateOptional(message.to),
+    truncateOptional(message.cc),
+    truncateOptional(message.subject) ?? '',
+    message.messageId,
+    message.headersRef,
+    message.textRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(toAttachmentJson)),
+  ] as const
+
+/** Drops a domain's oldest unrouted messages until one of this size fits; returns their number. */
+function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
+  const stored = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
+  let excess = stored.count + 1 - MAX_UNROUTED
+  let excessBytes = stored.bytes + sizeBytes - MAX_UNROUTED_BYTES
+  if (excess <= 0 && excessBytes <= 0) return 0
+  const ids: number[] = []
+  for (const oldest of sql(tx.db).oldestUnrouted.all(domainId)) {
+    if (excess <= 0 && excessBytes <= 0) break
+    ids.push(oldest.id)
+    excess--
+    excessBytes -= oldest.sizeBytes
+  }
+  return eraseInbound(app, tx, ids)
+}
+
+/** Logged at most once in this time: remote clients control the number of messages. */
+const UNROUTED_LOG_INTERVAL_MS = minutes(10)
+const getLogTimes = perOwner((_: App) => ({ unroutedAtMs: Number.NEGATIVE_INFINITY }))
+
+function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
+  const nowMs = app.clock.monotonicMs()
+  const logTimes = getLogTimes(app)
+  if (nowMs - logTimes.unroutedAtMs < UNROUTED_LOG_INTERVAL_MS) return
+  logTimes.unroutedAtMs = nowMs
+  app.log.warn(
+    { account: findAccountLogId(app.db, accountId), domainId },
+    'unrouted messages dropped, oldest first: their domain is at its limit; `tassis disk` counts them',
+  )
+}
+
+function dropContentOf(app: App, tx: Tx, { envelope, message }: ReceivedMail): void {
+  const { headersRef, textRef, htmlRef, strippedRef, attachments } = message
+  dropContent(app, tx, {
+    content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [envelope.rawRef],
+  })
+}
+
+/** Log fields of a dropped message: only the domains of its addresses. */
+const toDropLogFields = (db: Database, { accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
+  account: findAccountLogId(db, accountId),
+  domainId,
+  recipients: rcptTo.length,
+  recipientDomains: [...new Set(rcptTo.map((address) => address.slice(address.lastIndexOf('@') + 1)))],
+  sourceIp: envelope.sourceIp,
+  rawRef: envelope.rawRef,
+  sizeBytes: envelope.sizeBytes,
+  receivedAt: isoTime(envelope.receivedAt),
+})

@@ -1,0 +1,189 @@
+/**
+ * @module What follows when an attempt has ended: for its provider and site, for reports, alerts and the log, and, by
+ * its verdict, for its recipient. Never stores anything.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
+import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import type { AttemptResult, AttemptSession, FromWorker } from '../model/protocol.ts'
+import type { Pair } from '../providers/pair.ts'
+import type { Pairs } from '../providers/pairs.ts'
+import { labelProvider } from '../providers/registry.ts'
+import { findPairAction } from '../providers/reply-action.ts'
+import type { TrafficOutcome } from '../providers/traffic.ts'
+import type { FailedAddresses } from '../sites/failed-addresses.ts'
+import type { Site, Sites } from '../sites/sites.ts'
+import { toVerdict, type Verdict } from '../verdict/outcome.ts'
+import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
+import type { RecentDialogues } from './recent-dialogues.ts'
+import type { ReplyAlerts } from './reply-alerts.ts'
+
+export interface AttemptResultsOptions {
+  readonly app: App
+  readonly attempts: InFlightAttempts
+  readonly sites: Sites
+  readonly pairs: Pairs
+  readonly security: TransportSecurity
+  readonly failedAddresses: FailedAddresses
+  /** Of accepted messages. */
+  readonly recentDialogues: RecentDialogues
+  readonly alerts: ReplyAlerts
+  /** When a site is tried again over a pair; 0 when it is tried now. */
+  readonly findResumption: (destination: { readonly pair: Pair; readonly site: Site }) => Millis
+}
+
+/** What is counted for a verdict; the others say nothing about the provider. */
+const TRAFFIC_OUTCOMES: Partial<Record<Verdict['kind'], TrafficOutcome>> = {
+  sent: 'accepted',
+  deferred: 'deferred',
+  bounced: 'refused',
+}
+
+export class AttemptResults {
+  readonly #options: AttemptResultsOptions
+
+  constructor(options: AttemptResultsOptions) {
+    this.#options = options
+  }
+
+  /** Applies the outcome that a Worker reports, and ends the attempt. */
+  apply(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
+    const { pairs, sites, security, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
+    attempt.trace = trace
+    if (trace && result.kind === 'accepted')
+      recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
+    security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
+    if (session) failedAddresses.recordSession(session.address)
+    const failures = this.#applyToDestination(attempt, result, session)
+    const attemptVerdict = toVerdict(result, providerOf(attempt))
+    const { pair, siteName } = attempt.destination
+    const verdict =
+      attemptVerdict.kind === 'deferred'
+        ? {
+            ...attemptVerdict,
+            ...(failures > 0 && { siteFailures: failures }),
+            resumesAt: findResumption({ pair, site: sites.getSite(siteName) }),
+          }
+        : attemptVerdict
+    const outcome = TRAFFIC_OUTCOMES[verdict.kind]
+    if (outcome) pairs.count(pair, outcome)
+    if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
+    else this.#logAttempt(attempt, verdict, session)
+    if (!pair.provider.isLocal) alerts.record(verdict, { site: siteName, pair, session })
+    this.#settle(attempt, verdict, session)
+  }
+
+  /** Ends an attempt whose Worker died. */
+  applyWorkerDeath(attempt: InFlightAttempt): void {
+    this.#settle(attempt, toWorkerDeathVerdict(attempt))
+  }
+
+  /** Ends an attempt whose message cannot be prepared, because its stored content is missing. */
+  holdWithoutContent(attempt: InFlightAttempt): void {
+    this.#logAttempt(attempt, { kind: 'content_missing' }, undefined)
+    this.#settle(attempt, { kind: 'content_missing' })
+  }
+
+  #settle(attempt: InFlightAttempt, verdict: Verdict, session?: AttemptSession): void {
+    const { app, attempts } = this.#options
+    const { sentToWorkerAt, destination } = attempt
+    const outcome = verdict.kind === 'released' || verdict.kind === 'content_missing' ? 'unsent' : verdict.kind
+    app.metrics.attemptEnded(
+      labelProvider(destination.pair.provider),
+      outcome,
+      'category' in verdict ? verdict.category : undefined,
+      sentToWorkerAt === undefined ? undefined : app.clock.now() - sentToWorkerAt,
+    )
+    void attempts.settle(attempt, verdict, session)
+  }
+
+  /**
+   * Applies the result of an attempt to its pair and its site. Returns the failures in a row that count as attempts for
+   * all mail that waits there; 0 when the result is no such failure.
+   */
+  #applyToDestination(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
+    const { pairs, sites } = this.#options
+    const { pairGeneration: generation } = attempt
+    const { siteName, pair } = attempt.destination
+    const at = pairs.instant()
+    const site = sites.getSite(siteName)
+    // What the simulator says is about no address of ours.
+    const action = pair.provider.isLocal
+      ? undefined
+      : findPairAction(result, providerOf(attempt), pair.state.suspension !== undefined)
+    if (session) sites.recordSession(site)
+    if (action) {
+      const hasChanged =
+        action.kind === 'slow' ? pair.slowDown(generation, action, at) : pair.suspend(generation, action, at)
+      pairs.onOutcome(pair, hasChanged)
+      return Math.max(1, pair.state.suspension?.failures ?? 0)
+    }
+    if (result.kind === 'accepted' || result.kind === 'refused')
+      pairs.onOutcome(pair, pair.recordSuccess(generation, at))
+    if (result.kind !== 'unreachable') return 0
+    sites.backOff(site, result.failure.message)
+    return site.failures
+  }
+
+  /** Logs an attempt that our own error ended before the message began. */
+  #logOwnFailure(
+    attempt: InFlightAttempt,
+    { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
+  ): void {
+    const { db, log } = this.#options.app
+    const fields = { ...findEmailLogFields(db, attempt.emailId), recipient: attempt.recipientId, detail }
+    if (kind === 'postponed') log.warn(fields, 'delivery postponed')
+    else log.error(fields, 'message not composed')
+  }
+
+  /** Logs one line per attempt: routine outcomes at debug level, all others above it. */
+  #logAttempt(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): void {
+    const { db, log } = this.#options.app
+    const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
+    if (isRoutine && !log.isLevelEnabled('debug')) return
+    const fields = {
+      ...findEmailLogFields(db, attempt.emailId),
+      recipient: attempt.recipientId,
+      lane: attempt.lane,
+      attempt: attempt.attempt,
+      host: session?.host,
+      ...verdict,
+    }
+    if (isRoutine) log.debug(fields, verdict.kind)
+    else if (verdict.kind === 'failed') log.error(fields, verdict.kind)
+    else if (verdict.kind === 'content_missing')
+      log.error(
+        fields,
+        'an email waits because its stored content is missing or damaged; `tassis check --content` names what is',
+      )
+    else log.info(fields, verdict.kind)
+  }
+}
+
+/** The TLS of the sessions that an attempt opened or tried to open; not that of a session that it reused. */
+const listTlsResults = (result: AttemptResult, session: AttemptSession | undefined): readonly TlsResult[] => [
+  ...((result.kind === 'unreachable' && result.tlsResults) || []),
+  ...(session?.tlsFailures ?? []),
+  ...(session?.tlsResult && !session.isReused ? [session.tlsResult] : []),
+]
+
+/** The provider of an attempt, by its name in providers.toml. */
+const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>
+  pair.provider.isNamed ? pair.provider.name : undefined
+
+/** The verdict of an attempt whose Worker died. */
+const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
+  attempt.startedAt === undefined
+    ? {
+        kind: 'deferred',
+        category: 'unknown',
+        rule: 'worker-ended',
+        reason: 'The delivery Worker ended unexpectedly',
+        reply: undefined,
+      }
+    : {
+        kind: 'uncertain',
+        reason: 'The delivery Worker ended unexpectedly, so the receiver may have it',
+      }

@@ -1,0 +1,253 @@
+/**
+ * @module Takes due recipients of a lane out of the queue: claims them for an attempt, or settles them in one commit
+ * when no attempt is made. Never decides how many messages a site may have in delivery.
+ */
+import type { Database } from 'bun:sqlite'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import { findSendingBlock } from '#features/core/accounts/pause.ts'
+import type { App } from '#features/core/app/app.ts'
+import { isMailRestored, RESTORED_REASON, readFence } from '#features/core/fence/restored.ts'
+import { stateCode } from '#features/sending/broadcasts/states.ts'
+import { holdRecipient } from '#features/sending/queue/account-transitions.ts'
+import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
+import { hasEmailHolds } from '#features/sending/queue/email-holds.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
+import { findEmailLogFields } from '#features/sending/queue/names.ts'
+import { claimDue } from '#features/sending/queue/queue.ts'
+import { findEmailHold, findHold } from '#features/sending/queue/queue-rules.ts'
+import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
+import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { hours, minutes } from '#platform/units.ts'
+import type { routeLane } from '../sites/route.ts'
+import { type Verdict, writeOutcome } from '../verdict/outcome.ts'
+import { computeRetryDelayMs } from '../verdict/retry-schedule.ts'
+import { endAtDeadline } from './deadlines.ts'
+import { holdBlockedRecipient } from './held-mail.ts'
+import { SMALL_MESSAGE_BYTES } from './memory-queue.ts'
+
+/** Why a lane has no route. */
+export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
+
+/** A recipient that was claimed for an attempt. */
+export interface ClaimedRecipient {
+  readonly recipientId: number
+  readonly emailId: number
+  /** Number of the attempt, from 1. */
+  readonly attempt: number
+  readonly mail: ClaimedMail
+}
+
+/** What decides whether a recipient may get the email, and which Worker sends it. */
+export interface ClaimedMail {
+  readonly accountId: number
+  readonly address: string
+  readonly transactional: number
+  readonly streamId: number
+  readonly listId: number | null
+  readonly broadcastId: number | null
+  readonly quotaMonth: number | null
+  readonly expiresAt: Millis | null
+  /** 1: the email has a large body, and other recipients with the same. */
+  readonly sharesLargeBody: number
+}
+
+const sql = prepareStatements((db) => ({
+  recipient: db.prepare<ClaimedMail, [number]>(
+    `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
+     quota_month AS quotaMonth, expires_at AS expiresAt,
+     size_bytes > ${SMALL_MESSAGE_BYTES} AND recipient_count > 1 AND broadcast_id IS NULL AS sharesLargeBody
+     FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
+  ),
+  broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
+}))
+
+/** Unattempted recipients of broadcasts in these states are held. */
+export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
+  (['paused', 'cancelling', 'failing'] as const).map(stateCode),
+)
+/** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
+const BROADCAST_HOLD_MS = minutes(5)
+/**
+ * Why a recipient whose email an operator holds waits, and how long it is held until the hold is looked up again; its
+ * release ends it earlier.
+ */
+const HELD_BY_OPERATOR = 'Held by the operator of the service.'
+const OPERATOR_HOLD_MS = hours(24)
+/** Recipients settled in one commit when their lane is unroutable. */
+const UNROUTABLE_BATCH_SIZE = 200
+
+/**
+ * Claims up to `limit` recipients that are due at `now`, unless an operator holds the lane; with `dueSince`, only those
+ * that were first due at or before that time; with `canLeave`, only those for whose last sending address it returns
+ * true. Recipients who were suppressed since acceptance, or whose deadline has come, are ended instead, so fewer may be
+ * returned although more are due.
+ * @param provider of the lane, for holds; only needed while `hasProviderRules`
+ */
+export function claimLane(
+  app: App,
+  tx: Tx,
+  lane: string,
+  {
+    limit,
+    now,
+    dueSince,
+    canLeave,
+    isNewestFirst = false,
+    provider,
+  }: Pick<Parameters<typeof claimDue>[2], 'limit' | 'now' | 'dueSince' | 'canLeave' | 'isNewestFirst'> & {
+    readonly provider?: string | undefined
+  },
+): ClaimedRecipient[] {
+  if (findHold(tx.db, lane, provider)) return []
+  const fence = readFence(tx.db)
+  const [accountId, domain] = [accountOfLane(lane), domainOfLane(lane)]
+  const hasHeldEmails = hasEmailHolds(tx.db)
+  const sendingBlocks = new Map<number, string | undefined>()
+  const mailOf = new Map<number, ClaimedMail>()
+  const claimed = claimDue(tx, lane, {
+    now,
+    eventTime: app.eventTime(),
+    limit,
+    isNewestFirst,
+    retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
+    tryEnd: (recipient) => {
+      if (fence && isMailRestored(fence, { ...recipient, accountId, domain }) && holdAsRestored(app, tx, recipient))
+        return true
+      if (hasHeldEmails && findEmailHold(tx.db, recipient.emailId) && holdForOperator(app, tx, recipient)) return true
+      const mail = sql(tx.db).recipient.get(recipient.recipientId)
+      if (!mail) return false
+      mailOf.set(recipient.recipientId, mail)
+      return holdOrReject(app, tx, recipient, mail, sendingBlocks)
+    },
+    ...(dueSince !== undefined && { dueSince }),
+    ...(canLeave && { canLeave }),
+  })
+  return claimed.flatMap((recipient) => {
+    const mail = mailOf.get(recipient.recipientId)
+    return mail ? [{ ...recipient, mail }] : []
+  })
+}
+
+/**
+ * Ends a recipient whose deadline has come. Holds a waiting recipient whose account is blocked, or who was never
+ * attempted and belongs to a paused or ending broadcast. Rejects a recipient who was suppressed since acceptance. False
+ * when the recipient may be claimed.
+ * @param sendingBlocks cache: why each account checked so far may not send; undefined if it may
+ */
+function holdOrReject(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  recipient: ClaimedMail,
+  sendingBlocks: Map<number, string | undefined>,
+): boolean {
+  const { accountId, quotaMonth, broadcastId } = recipient
+  if (hasExpired(app, recipient)) {
+    endAtDeadline(app, tx, at)
+    return true
+  }
+  if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
+  if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
+    const until = app.clock.now() + BROADCAST_HOLD_MS
+    if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
+  }
+  const found = findSuppression(tx.db, recipient)
+  if (!found) return false
+  rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
+  if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, 1)
+  return true
+}
+
+/** Whether a claimed recipient must not get its message any more: it was suppressed, or its deadline has come. */
+export const isUnwanted = (app: App, db: Database, mail: ClaimedMail): boolean =>
+  hasExpired(app, mail) || findSuppression(db, mail) !== undefined
+
+const hasExpired = ({ clock }: App, { expiresAt }: ClaimedMail): boolean =>
+  expiresAt !== null && expiresAt <= clock.now()
+
+const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string } | undefined =>
+  suppressionOf(db, {
+    ...recipient,
+    transactional: recipient.transactional === 1,
+    listId: recipient.listId ?? undefined,
+  })
+
+/** Holds a waiting recipient whose account is blocked; the cache is that of one transaction. False when it may wait on. */
+export function tryHoldForAccount(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  sendingBlocks: Map<number, string | undefined>,
+): boolean {
+  const recipient = sql(tx.db).recipient.get(at.recipientId)
+  return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
+}
+
+/**
+ * Holds a recipient whose account is blocked. False when the account may send, or when the recipient is not waiting.
+ */
+function holdForAccountBlock(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  { accountId, quotaMonth }: { readonly accountId: number; readonly quotaMonth: number | null },
+  sendingBlocks: Map<number, string | undefined>,
+): boolean {
+  if (!sendingBlocks.has(accountId)) sendingBlocks.set(accountId, findSendingBlock(tx.db, accountId))
+  const sendingBlock = sendingBlocks.get(accountId)
+  // A sending block does not apply to mail that counts in no quota: captured mail, which never leaves this machine, and
+  // service mail such as the notice of the pause.
+  return (
+    sendingBlock !== undefined &&
+    quotaMonth !== null &&
+    holdBlockedRecipient(app, tx, { ...at, accountId }, sendingBlock)
+  )
+}
+
+/** Holds a recipient because an operator holds its email. False when the recipient is not waiting. */
+const holdForOperator = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
+  holdRecipient(
+    tx,
+    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
+    HELD_BY_OPERATOR,
+    HELD_BY_OPERATOR,
+  )
+
+/** Holds a recipient because the data were restored. False when the recipient is not waiting. */
+const holdAsRestored = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
+  holdRecipient(
+    tx,
+    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
+    RESTORED_REASON,
+    RESTORED_REASON,
+  )
+
+/** Settles a batch of due recipients of an unroutable lane: they bounce or are deferred without a session. */
+export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {
+  const verdict: Verdict =
+    unroutable.kind === 'undeliverable'
+      ? {
+          kind: 'bounced',
+          bounceType: 'hard',
+          category: unroutable.category,
+          rule: 'no-route',
+          reply: unroutable.text,
+          // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
+          // exist now may exist tomorrow.
+          isAddressDead: unroutable.category === 'invalid_recipient',
+        }
+      : { kind: 'deferred', category: unroutable.category, rule: 'no-route', reason: unroutable.text, reply: undefined }
+  // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
+  // would stay in delivery until the next start.
+  const settled = await app.commit.writeFromReserve((tx) => {
+    const claimed = claimLane(app, tx, lane, { limit: UNROUTABLE_BATCH_SIZE, now: app.clock.now() })
+    for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
+    return claimed
+  })
+  for (const { recipientId, emailId } of settled)
+    app.log.info({ ...findEmailLogFields(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+}

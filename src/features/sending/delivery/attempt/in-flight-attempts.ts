@@ -1,0 +1,250 @@
+/**
+ * @module Tracks in-flight attempts and makes their last two commits: begin and outcome. Never claims. Decides outcomes
+ * only for attempts that are still in flight at shutdown.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
+import { type EmailLogFields, findEmailLogFields } from '#features/sending/queue/names.ts'
+import { NotProcessingError } from '#features/sending/queue/settle.ts'
+import type { DomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
+import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import type { AttemptSession, AttemptTraceData } from '../model/protocol.ts'
+import type { Destination } from '../sites/sites.ts'
+import { type AttemptState, type Verdict, writeOutcome } from '../verdict/outcome.ts'
+import { type ClaimedMail, isUnwanted } from './claim.ts'
+import { TickBatch } from './tick-batch.ts'
+import type { TotalLimits } from './worker-shares.ts'
+
+export interface InFlightAttempt extends AttemptState {
+  /** As it was when the recipient was claimed. */
+  readonly mail: ClaimedMail
+  readonly lane: string
+  readonly destination: Destination
+  /** State of the pair of the destination when the attempt was claimed. */
+  readonly pairGeneration: number
+  readonly limits: TotalLimits
+  readonly worker: number
+  /** Undefined until the attempt has memory and its message is rendered. */
+  sentToWorkerAt: Millis | undefined
+  /** How long the attempt may take from the start of its message while others wait for its slot or memory. */
+  maxWantedBodyMs: Millis
+  /** Resolves when the outcome of the attempt is stored or given up; nothing is written for the attempt after that. */
+  settling: Promise<void> | undefined
+  /**
+   * Set when the recipient was suppressed, or its deadline came, before its message began: the recipient is due again
+   * immediately, and the next claim ends it.
+   */
+  isUnwanted?: true
+  trace?: AttemptTraceData | undefined
+  /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
+  tlsPolicy: DomainPolicy | undefined
+}
+
+export interface InFlightAttemptsOptions {
+  readonly app: App
+  /** Once aborted, nothing begins, and released recipients are due immediately. */
+  readonly stopping: AbortSignal
+  /** Called when the start of the message was stored or refused; `ok` is whether the message may be sent. */
+  readonly onBegun: (attempt: InFlightAttempt, ok: boolean) => void
+  /** Called when the attempt has ended, before its outcome is stored. */
+  readonly onAttemptEnded: (attempt: InFlightAttempt) => void
+  /** Called when the outcome is stored and the recipient is due again. */
+  readonly onDue: (attempt: InFlightAttempt, at: Millis) => void
+}
+
+const STORAGE_RELEASE_DELAY_MS = seconds(10)
+/** How long begun transactions may continue at shutdown. */
+const STOP_GRACE_MS = minutes(1)
+
+/**
+ * Starts or outcomes stored in one write. Those of one tick share a write, because each write costs a savepoint, in
+ * which SQLite copies every page that it changes; more would block the event loop for longer.
+ */
+const MAX_PER_WRITE = 32
+
+/** An outcome to be stored. */
+interface Outcome {
+  readonly attempt: InFlightAttempt
+  readonly verdict: Verdict
+  readonly session: AttemptSession | undefined
+  readonly onStored: () => void
+}
+
+export class InFlightAttempts {
+  readonly #options: InFlightAttemptsOptions
+  readonly #app: App
+  readonly #attempts = new Map<number, InFlightAttempt>()
+  readonly #retries: StorageRetries
+  /**
+   * Whether the shutdown grace has ended: from then on, an outcome that the database refuses once more is left to the
+   * recovery of the next start.
+   */
+  #hasGivenUp = false
+  readonly #beginning = new TickBatch<InFlightAttempt>(MAX_PER_WRITE, (attempts) => void this.#storeBegin(attempts))
+  readonly #ending = new TickBatch<Outcome>(MAX_PER_WRITE, (outcomes) => void this.#storeOutcomes(outcomes))
+  #onSettled: () => void = () => undefined
+
+  constructor(options: InFlightAttemptsOptions) {
+    this.#options = options
+    this.#app = options.app
+    this.#retries = new StorageRetries(options.app.clock)
+  }
+
+  /** Outcomes that the database has refused; nothing is claimed while there are any. */
+  get unstored(): number {
+    return this.#retries.refusedCount
+  }
+
+  add(attempt: InFlightAttempt): void {
+    this.#attempts.set(attempt.recipientId, attempt)
+  }
+
+  /** Identifies the recipient in a log line. */
+  #logFields({ emailId, recipientId }: InFlightAttempt): EmailLogFields & { readonly recipient: number } {
+    return { ...findEmailLogFields(this.#app.db, emailId), recipient: recipientId }
+  }
+
+  /** The attempt of a recipient if its outcome is not known yet. */
+  findUnsettled(recipientId: number): InFlightAttempt | undefined {
+    const attempt = this.#attempts.get(recipientId)
+    return attempt?.settling ? undefined : attempt
+  }
+
+  /** The attempts of a lane whose outcome is not stored yet. */
+  ofLane(lane: string): InFlightAttempt[] {
+    const found: InFlightAttempt[] = []
+    for (const attempt of this.#attempts.values()) if (attempt.lane === lane) found.push(attempt)
+    return found
+  }
+
+  /** All attempts whose outcome is not stored yet. */
+  all(): InFlightAttempt[] {
+    return [...this.#attempts.values()]
+  }
+
+  /**
+   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed, or its
+   * deadline came, while the attempt waited for a connection or for the server.
+   */
+  begin(attempt: InFlightAttempt): void {
+    if (this.#options.stopping.aborted) this.#options.onBegun(attempt, false)
+    else this.#beginning.push(attempt)
+  }
+
+  async #storeBegin(attempts: readonly InFlightAttempt[]): Promise<void> {
+    const startedAt = this.#app.eventTime()
+    for (const attempt of attempts) attempt.startedAt = startedAt
+    let begun: readonly boolean[]
+    try {
+      begun = await this.#app.commit.writeFromReserve((tx) =>
+        attempts.map((attempt) => {
+          if (!isUnwanted(this.#app, tx.db, attempt.mail)) return beginDelivery(tx, attempt.recipientId, startedAt)
+          attempt.isUnwanted = true
+          return false
+        }),
+      )
+    } catch (error) {
+      begun = []
+      for (const attempt of attempts)
+        this.#app.log.error({ err: error, ...this.#logFields(attempt) }, 'delivery start not stored; nothing was sent')
+    }
+    for (const [index, attempt] of attempts.entries()) {
+      const isBegun = begun[index] ?? false
+      if (!isBegun) attempt.startedAt = undefined
+      this.#options.onBegun(attempt, isBegun)
+    }
+  }
+
+  /** Ends an attempt and frees its slot. Resolves when its outcome is stored or given up. */
+  settle(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+    this.#options.onAttemptEnded(attempt)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    attempt.settling = promise
+    this.#ending.push({ attempt, verdict, session, onStored: resolve })
+    return promise
+  }
+
+  /**
+   * Writes outcomes in one commit, or each in its own if that is refused: repeatedly while the database refuses, since
+   * an outcome is never dropped.
+   */
+  async #storeOutcomes(outcomes: readonly Outcome[]): Promise<void> {
+    const stored = outcomes.length > 1 ? await this.#write(outcomes).catch(() => undefined) : undefined
+    if (stored) for (const [index, outcome] of outcomes.entries()) this.#finish(outcome, stored[index])
+    else await Promise.all(outcomes.map((outcome) => this.#storeOutcome(outcome)))
+  }
+
+  async #storeOutcome(outcome: Outcome): Promise<void> {
+    const { attempt } = outcome
+    const stored = await this.#retries.store(
+      () => this.#write([outcome]),
+      (error) => this.#classifyFailure(attempt, error),
+    )
+    this.#finish(outcome, stored?.[0])
+  }
+
+  /** Returns when each recipient is due again; undefined when it is final. */
+  #write(outcomes: readonly Outcome[]): Promise<(Millis | undefined)[]> {
+    return this.#app.commit.writeFromReserve((tx) =>
+      outcomes.map(({ attempt, verdict, session }) =>
+        writeOutcome(this.#app, tx, attempt, verdict, session, this.#computeReleaseAt(attempt, verdict)),
+      ),
+    )
+  }
+
+  /** Earliest due time of a released recipient. */
+  #computeReleaseAt({ isUnwanted: isImmediate }: InFlightAttempt, { kind }: Verdict): Millis {
+    const isDelayed = kind === 'released' && !this.#options.stopping.aborted && !isImmediate
+    return this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)
+  }
+
+  #finish({ attempt, onStored }: Outcome, nextAt?: Millis): void {
+    this.#attempts.delete(attempt.recipientId)
+    if (nextAt !== undefined) this.#options.onDue(attempt, nextAt)
+    onStored()
+    this.#onSettled()
+  }
+
+  #classifyFailure(attempt: InFlightAttempt, error: unknown): WriteFailure {
+    const isUnknown = error instanceof NotProcessingError
+    const message = isUnknown ? 'outcome for a recipient that is not in delivery' : 'outcome not stored; retrying'
+    this.#app.log.error({ err: error, ...this.#logFields(attempt) }, message)
+    return isUnknown || this.#hasGivenUp ? 'given-up' : 'storage'
+  }
+
+  /** Resolves when no begun transaction is in flight, or after the shutdown grace of 60 s. */
+  waitForBegun(): Promise<void> {
+    return new Promise((resolve) => {
+      const check = () => {
+        if (this.all().some((attempt) => attempt.startedAt !== undefined)) return
+        timer.cancel()
+        resolve()
+      }
+      const timer = this.#app.clock.after(STOP_GRACE_MS, resolve)
+      this.#onSettled = check
+      check()
+    })
+  }
+
+  /**
+   * Settles all attempts that are still in flight at shutdown. An outcome that the database refuses once more is left
+   * to the next start.
+   */
+  async settleStopped(): Promise<void> {
+    this.#hasGivenUp = true
+    await Promise.all(
+      this.all().map((attempt) => attempt.settling ?? this.settle(attempt, toShutdownVerdict(attempt), undefined)),
+    )
+  }
+}
+
+/** The verdict of an attempt that is still in flight at shutdown. */
+const toShutdownVerdict = (attempt: InFlightAttempt): Verdict =>
+  attempt.startedAt === undefined
+    ? { kind: 'released' }
+    : {
+        kind: 'uncertain',
+        reason: 'The service was stopped while the message was being sent, so the receiver may have it',
+      }

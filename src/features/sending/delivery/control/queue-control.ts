@@ -1,0 +1,273 @@
+/**
+ * @module What an operator does with selected mail in the queue: makes it due, bounces it or drops it, in small
+ * transactions, so that other work goes on and a crash leaves whole ones. Mail in delivery is left alone. A call
+ * changes a limited number of recipients and returns where to continue. Never decides who may do so.
+ */
+import type { Database } from 'bun:sqlite'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { isMailRestored, readFence } from '#features/core/fence/restored.ts'
+import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
+import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
+import { makeDue, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+import {
+  findEmailHold,
+  findHold,
+  hasProviderRules,
+  type QueueRule,
+  type QueueRuleKind,
+  removeRules,
+} from '#features/sending/queue/queue-rules.ts'
+import {
+  type LaneProviders,
+  listSelectedLanes,
+  type MailSelector,
+  readSelected,
+  type SelectedRecipient,
+} from '#features/sending/queue/selection.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
+import { bounceWaiting, cancelRecipient } from '#features/sending/queue/waiting-transitions.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { findLaneProviders } from '../providers/lane-provider.ts'
+import { listSuspendedProviders } from '../providers/pair-store.ts'
+import { ProviderRegistry } from '../providers/registry.ts'
+import { WAKE_BATCH_SIZE } from '../schedule/lanes.ts'
+
+/** Recipients changed in one transaction; this takes some 10 ms at most. */
+export const CHANGED_BATCH_SIZE = 50
+/** Recipients counted in one tick of the event loop; this takes some 5 ms. */
+const COUNTED_BATCH_SIZE = 1000
+/** Lanes whose providers are looked up at the same time. */
+const LOOKED_UP_LANES = 50
+/** Recipients examined by one call. */
+const MAX_EXAMINED_PER_CALL = 10_000
+
+const PROCESSING = statusCode('processing')
+const QUEUED = statusCode('queued')
+
+const sql = prepareStatements((db) => ({
+  quota: db.prepare<{ accountId: number; month: number | null }, [number]>(
+    'SELECT account_id AS accountId, quota_month AS month FROM emails WHERE id = ?',
+  ),
+}))
+
+/**
+ * Reads a batch of selected mail after a place. If the selector names a provider, the providers of the next lanes are
+ * looked up first.
+ */
+async function readBatch(
+  app: ControlApp,
+  selector: MailSelector,
+  after: QueuePosition,
+  limit: number,
+  registry: ProviderRegistry,
+): Promise<ReturnType<typeof readSelected>> {
+  if (selector.provider === undefined) return readSelected(app.db, selector, after, limit)
+  const { lanes } = listSelectedLanes(app.db, selector, after.lane, LOOKED_UP_LANES)
+  const names = [...(after.lane === '' ? [] : [after.lane]), ...lanes.map(({ lane }) => lane)]
+  return readSelected(app.db, selector, after, limit, await findLaneProviders(app, registry, names))
+}
+
+type ControlApp = Pick<App, 'config' | 'db' | 'resolver'>
+
+export interface SelectedCount {
+  readonly waiting: number
+  readonly inDelivery: number
+}
+
+/** Counts the open mail that is selected, in batches. */
+export async function countSelected(app: ControlApp, selector: MailSelector): Promise<SelectedCount> {
+  const registry = new ProviderRegistry(app.config)
+  let waiting = 0
+  let inDelivery = 0
+  for (let place: QueuePosition | undefined = QUEUE_START; place; await yieldToEventLoop()) {
+    const read = await readBatch(app, selector, place, COUNTED_BATCH_SIZE, registry)
+    const processing = read.recipients.filter(({ status }) => status === PROCESSING).length
+    inDelivery += processing
+    waiting += read.recipients.length - processing
+    place = read.place
+  }
+  return { waiting, inDelivery }
+}
+
+export interface ControlResult {
+  readonly changed: number
+  /** Recipients that were left alone, because they were in delivery. */
+  readonly inDelivery: number
+  /** Recipients that were left alone, because an operator holds them, or they wait as restored. */
+  readonly held: number
+  /** Suspended providers of the examined mail: a retry sends them nothing but probes. */
+  readonly suspended: readonly string[]
+  /** Where to continue with another call; undefined when all selected mail was examined. */
+  readonly next: QueuePosition | undefined
+}
+
+/** Whether a recipient was changed, or why it was left alone. */
+type Change = 'changed' | 'inDelivery' | 'held' | 'unchanged'
+
+/**
+ * Calls `change` for each selected recipient after a place, a batch in a transaction.
+ * @param findProviders looks up the providers of the lanes of a batch
+ */
+async function changeSelected(
+  app: App,
+  selector: MailSelector,
+  after: QueuePosition,
+  change: (tx: Tx, recipient: SelectedRecipient, provider: string | undefined) => Change,
+  findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
+): Promise<Omit<ControlResult, 'suspended'>> {
+  const registry = new ProviderRegistry(app.config)
+  const counts = { changed: 0, inDelivery: 0, held: 0, unchanged: 0 }
+  let place: QueuePosition | undefined = after
+  for (let examined = 0; place && examined < MAX_EXAMINED_PER_CALL; ) {
+    const { recipients, place: next } = await readBatch(app, selector, place, CHANGED_BATCH_SIZE, registry)
+    const providers = await findProviders?.(new Set(recipients.map(({ lane }) => lane)))
+    if (recipients.length === 0) await yieldToEventLoop()
+    else
+      for (const done of await app.commit.writeFromReserve((tx) =>
+        recipients.map((recipient) =>
+          recipient.status === PROCESSING ? 'inDelivery' : change(tx, recipient, providers?.get(recipient.lane)),
+        ),
+      ))
+        counts[done]++
+    examined += recipients.length
+    place = next
+  }
+  const { unchanged: _, ...result } = counts
+  return { ...result, next: place }
+}
+
+/**
+ * Makes selected mail due now that waits for another attempt, and ends the backoff of its site. Mail that an operator
+ * holds, or that waits as restored, is left alone; so is scheduled mail. A suspended provider stays suspended.
+ */
+export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
+  const suspended = new Set(listSuspendedProviders(app.db))
+  const found = new Set<string>()
+  const registry = new ProviderRegistry(app.config)
+  const woken = new Set<string>()
+  const result = await changeSelected(
+    app,
+    selector,
+    after,
+    (tx, recipient, provider) => {
+      const now = app.clock.now()
+      const { lane, emailId, status, nextAt } = recipient
+      if (findHold(tx.db, lane, provider) || findEmailHold(tx.db, emailId) || isRestored(tx.db, lane, emailId))
+        return 'held'
+      if (status !== QUEUED) return 'unchanged'
+      if (provider !== undefined && suspended.has(provider)) found.add(provider)
+      const isDue = nextAt <= now
+      if (!isDue && makeDue(tx, [recipient], now) === 0) return 'unchanged'
+      if (!woken.has(lane)) tx.afterCommit(() => app.mailDue.emit({ lane, at: now, isRetryAsked: true }))
+      woken.add(lane)
+      return isDue ? 'unchanged' : 'changed'
+    },
+    async (lanes) =>
+      suspended.size > 0 || hasProviderRules(app.db) ? findLaneProviders(app, registry, lanes) : new Map(),
+  )
+  return { ...result, suspended: [...found] }
+}
+
+const isRestored = (db: Database, lane: string, emailId: number): boolean =>
+  isMailRestored(readFence(db), { emailId, accountId: accountOfLane(lane), domain: domainOfLane(lane) })
+
+/** Ends selected mail as soft bounces, with dead letters, as if its time was over. */
+export async function bounceSelected(
+  app: App,
+  selector: MailSelector,
+  reason: string,
+  after = QUEUE_START,
+): Promise<ControlResult> {
+  const lastError = `Ended by the operator of the service: ${reason}`
+  const result = await changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
+    const at = { recipientId, emailId, now: app.eventTime() }
+    if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired', rule: 'operator' })) return 'inDelivery'
+    addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
+    return 'changed'
+  })
+  return { ...result, suspended: [] }
+}
+
+const DROPPED = {
+  lastError: 'Dropped by the operator of the service.',
+  data: { reason: 'dropped_by_operator' },
+} as const
+
+/**
+ * Cancels selected mail: no bounce, no dead letter, and its quota is given back.
+ * @param isSelected selects further
+ */
+export async function dropSelected(
+  app: App,
+  selector: MailSelector,
+  after = QUEUE_START,
+  isSelected: (recipient: SelectedRecipient) => boolean = () => true,
+): Promise<ControlResult> {
+  const result = await changeSelected(app, selector, after, (tx, recipient) => {
+    if (!isSelected(recipient)) return 'unchanged'
+    const { id: recipientId, emailId } = recipient
+    if (!cancelRecipient(tx, { recipientId, emailId, now: app.eventTime() }, DROPPED)) return 'inDelivery'
+    const quota = sql(tx.db).quota.get(emailId)
+    if (quota && quota.month !== null) giveQuotaBack(tx, quota.accountId, quota.month, 1)
+    return 'changed'
+  })
+  return { ...result, suspended: [] }
+}
+
+/**
+ * Ends the holds and redirects (or one kind) that name at least what the selector names, and wakes their mail; returns
+ * them.
+ * @param alsoWrite called in the transaction with the rules
+ */
+export async function releaseSelected(
+  app: App,
+  selector: MailSelector,
+  kind: QueueRuleKind | undefined,
+  alsoWrite: (tx: Tx, rules: readonly QueueRule[]) => void,
+): Promise<readonly QueueRule[]> {
+  const rules = await app.commit.writeFromReserve((tx) => {
+    const removed = removeRules(tx, selector, kind)
+    for (const { emailId } of removed) if (emailId !== null) releaseEmail(app, tx, emailId)
+    alsoWrite(tx, removed)
+    return removed
+  })
+  for (const rule of rules) await wakeSelected(app, toSelector(rule))
+  return rules
+}
+
+/** Makes the waiting recipients of an email due. */
+function releaseEmail(app: App, tx: Tx, emailId: number): void {
+  const now = app.clock.now()
+  const { recipients } = readSelected(tx.db, { emailId }, QUEUE_START, COUNTED_BATCH_SIZE)
+  const waiting = recipients.filter(({ status, nextAt }) => status === QUEUED && nextAt > now)
+  makeDue(tx, waiting, now)
+  tx.afterCommit(() => {
+    for (const { lane } of recipients) app.mailDue.emit({ lane, at: now })
+  })
+}
+
+export const toSelector = ({ accountId, domain, provider, emailId }: QueueRule): MailSelector => ({
+  accountId: accountId ?? undefined,
+  domain: domain ?? undefined,
+  provider: provider ?? undefined,
+  emailId: emailId ?? undefined,
+})
+
+/**
+ * Wakes the lanes of selected mail, in batches, because their rules have changed. If the selector names a provider, those
+ * of other providers are woken too, which changes nothing for them.
+ */
+export async function wakeSelected(app: App, selector: MailSelector): Promise<void> {
+  if (selector.emailId !== undefined) return
+  for (let after: string | undefined = ''; after !== undefined; await yieldToEventLoop()) {
+    const { lanes, next } = listSelectedLanes(app.db, selector, after)
+    for (const [index, { lane, firstAt }] of lanes.entries()) {
+      if (index % WAKE_BATCH_SIZE === WAKE_BATCH_SIZE - 1) await yieldToEventLoop()
+      app.mailDue.emit({ lane, at: firstAt })
+    }
+    after = next
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * @module Composes the message of one recipient from a job and the stored content. Used by the delivery Workers, and on
+ * the main thread to show the source of an email. Never signs, never sends.
+ */
+import { addTracking } from '#features/sending/tracking/rewrite.ts'
+import type { ContentReader } from '#platform/content/read.ts'
+import { type Attachment, findContentIds, isUnencoded } from '#protocols/mime/attachment.ts'
+import { composeMessage } from '#protocols/mime/compose.ts'
+import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
+import { convertHtml } from '#protocols/mime/html-text.ts'
+import type { DeliverJob, TrackingSettings } from '../model/protocol.ts'
+
+/** The parts of a job from which its message is composed. */
+export type ComposableJob = Pick<DeliverJob, 'recipientId' | 'compose'>
+
+type Reader = Pick<ContentReader, 'get' | 'chunks'>
+
+/** Parts that the recipients of one email share; the first attempt fills them. */
+export interface SharedBody {
+  text?: EncodedPart | undefined
+  html?: EncodedPart
+  attachments?: readonly Attachment[]
+  /** Set when no part of the body is specific to a recipient. */
+  bodyHash?: string
+}
+
+export interface UnsignedMessage {
+  readonly header: Buffer
+  readonly body: readonly Buffer[]
+  /** Whether no part of the body is specific to the recipient. */
+  readonly isAllShared: boolean
+}
+
+/** Composes the message of a job; the same job always produces the same bytes. Yields regularly. */
+export function* composeUnsigned(
+  job: ComposableJob,
+  shared: SharedBody,
+  content: Reader,
+  tracking: TrackingSettings,
+): Generator<void, UnsignedMessage> {
+  const { compose } = job
+  shared.text ??= yield* encodeTextPart(job, content)
+  shared.attachments ??= yield* encodeAttachments(job, content)
+  const { text } = shared
+  const attachments = keepReferencedIds(job, shared.attachments, content)
+  const html = yield* encodeHtmlPart(job, shared, content, tracking)
+  const { header, body } = composeMessage({
+    from: compose.from,
+    to: compose.to,
+    cc: compose.cc,
+    subject: compose.subject,
+    date: new Date(compose.dateMs),
+    messageId: compose.messageId,
+    headers: compose.headers,
+    attachments,
+    boundarySeed: compose.boundarySeed,
+    ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
+    ...(compose.reportType !== undefined && { reportType: compose.reportType }),
+    ...(html && { html }),
+    ...(text && { text }),
+  })
+  return { header, body, isAllShared: html === shared.html }
+}
+
+/**
+ * The provided text, or one converted from the HTML. Its links are not tracked, because readers see the URLs of a text.
+ */
+function* encodeTextPart(job: ComposableJob, content: Reader): Generator<void, EncodedPart | undefined> {
+  const text = readSource(job, content, 'text')
+  if (text !== undefined) return yield* encodeText(text)
+  const html = readSource(job, content, 'html')
+  if (html === undefined) return undefined
+  const converted = yield* convertHtml(html.toString())
+  yield
+  return yield* encodeText(Buffer.from(converted))
+}
+
+/** The HTML; with tracking, it is specific to the recipient. */
+function* encodeHtmlPart(
+  job: ComposableJob,
+  shared: SharedBody,
+  content: Reader,
+  tracking: TrackingSettings,
+): Generator<void, EncodedPart | undefined> {
+  if (shared.html) return shared.html
+  const source = readSource(job, content, 'html')
+  if (source === undefined) return undefined
+  const html = source.toString()
+  const tracked = applyTracking(html, job, tracking)
+  yield
+  if (tracked !== html) return yield* encodeText(Buffer.from(tracked))
+  shared.html = yield* encodeText(source)
+  return shared.html
+}
+
+/** A body as rendered for the recipient, or as stored. */
+function readSource({ compose }: ComposableJob, content: Reader, part: 'html' | 'text'): Buffer | undefined {
+  const rendered = compose.rendered?.[part]
+  if (compose.rendered) return rendered === undefined ? undefined : Buffer.from(rendered)
+  const ref = part === 'html' ? compose.htmlRef : compose.textRef
+  return ref === null ? undefined : Buffer.from(content.get(ref))
+}
+
+function* encodeAttachments({ compose }: ComposableJob, content: Reader): Generator<void, Attachment[]> {
+  const attachments: Attachment[] = []
+  for (const { ref, ...attachment } of compose.attachments) {
+    const lines = isUnencoded(attachment) ? yield* encodeLines(content.get(ref)) : undefined
+    attachments.push({ ...attachment, content: lines ?? (yield* encodeBase64(content.chunks(ref))) })
+    yield
+  }
+  return attachments
+}
+
+/** Removes the ids to which the HTML does not refer, because a file in the text that nothing shows would be hidden. */
+function keepReferencedIds(
+  job: ComposableJob,
+  attachments: readonly Attachment[],
+  content: Reader,
+): readonly Attachment[] {
+  if (!attachments.some(({ contentId }) => contentId !== undefined)) return attachments
+  const ids = findContentIds(readSource(job, content, 'html')?.toString() ?? '')
+  return attachments.map(({ contentId, ...attachment }) =>
+    contentId !== undefined && ids.has(contentId) ? { ...attachment, contentId } : attachment,
+  )
+}
+
+/** Adds tracking to the HTML of a tracked email. */
+function applyTracking(html: string, { recipientId, compose }: ComposableJob, { ownUrl }: TrackingSettings): string {
+  if (!compose.tracking) return html
+  const { baseUrl, account, day, keyHex, parts } = compose.tracking
+  return addTracking(html, {
+    recipient: { account, recipientId, day },
+    key: Uint8Array.fromHex(keyHex),
+    baseUrl,
+    ownUrls: [ownUrl, baseUrl],
+    parts,
+  })
+}

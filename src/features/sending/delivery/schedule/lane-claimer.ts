@@ -1,0 +1,292 @@
+/**
+ * @module The turn of a lane: finds its route, claims as many due recipients as there is capacity for and passes them
+ * on, or queues the lane for what it lacks. Never starts a turn by itself, and never ends an attempt.
+ */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { accountOfLane, isBulkLane, rankOfLane } from '#features/sending/queue/lanes.ts'
+import { countDue, findFirstDue } from '#features/sending/queue/queue.ts'
+import { findHold } from '#features/sending/queue/queue-rules.ts'
+import { canOpenDescriptor } from '#platform/process/descriptors.ts'
+import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import type { AttemptStarter } from '../attempt/attempt-starter.ts'
+import { type ClaimedRecipient, claimLane, settleUnroutable } from '../attempt/claim.ts'
+import type { InFlightAttempts } from '../attempt/in-flight-attempts.ts'
+import type { SlowAttempts } from '../attempt/slow-attempts.ts'
+import type { OutboundSource, Route } from '../model/protocol.ts'
+import type { Pair } from '../providers/pair.ts'
+import type { Pairs } from '../providers/pairs.ts'
+import type { FailedAddresses } from '../sites/failed-addresses.ts'
+import type { RouteResult } from '../sites/route.ts'
+import { type Destination, type Site, type Sites, toDestination } from '../sites/sites.ts'
+import { categoryOfRule } from '../verdict/reply-rules.ts'
+import type { ChosenPair, LaneRouter } from './lane-router.ts'
+import type { Lane, Lanes } from './lanes.ts'
+import { RouteTurns } from './route-turns.ts'
+import { type Wait, WaitNotes } from './wait-notes.ts'
+import { describePairToSender, describeSiteToSender } from './wait-reasons.ts'
+
+export interface LaneClaimerOptions {
+  readonly app: App
+  /** Once aborted, nothing more is claimed. */
+  readonly stopping: AbortSignal
+  readonly lanes: Lanes
+  readonly router: LaneRouter
+  readonly sites: Sites
+  readonly pairs: Pairs
+  readonly failedAddresses: FailedAddresses
+  readonly attempts: InFlightAttempts
+  readonly starter: AttemptStarter
+  readonly slowAttempts: SlowAttempts
+}
+
+/** A route with its TLS policy. */
+type FoundRoute = Omit<Extract<RouteResult, { kind: 'route' }>, 'kind'>
+
+/** How the next messages of a lane leave, once there is capacity. */
+interface Departure extends FoundRoute, ChosenPair {
+  readonly site: Site
+  readonly destination: Destination
+  /** Messages that may begin over the pair, as long as the lane is in its queues. */
+  readonly pairCapacity: number
+}
+
+export class LaneClaimer {
+  readonly #options: LaneClaimerOptions
+  readonly #routeTurns: RouteTurns
+  readonly #notes: WaitNotes<Lane>
+  /** Claims that are being committed. */
+  readonly #claiming = new Set<Promise<unknown>>()
+
+  constructor(options: LaneClaimerOptions) {
+    this.#options = options
+    this.#routeTurns = new RouteTurns(options.app.clock)
+    this.#notes = new WaitNotes(options.app)
+  }
+
+  /** Resolves when the claims that are being committed have ended. */
+  async waitForClaims(): Promise<void> {
+    await Promise.allSettled(this.#claiming)
+  }
+
+  /** The turn of a lane: claims and starts due recipients as long as there is capacity. */
+  async pump(lane: Lane): Promise<void> {
+    const { app, stopping, lanes, sites, router, attempts, failedAddresses } = this.#options
+    const { clock, db, log } = app
+    try {
+      while (!stopping.aborted && lane.firstDue !== undefined) {
+        if (lane.firstDue > clock.now()) return lanes.sleepUntil(lane, lane.firstDue)
+        if (findHold(db, lane.name)) return this.#sleepHeld(lane)
+        if (attempts.unstored > 0) return lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+        if (sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
+        if (await router.isProviderHeld(lane)) return this.#sleepHeld(lane)
+        const owner = getTenantId(db, accountOfLane(lane.name))
+        lane.isWaitingForLookup = true
+        let hadDescriptor = true
+        const found = await this.#routeTurns.run(owner, rankOfLane(lane.name), () => {
+          lane.isWaitingForLookup = false
+          hadDescriptor = canOpenDescriptor()
+          return sites.slotsFor(lane.name) > 0 ? router.findRoute(lane, owner) : undefined
+        })
+        if (stopping.aborted) return
+        if (!found) return this.#waitForSlot(lane)
+        if (found.kind === 'pending') {
+          // The turn ends, so that lanes that wait for the same slots need not wait for the policy of this domain.
+          void found.ready.then(() => lanes.wake(lane.name))
+          return lanes.sleepInQueue(lane)
+        }
+        // Descriptors may have become free only after the lookup had failed for lack of one.
+        if (found.kind === 'temporary' && !(hadDescriptor && canOpenDescriptor())) {
+          log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
+          return lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+        }
+        const claiming =
+          found.kind === 'route'
+            ? this.#handOut(lane, { ...found, route: failedAddresses.apply(found.route) })
+            : this.#settleUnroutable(lane, found)
+        this.#claiming.add(claiming)
+        const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
+        if (!canContinue) return
+      }
+    } catch (error) {
+      log.error({ err: error, lane: lane.name }, 'queue processing failed; retrying')
+      lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+    }
+  }
+
+  /** Waits until an operator releases the lane: it then gets the signal `mailDue`. */
+  #sleepHeld(lane: Lane): void {
+    this.#options.sites.leaveQueues(lane.name)
+    this.#options.lanes.sleepInQueue(lane)
+  }
+
+  #waitForSlot(lane: Lane): void {
+    const { sites, slowAttempts, lanes } = this.#options
+    sites.waitForSlot(lane.name)
+    slowAttempts.watch()
+    lanes.sleepInQueue(lane)
+  }
+
+  /** Claims for a route and starts the jobs. False when the lane has to wait. */
+  async #handOut(lane: Lane, found: FoundRoute): Promise<boolean> {
+    const { sites, router } = this.#options
+    const { route } = found
+    const site = sites.getSite(route.site)
+    if (lane.retryAskedAt !== undefined) sites.endBackoff(site, lane.retryAskedAt)
+    lane.retryAskedAt = undefined
+    const chosen = router.choosePair(lane, route)
+    const { pair } = chosen
+    lane.pair = pair
+    lane.site = site
+    const overflow = await router.findOverflow(lane, route, pair)
+    if (overflow) return this.#handOut(lane, overflow)
+    if (sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route, site, pair)
+    site.connections = router.countConnections(lane, route, pair)
+    const pairCapacity = sites.capacityOfPair(pair, lane.name)
+    const departure = { ...found, ...chosen, site, destination: toDestination(route, pair), pairCapacity }
+    const waiting = this.#waitForCapacity(lane, departure)
+    if (waiting) return waiting
+    sites.leaveQueues(lane.name)
+    // Checked again, because others may have taken slots during the route lookup.
+    if (sites.slotsFor(lane.name) <= 0) {
+      this.#waitForSlot(lane)
+      return false
+    }
+    await this.#claim(lane, departure)
+    return true
+  }
+
+  /** Queues the lane for the first capacity that it lacks; undefined when it lacks none. */
+  #waitForCapacity(
+    lane: Lane,
+    { route, pair, pairCapacity, site, destination }: Departure,
+  ): Promise<boolean> | undefined {
+    const { sites, lanes, pairs } = this.#options
+    const at = pairs.instant()
+    if (pair.allowance(at) <= 0 || pair.budgetWaitMs(isBulkLane(lane.name), at.now) > 0)
+      return this.#waitForPair(lane, route, pair)
+    const isSiteFull = sites.capacityOfSite(site, lane.name) <= 0
+    if (isSiteFull || sites.capacityOfAddress(destination.network, lane.name) <= 0) {
+      if (isSiteFull) sites.waitForSite(site, lane.name)
+      else sites.waitForAddress(destination.network, lane.name)
+      lanes.sleepInQueue(lane)
+      return Promise.resolve(false)
+    }
+    return pairCapacity <= 0 ? this.#waitForPair(lane, route, pair) : undefined
+  }
+
+  /** Claims as many recipients as there is capacity for, and starts their attempts. */
+  async #claim(lane: Lane, departure: Departure): Promise<void> {
+    const { app, sites, pairs, router, starter, slowAttempts } = this.#options
+    const { route, policy, pair, source, canLeave, site, destination } = departure
+    const now = app.clock.now()
+    const max = Math.min(
+      departure.pairCapacity,
+      sites.capacityOfSite(site, lane.name),
+      sites.capacityOfAddress(destination.network, lane.name),
+      sites.slotsFor(lane.name),
+      router.maxBeforeOverflow(lane, route, pair),
+    )
+    const limit = countDue(app.db, lane.name, now, max)
+    // Every other claim takes the newest mail, so that a single email does not wait behind all mail of its lane.
+    const isNewestFirst = lane.hasClaimedOldest && !isBulkLane(lane.name)
+    lane.hasClaimedOldest = !isNewestFirst
+    // Acquired before the commit, so that other lanes do not claim into the same slots.
+    sites.acquireSlots(destination, limit, lane.name)
+    pair.acquire(limit, pairs.instant())
+    const pairGeneration = pair.generation
+    let claimed: ClaimedRecipient[] = []
+    try {
+      claimed = await app.commit.writeFromReserve((tx) =>
+        claimLane(app, tx, lane.name, {
+          limit,
+          now,
+          isNewestFirst,
+          provider: lane.provider,
+          ...(canLeave && { canLeave }),
+        }),
+      )
+    } finally {
+      sites.releaseSlots(destination, limit - claimed.length, lane.name)
+      pair.release(limit - claimed.length, pairs.instant())
+      // A probe that was not claimed has no outcome that would wake the lanes that wait for it.
+      if (claimed.length < limit) pairs.onOutcome(pair, false)
+    }
+    starter.start(claimed, {
+      lane: lane.name,
+      destination,
+      pairGeneration,
+      route: toRouteOfSource(route, pair, source),
+      tlsPolicy: policy,
+    })
+    slowAttempts.watch()
+    if (claimed.length > 0) lane.progressAtMs = app.clock.monotonicMs()
+    lane.firstDue = findFirstDue(app.db, lane.name)
+  }
+
+  /** Sleeps until a time, or until the mail may take the smarthost, if that is earlier. */
+  #sleepOrOverflow(lane: Lane, route: Route, pair: Pair, until: Millis): void {
+    const { lanes, router } = this.#options
+    lanes.sleepUntil(lane, Math.min(until, router.nextOverflowAt(lane, route, pair)))
+  }
+
+  /** Waits for the backoff of a site. True when there is more to do now. */
+  async #waitForBackoff(lane: Lane, route: Route, site: Site, pair: Pair): Promise<boolean> {
+    const { backoffUntil: until, failures } = site
+    const reason = describeSiteToSender(route.site, site)
+    const rule = 'site-backoff'
+    if (await this.#recordWait(lane, { reason, until, failures, rule, category: categoryOfRule(rule) })) return true
+    this.#options.sites.waitForSite(site, lane.name)
+    this.#sleepOrOverflow(lane, route, pair, until)
+    return false
+  }
+
+  /** Waits until a message may begin over a pair. True when there is more to do now. */
+  async #waitForPair(lane: Lane, route: Route, pair: Pair): Promise<boolean> {
+    const { pairs, sites } = this.#options
+    const at = pairs.instant()
+    const { suspension } = pair.state
+    const isBulk = isBulkLane(lane.name)
+    const budgetWaitMs = pair.budgetWaitMs(isBulk, at.now)
+    const reason = describePairToSender(pair, at, isBulk)
+    const until = at.now + Math.max(pair.msUntilAllowed(at) ?? 0, budgetWaitMs)
+    const isBlocked = budgetWaitMs > 0 || pair.allowance(at) !== Number.POSITIVE_INFINITY
+    const wait: Wait = suspension
+      ? {
+          reason,
+          until,
+          failures: suspension.failures,
+          rule: suspension.rule,
+          category: categoryOfRule(suspension.rule),
+        }
+      : { reason, until, failures: 0, rule: budgetWaitMs > 0 ? 'warm-up' : 'provider-rate', category: 'rate_limited' }
+    if (isBlocked && (await this.#recordWait(lane, wait))) return true
+    sites.waitForPair(pair, lane.name)
+    this.#sleepOrOverflow(lane, route, pair, budgetWaitMs > 0 ? until : Number.POSITIVE_INFINITY)
+    return false
+  }
+
+  /** Records why the due mail of a lane waits. True when the lane has more to record, or nothing due any more. */
+  async #recordWait(lane: Lane, wait: Wait): Promise<boolean> {
+    const { app } = this.#options
+    const hasMore = await this.#notes.record(lane, wait)
+    lane.firstDue = findFirstDue(app.db, lane.name)
+    return hasMore || lane.firstDue === undefined || lane.firstDue > app.clock.now()
+  }
+
+  async #settleUnroutable(lane: Lane, unroutable: Parameters<typeof settleUnroutable>[2]): Promise<boolean> {
+    const { app } = this.#options
+    await settleUnroutable(app, lane.name, unroutable)
+    lane.progressAtMs = app.clock.monotonicMs()
+    lane.firstDue = findFirstDue(app.db, lane.name)
+    return true
+  }
+}
+
+/** The route of an attempt: from its source, and with the TLS policy of its provider. */
+const toRouteOfSource = (route: Route, { provider }: Pair, source: OutboundSource | undefined): Route => ({
+  ...route,
+  ...(source && { source }),
+  ...(route.tls === 'opportunistic' && { tls: provider.policy.tls }),
+})

@@ -1,0 +1,148 @@
+/**
+ * @module Chooses how the mail of a lane leaves: its route, its outgoing address and with it the pair of provider and
+ * address, or the smarthost for overflow. Never claims and never waits.
+ */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import { countFirstAttempts, findLastSendingIp } from '#features/sending/queue/queue.ts'
+import { findHold, findRedirect, hasProviderRules, listPools } from '#features/sending/queue/queue-rules.ts'
+import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import type { OutboundSource, Route } from '../model/protocol.ts'
+import { findLaneProvider } from '../providers/lane-provider.ts'
+import type { OutboundSources } from '../providers/outbound-sources.ts'
+import { mustOverflow, nextOverflowAt, type WaitingMail } from '../providers/overflow.ts'
+import type { Pair } from '../providers/pair.ts'
+import type { Pairs } from '../providers/pairs.ts'
+import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/policy.ts'
+import { type LocalServers, type RouteResult, resolveSmarthostRoute, routeLane } from '../sites/route.ts'
+import type { Sites } from '../sites/sites.ts'
+import type { Lane } from './lanes.ts'
+
+export interface LaneRouterOptions {
+  readonly app: App
+  readonly localServers: LocalServers
+  readonly pairs: Pairs
+  readonly sites: Sites
+  readonly sources: OutboundSources
+  readonly security: TransportSecurity
+}
+
+/** From where the next attempts of a lane leave. */
+export interface ChosenPair {
+  readonly pair: Pair
+  /** Undefined when the system chooses the outgoing address. */
+  readonly source: OutboundSource | undefined
+  /** Whether a recipient may leave from there, by the address of its last attempt. Absent when all may. */
+  readonly canLeave?: (lastSendingIp: string | null) => boolean
+}
+
+export class LaneRouter {
+  readonly #options: LaneRouterOptions
+  /** Names of pools that a warning was logged for. */
+  readonly #missingPools = new Set<string>()
+
+  constructor(options: LaneRouterOptions) {
+    this.#options = options
+  }
+
+  /** Whether an operator holds the provider of a lane, which is looked up only while a rule names a provider. */
+  async isProviderHeld(lane: Lane): Promise<boolean> {
+    const { app, pairs } = this.#options
+    lane.provider = hasProviderRules(app.db) ? await findLaneProvider(app, pairs.registry, lane.name) : undefined
+    return lane.provider !== undefined && findHold(app.db, lane.name, lane.provider) !== undefined
+  }
+
+  /** The route of a lane. Mail to a provider with `route = "smarthost"` takes the smarthost in delivery mode direct, too. */
+  async findRoute(lane: Lane, owner: number): Promise<RouteResult> {
+    const { app, localServers, security, pairs } = this.#options
+    const found = await routeLane(app, lane.name, localServers, security.ofAccount(owner), lane.provider)
+    if (found.kind !== 'route' || pairs.registry.providerOf(found.route).policy.route === 'direct') return found
+    if (found.route.smarthost || !found.route.fromOutboundIps) return found
+    return resolveSmarthostRoute(app, app.config.relayUrl === '' ? OVERFLOW_PROVIDER : SMARTHOST_PROVIDER)
+  }
+
+  /** Chooses the outgoing address of the next attempts of a lane, and with it the pair. */
+  choosePair(lane: Lane, route: Route): ChosenPair {
+    const { app, pairs, sources } = this.#options
+    const provider = pairs.registry.providerOf(route)
+    const usable = this.#usableSources(lane, route)
+    const pairOf = ({ ip }: OutboundSource) => pairs.get(provider, ip)
+    const isBulk = isBulkLane(lane.name)
+    const msUntilAllowed = (source: OutboundSource) => {
+      const pair = pairOf(source)
+      const at = pairs.instant()
+      const budgetMs = pair.budgetLeft(isBulk, at.now) > 0 ? 0 : (pair.warmUp?.msUntilNextDay(at.now) ?? 0)
+      return Math.max(pair.msUntilAllowed(at) ?? Number.POSITIVE_INFINITY, budgetMs)
+    }
+    // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
+    const isPreferable = (source: OutboundSource) =>
+      pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
+    const last = usable.length > 1 ? findLastSendingIp(app.db, lane.name) : null
+    const preferred = usable.find((source) => source.ip === last && isPreferable(source))
+    const source = preferred ?? sources.choose(usable, msUntilAllowed)
+    if (!source) return { pair: pairs.get(provider, ''), source }
+    // Mail that was last sent from another address that may send now waits for a turn of that one.
+    const others = new Set(usable.filter((other) => other !== source && isPreferable(other)).map(({ ip }) => ip))
+    return { pair: pairOf(source), source, canLeave: (ip) => ip === null || !others.has(ip) }
+  }
+
+  /** Connections that a site may have over a route, from all our addresses that the lane may use. */
+  countConnections(lane: Lane, route: Route, pair: Pair): number {
+    return pair.provider.policy.connections * Math.max(1, this.#usableSources(lane, route).length)
+  }
+
+  /** The route of mail that takes the smarthost instead of waiting; undefined if none does, or the smarthost takes none. */
+  async findOverflow(lane: Lane, route: Route, pair: Pair) {
+    const { app, pairs, sites } = this.#options
+    if (!this.#canOverflow(lane, route)) return undefined
+    const at = pairs.instant()
+    if (!mustOverflow(this.#waitingMailOf(lane, pair), at)) return undefined
+    const found = await resolveSmarthostRoute(app, OVERFLOW_PROVIDER)
+    if (found.kind !== 'route' || sites.backoffLeftMs(sites.getSite(found.route.site)) > 0) return undefined
+    if (this.choosePair(lane, found.route).pair.allowance(at) <= 0) return undefined
+    return found
+  }
+
+  /** How many messages may be claimed before the next ones take the smarthost, because the budget is used. */
+  maxBeforeOverflow(lane: Lane, route: Route, pair: Pair): number {
+    const left = pair.budgetLeft(isBulkLane(lane.name), this.#options.pairs.instant().now)
+    return left > 0 && this.#canOverflow(lane, route) ? left : Number.POSITIVE_INFINITY
+  }
+
+  /** When the waiting mail of a lane may take the smarthost; infinite if it may not, or if only the pair decides that. */
+  nextOverflowAt(lane: Lane, route: Route, pair: Pair): Millis {
+    return this.#canOverflow(lane, route)
+      ? nextOverflowAt(this.#waitingMailOf(lane, pair), this.#options.pairs.instant())
+      : Number.POSITIVE_INFINITY
+  }
+
+  /** Whether mail over a route may take the smarthost for overflow: not where an operator sends it, and not locally. */
+  #canOverflow(lane: Lane, route: Route): boolean {
+    const { config, db } = this.#options.app
+    if (config.overflowUrl === '' || config.delivery !== 'direct') return false
+    return route.fromOutboundIps && !route.smarthost && findRedirect(db, lane.name) === undefined
+  }
+
+  #waitingMailOf(lane: Lane, pair: Pair): WaitingMail {
+    const attempts = countFirstAttempts(this.#options.app.db, lane.name)
+    return { pair, attempts, isBulk: isBulkLane(lane.name) }
+  }
+
+  #usableSources(lane: Lane, route: Route): readonly OutboundSource[] {
+    return this.#options.sources.usableFor(route, this.#poolOf(lane))
+  }
+
+  /** The pool of a lane's mail. One that is not configured counts as none, with a warning. */
+  #poolOf({ name }: Lane): string | undefined {
+    const { app, sources } = this.#options
+    return listPools(app.db, name, getTenantId(app.db, accountOfLane(name))).find((pool) => {
+      if (sources.hasPool(pool)) return true
+      if (!this.#missingPools.has(pool))
+        app.log.warn({ pool }, 'no address of TASSIS_OUTBOUND_IPS is in this pool; its mail leaves from the others')
+      this.#missingPools.add(pool)
+      return false
+    })
+  }
+}

@@ -1,0 +1,404 @@
+/**
+ * @module Starts and stops delivery, and joins its parts (main thread). A turn of a lane is in `lane-claimer`, the start
+ * of its attempts in `attempt-starter`, their end in `attempt-results`.
+ *
+ * lane: see queue/lanes. site: the destination of a lane's route; lanes with the same MX hosts share a site and its
+ * limits. Broadcasts have their own lanes, which come after all others everywhere: for slots, for memory and in the
+ * Workers.
+ */
+import { join } from 'node:path'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+import { describeHold, findHold } from '#features/sending/queue/queue-rules.ts'
+import { setRetryTimes } from '#features/sending/queue/retry-times.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
+import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
+import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
+import { type Millis, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
+import { AttemptResults } from '../attempt/attempt-results.ts'
+import { AttemptStarter, limitsOf } from '../attempt/attempt-starter.ts'
+import { type InFlightAttempt, InFlightAttempts } from '../attempt/in-flight-attempts.ts'
+import { RecentDialogues } from '../attempt/recent-dialogues.ts'
+import { recoverInterrupted } from '../attempt/recover.ts'
+import { ReplyAlerts } from '../attempt/reply-alerts.ts'
+import { SlowAttempts } from '../attempt/slow-attempts.ts'
+import { createWorkerPool, type WorkerPool } from '../attempt/worker-pool.ts'
+import type { FromWorker, OutboundSource } from '../model/protocol.ts'
+import { OutboundSources } from '../providers/outbound-sources.ts'
+import type { Pair } from '../providers/pair.ts'
+import { Pairs } from '../providers/pairs.ts'
+import { labelProvider } from '../providers/registry.ts'
+import { recordSources } from '../providers/warm-up-store.ts'
+import { FailedAddresses } from '../sites/failed-addresses.ts'
+import type { LocalServers } from '../sites/route.ts'
+import { type Site, Sites } from '../sites/sites.ts'
+import { releaseWithoutContent } from '../verdict/without-content.ts'
+import { LaneClaimer } from './lane-claimer.ts'
+import { LaneRouter } from './lane-router.ts'
+import { Lanes, WAKE_BATCH_SIZE } from './lanes.ts'
+import { listOpenLanes } from './open-lanes.ts'
+import { releaseOverdueMail } from './overdue.ts'
+import { StallWatch } from './stall-watch.ts'
+import {
+  ABOUT_TO_BE_DELIVERED_REASON,
+  AFTER_OTHERS,
+  describeInDelivery,
+  describePair,
+  describeSite,
+  describeSlotWait,
+  NOT_DUE_REASON,
+  STALLED_REASON,
+} from './wait-reasons.ts'
+
+/** Why a lane's due mail waits, in words; for `tassis queue`. */
+export interface LaneState {
+  readonly lane: string
+  readonly waiting: number
+  readonly firstDue: Millis
+  readonly reason: string
+}
+
+/** Messages in delivery at the same time, over all sites. One account may use at most half of them. */
+const MAX_CONCURRENT_MESSAGES = 500
+
+/** Replaced by tests. */
+export interface SchedulerOptions {
+  readonly concurrency?: number | undefined
+  /** Port of the servers of MTA-STS policies. */
+  readonly policyPort?: number | undefined
+  /** Creates the delivery Workers. */
+  readonly createPool?: typeof createWorkerPool
+}
+
+export class DeliveryScheduler {
+  readonly #app: App
+  readonly #stopping = new AbortController()
+  readonly #lanes: Lanes
+  readonly #sites: Sites
+  readonly #failedAddresses: FailedAddresses
+  readonly #pairs: Pairs
+  readonly #attempts: InFlightAttempts
+  readonly #claimer: LaneClaimer
+  readonly #starter: AttemptStarter
+  readonly #results: AttemptResults
+  readonly #slowAttempts: SlowAttempts
+  readonly #stallWatch: StallWatch
+  readonly #security: TransportSecurity
+  /** Of accepted messages. */
+  readonly recentDialogues: RecentDialogues
+  readonly alerts: ReplyAlerts
+  readonly #createPool: typeof createWorkerPool
+  #pool: WorkerPool | undefined
+  /** The timer after a search for overdue mail that failed. */
+  #overdueRetry: Timer | undefined
+  #stopListening: () => void = () => undefined
+
+  constructor(
+    app: App,
+    localServers: LocalServers,
+    { concurrency = MAX_CONCURRENT_MESSAGES, policyPort, createPool = createWorkerPool }: SchedulerOptions = {},
+  ) {
+    const { clock, config } = app
+    const stopping = this.#stopping.signal
+    const instant = () => this.#pairs.instant()
+    const ownerOf = (lane: string) => getTenantId(app.db, accountOfLane(lane))
+    this.#createPool = createPool
+    this.#app = app
+    this.#security = new TransportSecurity(app, policyPort)
+    this.recentDialogues = new RecentDialogues(clock)
+    this.#failedAddresses = new FailedAddresses(clock)
+    this.alerts = new ReplyAlerts(clock, app.log)
+    this.#lanes = new Lanes({
+      clock,
+      stopping,
+      pump: (lane) => this.#claimer.pump(lane),
+      onTurnEnded: (lane) => {
+        if (!lane.isPumping) this.#sites.endTurn(lane.name)
+        this.#offerSlots()
+      },
+    })
+    this.#pairs = new Pairs({
+      app,
+      ownerOf,
+      onAllowed: (pair) => {
+        this.#sites.allowPair(pair)
+        this.#offerSlots()
+      },
+      onChanged: (pair) => this.#pool?.setLimits(limitsOf(pair, instant())),
+    })
+    this.alerts.restore(this.#pairs.all())
+    this.#sites = new Sites({
+      clock,
+      instant,
+      onPairBlocked: (pair) => this.#pairs.wakeWhenAllowed(pair),
+      deliveryConcurrency: concurrency,
+      connectionsPerSite: this.#pairs.registry.siteConnections,
+      ownerOf,
+      wake: (lane) => this.#lanes.wake(lane),
+    })
+    this.#attempts = new InFlightAttempts({
+      app,
+      stopping,
+      onBegun: ({ worker, recipientId }, ok) => this.#pool?.post(worker, { type: 'go', recipientId, ok }),
+      onAttemptEnded: (attempt) => this.#releaseResources(attempt),
+      onDue: ({ lane, destination: { pair, siteName } }, at) =>
+        this.#lanes.setDue(lane, at, { pair, site: this.#sites.getSite(siteName) }),
+    })
+    const parts = {
+      app,
+      stopping,
+      lanes: this.#lanes,
+      sites: this.#sites,
+      pairs: this.#pairs,
+      attempts: this.#attempts,
+      failedAddresses: this.#failedAddresses,
+      security: this.#security,
+    }
+    this.#results = new AttemptResults({
+      ...parts,
+      recentDialogues: this.recentDialogues,
+      alerts: this.alerts,
+      findResumption: (destination) => this.#findResumption(destination),
+    })
+    this.#starter = new AttemptStarter({
+      ...parts,
+      results: this.#results,
+      instant,
+      pool: () => this.#pool,
+      onMemoryWanted: () => this.#slowAttempts.watch(),
+    })
+    this.#slowAttempts = new SlowAttempts({
+      ...parts,
+      clock,
+      memoryQueue: this.#starter.memoryQueue,
+      ownerOf,
+      cut: (worker, recipientIds) => this.#pool?.post(worker, { type: 'cut', recipientIds }),
+    })
+    this.#stallWatch = new StallWatch(parts)
+    const sources = new OutboundSources(readSources(config))
+    const router = new LaneRouter({ ...parts, localServers, sources })
+    setRetryTimes(app.db, (lane, due) => Math.max(due, this.#findResumption(this.#lanes.find(lane) ?? {})))
+    this.#claimer = new LaneClaimer({ ...parts, router, starter: this.#starter, slowAttempts: this.#slowAttempts })
+  }
+
+  /** Recovers from a crash, then starts the Workers and the queue. */
+  async start(): Promise<void> {
+    const { config, log, clock } = this.#app
+    const recovered = await recoverInterrupted(this.#app)
+    if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
+    const sources = readSources(config).map(({ ip }) => ip)
+    await recordSources(this.#app, sources.length > 0 ? sources : [''])
+    // The content may have been restored since the last run.
+    await releaseWithoutContent(this.#app)
+    this.#pool = this.#createPool({
+      count: config.workers,
+      settings: {
+        contentFolder: join(config.dataDir, 'content'),
+        ehloName: config.hostname,
+        outboundSources: readSources(config),
+        authorities: readCertificateAuthorities(config),
+        tracking: { ownUrl: trimTrailingSlashes(config.publicUrl) },
+      },
+      clock,
+      log,
+      onMessages: (messages) => this.#onMessages(messages),
+      onDeath: (worker) => this.#onWorkerDeath(worker),
+    })
+    this.#security.start()
+    await this.#releaseOverdueMail()
+    const stopDue = this.#app.mailDue.listen(({ lane, at, isRetryAsked }) =>
+      this.#lanes.setDue(lane, at, { isRetryAsked }),
+    )
+    const stopSetBack = this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail())
+    this.#stopListening = () => {
+      stopDue()
+      stopSetBack()
+    }
+    void this.#wakeOpenLanes()
+    this.#stallWatch.start()
+  }
+
+  /** Wakes every lane with open mail, in batches. */
+  async #wakeOpenLanes(): Promise<void> {
+    const { db, log, clock } = this.#app
+    let steps = 0
+    try {
+      for (const lanes of listOpenLanes(db)) {
+        for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
+        steps += Math.max(1, lanes.length)
+        if (steps < WAKE_BATCH_SIZE) continue
+        steps = 0
+        await yieldToEventLoop()
+        if (this.#stopping.signal.aborted) return
+      }
+    } catch (error) {
+      log.error({ err: error }, 'lanes not read; retrying')
+      await clock.sleep(STORAGE_RETRY_MS)
+      if (!this.#stopping.signal.aborted) await this.#wakeOpenLanes()
+    }
+  }
+
+  /** Begins nothing more, waits at most 60 s for begun transactions, and settles the rest. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#stopListening()
+    this.#lanes.cancelTimers()
+    this.#slowAttempts.stop()
+    this.#stallWatch.stop()
+    this.#overdueRetry?.cancel()
+    this.#pool?.postAll({ type: 'drain' })
+    // Claims must complete first; otherwise their recipients would stay claimed until the next start.
+    await this.#claimer.waitForClaims()
+    await this.#attempts.waitForBegun()
+    this.#starter.clear()
+    await this.#attempts.settleStopped()
+    await this.#security.stop()
+    await this.#pairs.stop()
+    this.#pool?.terminate()
+  }
+
+  /** Limits, rates and suspensions by provider and outgoing address. */
+  get pairs(): Pairs {
+    return this.#pairs
+  }
+
+  /**
+   * Returns a function that finds the name in metrics of the provider to which a lane sends, or last wanted to send;
+   * undefined: to none since the start.
+   */
+  createProviderFinder(): (lane: string) => string | undefined {
+    const inFlight = new Map(this.#attempts.all().map(({ lane, destination }) => [lane, destination.pair]))
+    return (lane) => {
+      const pair = inFlight.get(lane) ?? this.#lanes.find(lane)?.pair
+      return pair && labelProvider(pair.provider)
+    }
+  }
+
+  /** Messages in flight now. */
+  get inFlight(): number {
+    return this.#sites.inFlight
+  }
+
+  /** Lanes whose due mail makes no progress although nothing known holds it. */
+  get stalledLanes(): number {
+    return this.#stallWatch.count()
+  }
+
+  /** Every lane with open mail, and why its due mail waits. Reads all at once, so only for a short queue. */
+  states(): LaneState[] {
+    const open: OpenLane[] = []
+    for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
+      const counted = countOpen(this.#app.db, place)
+      joinLanes(open, counted.lanes)
+      place = counted.place
+    }
+    return open.map(({ lane, firstAt, waiting }) => ({
+      lane,
+      waiting,
+      firstDue: firstAt,
+      reason: this.describeWait(lane, firstAt),
+    }))
+  }
+
+  /** Why the mail of a lane waits. @param firstDue when its earliest recipient is due */
+  describeWait(lane: string, firstDue: Millis): string {
+    if (this.#stallWatch.has(lane)) return STALLED_REASON
+    const attempts = this.#attempts.ofLane(lane)
+    if (attempts[0])
+      return describeInDelivery(attempts.length, this.#sites.isWaitingAt(attempts[0].destination.siteName, lane))
+    return this.describeDelay(lane, firstDue)
+  }
+
+  /** Why mail of a lane that is not in delivery waits. @param due when it is due */
+  describeDelay(lane: string, due: Millis): string {
+    const isBulk = isBulkLane(lane)
+    const { provider, pair: lastPair } = this.#lanes.find(lane) ?? {}
+    const hold = findHold(this.#app.db, lane, provider ?? lastPair?.provider.name)
+    if (hold) return describeHold(hold)
+    if (due > this.#app.clock.now()) return this.#describeSuspension(lastPair, due) ?? NOT_DUE_REASON
+    const pair = this.#sites.findWaitingPair(lane)
+    if (pair) return `${describePair(pair, this.#pairs.instant(), isBulk)}${isBulk ? AFTER_OTHERS : ''}`
+    const [name, site] = this.#sites.findWaitingSite(lane) ?? []
+    if (name !== undefined && site)
+      return describeSite(name, site, { isBackingOff: this.#sites.backoffLeftMs(site) > 0, isBulk })
+    return this.#sites.isWaitingForSlot(lane) ? describeSlotWait(isBulk) : ABOUT_TO_BE_DELIVERED_REASON
+  }
+
+  /** Until when nothing is sent to a site and over a pair, nor over any other of its provider; 0 when that is no time. */
+  #findResumption({ pair, site }: { readonly pair?: Pair | undefined; readonly site?: Site | undefined }): Millis {
+    const { now } = this.#pairs.instant()
+    const suspendedMs = pair && this.#describeSuspension(pair, now) !== undefined ? pair.suspendedMs(now) : 0
+    const waitMs = Math.max(suspendedMs, site ? this.#sites.backoffLeftMs(site) : 0)
+    return waitMs === 0 ? 0 : now + waitMs
+  }
+
+  /** Why mail will wait when it is due; undefined unless all its pairs are suspended beyond that time. */
+  #describeSuspension(pair: Pair | undefined, due: Millis): string | undefined {
+    const at = this.#pairs.instant()
+    const isSuspended = (other: Pair) => at.now + other.suspendedMs(at.now) > due
+    if (!pair || this.#app.config.overflowUrl !== '' || !isSuspended(pair)) return undefined
+    const isOther = (other: Pair) => other.provider.name === pair.provider.name && !isSuspended(other)
+    return this.#pairs.all().some(isOther) ? undefined : describePair(pair, at, false)
+  }
+
+  #onMessages(messages: readonly FromWorker[]): void {
+    for (const message of messages) {
+      if (message.type === 'address_failed') {
+        this.#failedAddresses.record(message.failure)
+        continue
+      }
+      const attempt = this.#attempts.findUnsettled(message.recipientId)
+      if (!attempt) continue
+      if (message.type === 'begin') this.#attempts.begin(attempt)
+      else this.#results.apply(attempt, message)
+    }
+  }
+
+  /** Repeats the search until it succeeds: until then, mail may wait for the time of a clock that was wrong. */
+  async #releaseOverdueMail(): Promise<void> {
+    const { clock, log } = this.#app
+    try {
+      await releaseOverdueMail(this.#app, this.#stopping.signal)
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return
+      log.error({ err: error }, 'search for mail deferred by a fast clock failed; retrying')
+      this.#overdueRetry?.cancel()
+      this.#overdueRetry = clock.after(STORAGE_RETRY_MS, () => void this.#releaseOverdueMail())
+    }
+  }
+
+  #onWorkerDeath(worker: number): void {
+    const isLost = (attempt: InFlightAttempt) =>
+      attempt.worker === worker && attempt.sentToWorkerAt !== undefined && !attempt.settling
+    // Listed before anything is settled, because settling sends waiting jobs.
+    for (const attempt of this.#attempts.all().filter(isLost)) this.#results.applyWorkerDeath(attempt)
+  }
+
+  /** Releases slot and memory, and wakes the lanes and jobs that wait for them. */
+  #releaseResources(attempt: InFlightAttempt): void {
+    const { destination, lane, pairGeneration } = attempt
+    this.#starter.release(attempt)
+    this.#sites.releaseSlots(destination, 1, lane)
+    destination.pair.releaseProbe(pairGeneration)
+    this.#pairs.onOutcome(destination.pair, false)
+    this.#starter.memoryQueue.startWaiting()
+    this.#offerSlots()
+    this.#sites.evictIdle(destination)
+  }
+
+  #offerSlots(): void {
+    if (!this.#stopping.signal.aborted) this.#sites.offerSlots()
+  }
+}
+
+/** The outgoing addresses with the names that they give in EHLO. */
+const readSources = ({ outboundIps, hostname }: Config): OutboundSource[] =>
+  outboundIps.flatMap((item) => {
+    const source = parseOutboundSource(item)
+    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname, pool: source.pool }] : []
+  })

@@ -1,0 +1,269 @@
+/**
+ * @module Resolves the route of a lane: the simulator, the capture server, where an operator redirects it, the smarthost,
+ * or the MX hosts of the domain with their addresses. Never dials.
+ */
+import { isIP } from 'node:net'
+import type { App } from '#features/core/app/app.ts'
+import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
+import { findRedirect } from '#features/sending/queue/queue-rules.ts'
+import { type DomainPolicy, describeDomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
+import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
+import type { DemandSource } from '#features/sending/transport-security/transport-security.ts'
+import { shuffle } from '#platform/ids.ts'
+import {
+  type HostWithAddresses,
+  type MailRoute,
+  resolveHostAddresses,
+  resolveMailHosts,
+  resolveRouteAddresses,
+} from '#protocols/dns/mail-route.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
+import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
+import type { BounceCategory } from '../model/bounce-category.ts'
+import { CAPTURE_HOST, type Route, type RouteHost } from '../model/protocol.ts'
+import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/policy.ts'
+import { formatTarget, parseTarget, type RedirectTarget } from '../providers/redirect-target.ts'
+
+export type RouteResult =
+  | {
+      readonly kind: 'route'
+      readonly route: Route
+      /** The TLS policy of the domain, for reports; absent when sessions are not counted. */
+      readonly policy?: DomainPolicy
+    }
+  /** A policy of the domain is being fetched; `ready` resolves when the route should be looked up again. */
+  | { readonly kind: 'pending'; readonly ready: Promise<void> }
+  /** Permanent: every recipient of the lane bounces. `text` is shown as the reply and starts with the status codes. */
+  | { readonly kind: 'undeliverable'; readonly category: BounceCategory; readonly text: string }
+  /** The mail is tried again later. */
+  | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
+
+/** Addresses of the servers of this process that receive mail; known once they listen. */
+export interface LocalServers {
+  readonly capture: LocalAddress
+  readonly simulator: LocalAddress
+}
+
+interface LocalAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** @param provider of the lane, for redirects; only needed while `hasProviderRules` */
+export async function routeLane(
+  app: App,
+  lane: string,
+  { capture, simulator }: LocalServers,
+  security: DemandSource,
+  provider?: string,
+): Promise<RouteResult> {
+  const domain = domainOfLane(lane)
+  if (domain === SIMULATOR_LANE) return { kind: 'route', route: buildSimulatorRoute(simulator, accountOfLane(lane)) }
+  if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
+    return { kind: 'route', route: buildCaptureRoute(capture) }
+  const redirect = parseTarget(findRedirect(app.db, lane, provider) ?? '')
+  if (redirect) return resolveRedirectRoute(app, redirect, security)
+  if (app.config.delivery === 'relay') return resolveSmarthostRoute(app, SMARTHOST_PROVIDER)
+  return resolveDirectRoute(app, domain, security)
+}
+
+const buildCaptureRoute = (address: LocalAddress): Route => buildLocalRoute(CAPTURE_HOST, address)
+
+/** Each account has a site of its own, so that what it simulates delays no other account. */
+const buildSimulatorRoute = (address: LocalAddress, accountId: number): Route =>
+  buildLocalRoute(`${accountId}.simulator.invalid`, address)
+
+const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => ({
+  site: name,
+  hosts: [{ host: name, addresses: [host] }],
+  port,
+  fromOutboundIps: false,
+  tls: 'never',
+})
+
+/**
+ * The route of redirected mail. A host that the operator names may have any address, like a smarthost; the MX hosts of
+ * a domain may not. A target that does not resolve bounces nothing.
+ */
+async function resolveRedirectRoute(app: App, target: RedirectTarget, security: DemandSource): Promise<RouteResult> {
+  const { host, isHost, port = app.config.smtpPort } = target
+  const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security)
+  if (found.kind === 'pending') return found
+  if (found.kind !== 'route')
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `451 4.4.4 The operator redirects this mail to ${formatTarget(target)}: ${found.text}`,
+    }
+  const { site } = found.route
+  return {
+    kind: 'route',
+    route: { ...found.route, port, site: port === app.config.smtpPort ? site : `${site}:${port}` },
+  }
+}
+
+async function resolveNamedHost(app: App, host: string): Promise<RouteResult> {
+  const resolved = await resolveOwnHost(app, host)
+  if (resolved.kind !== 'ok')
+    return { kind: 'temporary', category: 'dns_failure', text: `${host} does not resolve to an address` }
+  const hosts = [{ host, addresses: resolved.addresses }]
+  return {
+    kind: 'route',
+    route: { site: host, hosts, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+  }
+}
+
+/** The addresses of a host that the operator names. */
+const resolveOwnHost = async (app: App, host: string) =>
+  isIP(host)
+    ? ({ kind: 'ok', addresses: [host] } as const)
+    : resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+
+/** The operator chose the smarthost, so any address is allowed. */
+export async function resolveSmarthostRoute(
+  app: App,
+  smarthost: NonNullable<Route['smarthost']>,
+): Promise<RouteResult> {
+  const url = new URL(smarthost === OVERFLOW_PROVIDER ? app.config.overflowUrl : app.config.relayUrl)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const isImplicit = url.protocol === 'smtps:'
+  const resolved = await resolveOwnHost(app, host)
+  if (resolved.kind !== 'ok')
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `The smarthost ${host} does not resolve to an address`,
+    }
+  return {
+    kind: 'route',
+    route: {
+      site: smarthost === OVERFLOW_PROVIDER ? 'overflow' : 'relay',
+      smarthost,
+      hosts: [{ host, addresses: resolved.addresses }],
+      port: url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port),
+      fromOutboundIps: true,
+      tls: isImplicit ? 'implicit' : app.config.relayTls,
+      ...(url.username !== '' && {
+        auth: { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) },
+      }),
+    },
+  }
+}
+
+async function resolveDirectRoute(app: App, domain: string, security: DemandSource): Promise<RouteResult> {
+  // Begins the look for a policy; its result is read when the hosts are known.
+  security.findSts(domain)
+  const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffle })
+  switch (mail.kind) {
+    case 'null-mx':
+      return {
+        kind: 'undeliverable',
+        category: 'invalid_recipient',
+        text: `556 5.1.10 ${domain} does not accept mail (null MX)`,
+      }
+    case 'nxdomain':
+      return { kind: 'undeliverable', category: 'dns_failure', text: `550 5.1.2 The domain ${domain} does not exist` }
+    case 'no-mail-host':
+      return {
+        kind: 'undeliverable',
+        category: 'dns_failure',
+        text: `550 5.1.2 The domain ${domain} has no MX, A or AAAA record`,
+      }
+    case 'literal-mx':
+      return {
+        kind: 'undeliverable',
+        category: 'dns_failure',
+        text: `550 5.4.4 The MX records of ${domain} contain IP addresses instead of host names`,
+      }
+    case 'loop':
+      return {
+        kind: 'temporary',
+        category: 'dns_failure',
+        text: `451 4.4.3 The aliases (CNAME) of ${domain} form a loop`,
+      }
+    case 'temporary':
+      return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }
+    case 'ok':
+      return resolveHostsRoute(app, domain, mail, security)
+  }
+}
+
+async function resolveHostsRoute(
+  app: App,
+  domain: string,
+  mail: Extract<MailRoute, { kind: 'ok' }>,
+  security: DemandSource,
+): Promise<RouteResult> {
+  const { hosts } = mail
+  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
+  if (found.kind === 'temporary')
+    return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${found.reason}` }
+  if (found.kind === 'no-address') {
+    const names = hosts.map(({ host }) => host).join(', ')
+    return {
+      kind: 'undeliverable',
+      category: 'dns_failure',
+      text: `550 5.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
+    }
+  }
+  const usable = found.hosts.flatMap((host) => {
+    const addresses = host.addresses.filter((address) => canConnectTo(address, app.config.allowPrivateNetworks))
+    return addresses.length > 0 ? [{ ...host, addresses }] : []
+  })
+  if (usable.length === 0)
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`,
+    }
+  return secureHosts(app, domain, usable, mail.isSecure === true, security)
+}
+
+/**
+ * The route over these hosts with what the policies of the domain (MTA-STS) and of its hosts (DANE) demand.
+ * @param isSecure whether DNSSEC protects the names of the hosts
+ */
+async function secureHosts(
+  app: App,
+  domain: string,
+  hosts: readonly HostWithAddresses[],
+  isSecure: boolean,
+  security: DemandSource,
+): Promise<RouteResult> {
+  const isDaneOn = isSecure && (await security.isDaneOn())
+  const withTlsa = await Promise.all(
+    hosts.map(async (host) => ({
+      host,
+      // Broken name servers of zones without DNSSEC do not answer the question (RFC 7672 §2.2.2).
+      tlsa: isDaneOn && host.isSecure ? await security.findTlsa(host.host) : [],
+    })),
+  )
+  const sts = security.findSts(domain)
+  if (sts instanceof Promise) return { kind: 'pending', ready: sts }
+  const names = hosts.map(({ host }) => host).join(', ')
+  const defer = (reason: string): RouteResult => ({ kind: 'temporary', category: 'tls_failure', text: reason })
+  const reachable = withTlsa.flatMap(({ host, tlsa }) => (tlsa === 'unknown' ? [] : [{ host, tlsa }]))
+  if (reachable.length === 0)
+    return defer(
+      `DNSSEC protects the mail hosts of ${domain}, but the TLSA records (DANE) of ${names} cannot be looked up`,
+    )
+  const route = reachable.flatMap(({ host: { host, addresses }, tlsa }): RouteHost[] => {
+    const demand = chooseTlsPolicy({ domain, sts: sts.policy, dane: tlsa })
+    // DANE comes before MTA-STS (RFC 8461 §2).
+    const isForbidden = sts.policy?.mode === 'enforce' && demand?.by !== 'dane' && !allowsMailHost(sts.policy, host)
+    return isForbidden ? [] : [{ host, addresses, ...(demand && { demand }) }]
+  })
+  if (route.length === 0)
+    return defer(
+      `${domain} demands verified TLS (MTA-STS, enforce): its policy allows none of its mail hosts (${names})`,
+    )
+  const site = nameSite(
+    route.map(({ host }) => host),
+    route.map(({ demand }) => demand),
+  )
+  return {
+    kind: 'route',
+    route: { site, hosts: route, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+    policy: describeDomainPolicy(domain, sts, new Map(reachable.map(({ host, tlsa }) => [host.host, tlsa]))),
+  }
+}

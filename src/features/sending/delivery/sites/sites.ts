@@ -1,0 +1,425 @@
+/**
+ * @module Tracks sites, their addresses and their slots: how many slots a lane may take, when to back off from a site
+ * whose hosts accept no connection, and which lane is offered free slots. Never claims, and knows lanes only by name.
+ *
+ * slot: capacity for one message in delivery; counted in total, per address that is dialled first, per site, and per
+ * pair of provider and outgoing address (providers/pair). Accounts share them: see slot-pool.
+ *
+ * bulk lane: the lane of an account's broadcasts. It comes after all other lanes and never uses the last free slots, so
+ * that other mail always finds one.
+ */
+
+import { classOfLane, type LaneClass } from '#features/sending/queue/lanes.ts'
+import { networkOf } from '#platform/net/network.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
+import { hours } from '#platform/units.ts'
+import type { Route } from '../model/protocol.ts'
+import type { Instant, Pair } from '../providers/pair.ts'
+import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from '../providers/slot-pool.ts'
+import type { WaitQueue } from '../providers/wait-queue.ts'
+import { computeSiteBackoffMs } from '../verdict/outcome.ts'
+import { MAX_SITE_BACKOFF_MS } from '../verdict/retry-schedule.ts'
+
+export interface Site {
+  backoffUntil: Millis
+  /** When the last backoff began. */
+  backoffSince: Millis
+  backoffReason: string
+  /** Backoffs since the last session. */
+  failures: number
+  /** Sessions since the last backoff. */
+  sessions: number
+  /** Connections that the policies of its provider allow at the same time, from all our addresses. */
+  connections: number
+  readonly slots: SlotPool
+}
+
+/** Where messages of a lane go: each needs a slot of the site, of the address, of the pair, and of the total. */
+export interface Destination {
+  readonly siteName: string
+  readonly pair: Pair
+  /** The network of the address that is dialled first. */
+  readonly network: string
+}
+
+/** How many more messages of an account and class may begin. */
+type FreeFor = (owner: number, laneClass: LaneClass) => number
+
+export interface SitesOptions {
+  readonly clock: Clock
+  /** Messages in delivery at the same time, over all sites. */
+  readonly deliveryConcurrency: number
+  readonly connectionsPerSite: number
+  readonly instant: () => Instant
+  /** Called while lanes wait for a pair over which no message may begin now. */
+  readonly onPairBlocked: (pair: Pair) => void
+  /** The account that a lane's slots are counted for. */
+  readonly ownerOf: (lane: string) => number
+  /** Starts the turn of a lane that waited here; false when it has no mail any more. */
+  readonly wake: (lane: string) => boolean
+}
+
+/**
+ * Messages claimed for a site before its first session; each session raises this number by as many. A silent site must
+ * not hold all slots.
+ */
+const CLAIMED_BEFORE_SESSION = 2
+/**
+ * Fraction of all slots that messages to one address may take: thousands of names may lead to the same silent server.
+ * The fraction is not smaller, because large providers have a name for each customer at few addresses.
+ */
+const MAX_ADDRESS_FRACTION = 0.25
+/** How long after the end of its last backoff a site is remembered, so that the next backoff is longer. */
+const BACKOFF_RETENTION_MS = hours(1)
+/** Slots are scarce when a smaller fraction of them is free. */
+const SCARCE_FRACTION = 0.25
+
+const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
+const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
+/**
+ * At a site no slots are left free for other accounts: a site is equally fast for all accounts, so the slots that one
+ * account holds are freed again soon.
+ */
+const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
+
+export class Sites {
+  readonly #options: SitesOptions
+  readonly #sites = new Map<string, Site>()
+  readonly #addresses = new Map<string, SlotPool>()
+  readonly #all: SlotPool
+  /** Sites, addresses and pairs with waiting lanes. */
+  readonly #crowdedSites = new Set<Site>()
+  readonly #crowdedAddresses = new Set<SlotPool>()
+  /** The name of the site that has a queue. */
+  readonly #siteNames = new WeakMap<WaitQueue, string>()
+  /** How many slots a queue has for lanes of an account. */
+  readonly #freeOf = new WeakMap<WaitQueue, FreeFor>()
+  /** When a lane of a queue was last woken, in monotonic time. */
+  readonly #wokenAtMs = new WeakMap<WaitQueue, number>()
+  /** Only those over which a message may begin. */
+  readonly #crowdedPairs = new Set<Pair>()
+  readonly #pairOf = new WeakMap<WaitQueue, Pair>()
+  /** The queues in which each lane waits or was woken. */
+  readonly #queuesOf = new Map<string, Set<WaitQueue>>()
+  #nextSweepAt: Millis = 0
+
+  constructor(options: SitesOptions) {
+    this.#options = options
+    this.#all = new SlotPool(GLOBAL_RULES, options.ownerOf)
+    this.#freeOf.set(this.#all.waiting, (owner, laneClass) => this.#freeOfAll(owner, laneClass))
+  }
+
+  /** Messages in delivery, over all sites. */
+  get inFlight(): number {
+    return this.#all.inFlight
+  }
+
+  /** Slots that a lane may still take, of the total. */
+  slotsFor(lane: string): number {
+    return this.#freeOfAll(this.#options.ownerOf(lane), classOfLane(lane))
+  }
+
+  /** How many more messages of a lane may go to the site. */
+  capacityOfSite(site: Site, lane: string): number {
+    return this.#freeAtSite(site, this.#options.ownerOf(lane), classOfLane(lane))
+  }
+
+  /** How many more messages of a lane may go to an address. */
+  capacityOfAddress(network: string, lane: string): number {
+    return this.#freeAtAddress(this.#getAddress(network), this.#options.ownerOf(lane), classOfLane(lane))
+  }
+
+  /** How many more messages of a lane may go out over a pair. None while it is the turn of other lanes that wait there. */
+  capacityOfPair(pair: Pair, lane: string): number {
+    const { waiting } = pair.slots
+    const isLimited = pair.allowance(this.#options.instant()) !== Number.POSITIVE_INFINITY
+    if (isLimited && !waiting.isEmpty && !waiting.isWoken(lane)) return 0
+    return this.#freeAtPair(pair, this.#options.ownerOf(lane), classOfLane(lane))
+  }
+
+  #freeAtPair(pair: Pair, owner: number, laneClass: LaneClass): number {
+    return pair.freeFor(owner, laneClass, this.#options.instant(), this.#canUse)
+  }
+
+  #freeOfAll(owner: number, laneClass: LaneClass): number {
+    return this.#all.freeFor(owner, laneClass, this.#options.deliveryConcurrency)
+  }
+
+  readonly #canUse = (owner: number): boolean => this.#freeOfAll(owner, 'high') > 0
+
+  #freeAtAddress(slots: SlotPool, owner: number, laneClass: LaneClass): number {
+    const max = Math.max(
+      Math.floor(this.#options.deliveryConcurrency * MAX_ADDRESS_FRACTION),
+      this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION,
+    )
+    return slots.freeFor(owner, laneClass, max, this.#canUse)
+  }
+
+  #freeAtSite({ sessions, slots, connections }: Site, owner: number, laneClass: LaneClass): number {
+    const all = connections * CLAIMED_PER_CONNECTION
+    return slots.freeFor(owner, laneClass, Math.min(all, CLAIMED_BEFORE_SESSION * (1 + sessions)), this.#canUse)
+  }
+
+  /** Whether other mail of the account waits for a slot. */
+  isSlotWanted(owner: number): boolean {
+    return this.#all.waiting.wantsSlots(owner)
+  }
+
+  /** How many slots an account has in excess while slots are scarce; it acquired them when more were free. */
+  countExcess(owner: number): number {
+    return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, 'high')) : 0
+  }
+
+  /** Whether any account may wait for slots, or have some in excess. */
+  get areSlotsWanted(): boolean {
+    return this.#areSlotsScarce || !this.#all.waiting.isEmpty
+  }
+
+  get #areSlotsScarce(): boolean {
+    return this.#freeSlots < this.#options.deliveryConcurrency * SCARCE_FRACTION
+  }
+
+  get #freeSlots(): number {
+    return this.#options.deliveryConcurrency - this.#all.inFlight
+  }
+
+  /** The site of that name, created on first use. */
+  getSite(name: string): Site {
+    let site = this.#sites.get(name)
+    if (!site) {
+      const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
+      site = {
+        backoffUntil: 0,
+        backoffSince: 0,
+        backoffReason: '',
+        failures: 0,
+        sessions: 0,
+        connections: this.#options.connectionsPerSite,
+        slots,
+      }
+      const created = site
+      this.#sites.set(name, created)
+      this.#siteNames.set(slots.waiting, name)
+      this.#freeOf.set(slots.waiting, (owner, laneClass) =>
+        this.backoffLeftMs(created) > 0 ? 0 : this.#freeAtSite(created, owner, laneClass),
+      )
+    }
+    return site
+  }
+
+  #getAddress(network: string): SlotPool {
+    let slots = this.#addresses.get(network)
+    if (!slots) {
+      const created = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
+      this.#addresses.set(network, created)
+      this.#freeOf.set(created.waiting, (owner, laneClass) => this.#freeAtAddress(created, owner, laneClass))
+      slots = created
+    }
+    return slots
+  }
+
+  acquireSlots({ siteName, network, pair }: Destination, count: number, lane: string): void {
+    for (const slots of [this.getSite(siteName).slots, this.#getAddress(network), pair.slots, this.#all])
+      slots.acquire(lane, count)
+  }
+
+  /** Releases slots. The caller then offers the free slots to waiting lanes with `offerSlots`. */
+  releaseSlots(destination: Destination, count: number, lane: string): void {
+    this.acquireSlots(destination, -count, lane)
+  }
+
+  /** Queues a lane for a slot of a site, or for the end of the site's backoff. */
+  waitForSite(site: Site, lane: string): void {
+    this.#crowdedSites.add(site)
+    this.#wait(site.slots.waiting, lane)
+  }
+
+  /** Queues a lane for a slot of an address. */
+  waitForAddress(network: string, lane: string): void {
+    const slots = this.#getAddress(network)
+    this.#crowdedAddresses.add(slots)
+    this.#wait(slots.waiting, lane)
+  }
+
+  /** Queues a lane until a message may begin over a pair. */
+  waitForPair(pair: Pair, lane: string): void {
+    this.#pairOf.set(pair.slots.waiting, pair)
+    this.#freeOf.set(pair.slots.waiting, (owner, laneClass) => this.#freeAtPair(pair, owner, laneClass))
+    this.#wait(pair.slots.waiting, lane)
+    if (pair.allowance(this.#options.instant()) > 0) this.#crowdedPairs.add(pair)
+    else this.#options.onPairBlocked(pair)
+  }
+
+  /** A message may begin over the pair: the next `offerSlots` includes its waiting lanes. */
+  allowPair(pair: Pair): void {
+    if (!pair.slots.waiting.isEmpty) this.#crowdedPairs.add(pair)
+  }
+
+  /** Queues a lane for a slot of the total. */
+  waitForSlot(lane: string): void {
+    this.#wait(this.#all.waiting, lane)
+  }
+
+  #wait(queue: WaitQueue, lane: string): void {
+    queue.add(lane)
+    const queues = this.#queuesOf.get(lane)
+    if (queues) queues.add(queue)
+    else this.#queuesOf.set(lane, new Set([queue]))
+  }
+
+  /** Ends the turn of a woken lane, even if it used nothing. */
+  endTurn(lane: string): void {
+    const queues = this.#queuesOf.get(lane)
+    if (!queues) return
+    for (const queue of queues) {
+      queue.endTurn(lane)
+      if (!queue.has(lane)) queues.delete(queue)
+    }
+    if (queues.size === 0) this.#queuesOf.delete(lane)
+  }
+
+  /** Removes a lane from all queues, because its turn has come. */
+  leaveQueues(lane: string): void {
+    for (const queue of this.#queuesOf.get(lane) ?? []) queue.delete(lane)
+    this.#queuesOf.delete(lane)
+  }
+
+  isWaitingAt(name: string, lane: string): boolean {
+    return this.#sites.get(name)?.slots.waiting.has(lane) ?? false
+  }
+
+  /** Whether a lane waits in any queue: for a slot of a site, of an address, or of the total. */
+  isWaitingForSlot(lane: string): boolean {
+    return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
+  }
+
+  /** The pair at which a lane waits. */
+  findWaitingPair(lane: string): Pair | undefined {
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      const pair = queue.has(lane) ? this.#pairOf.get(queue) : undefined
+      if (pair) return pair
+    }
+    return undefined
+  }
+
+  /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
+  findWaitingSite(lane: string): [name: string, site: Site] | undefined {
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      const name = queue.has(lane) ? this.#siteNames.get(queue) : undefined
+      if (name !== undefined) return [name, this.getSite(name)]
+    }
+    return undefined
+  }
+
+  /**
+   * Offers free slots to the waiting accounts in turn, and to bulk lanes when no other lane can use them. Wakes one
+   * lane of a queue at a time: this lane claims as much as it may. When its turn has ended, even if it used no slot,
+   * the next lane of the queue is woken.
+   */
+  offerSlots(): void {
+    if (this.#freeSlots <= 0) return
+    for (const site of this.#crowdedSites) {
+      this.#wakeNext(site.slots.waiting)
+      // A timer wakes the lanes at the end of a backoff.
+      if (this.backoffLeftMs(site) > 0 || site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
+    }
+    for (const slots of this.#crowdedAddresses) {
+      this.#wakeNext(slots.waiting)
+      if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
+    }
+    for (const pair of this.#crowdedPairs) {
+      this.#wakeNext(pair.slots.waiting)
+      const isBlocked = pair.allowance(this.#options.instant()) === 0
+      if (pair.slots.waiting.isEmpty || isBlocked) this.#crowdedPairs.delete(pair)
+      if (!pair.slots.waiting.isEmpty && isBlocked) this.#options.onPairBlocked(pair)
+    }
+    this.#wakeNext(this.#all.waiting)
+  }
+
+  #wakeNext(queue: WaitQueue): void {
+    const hasFree = (owner: number, laneClass: LaneClass) => this.#hasFree(queue, owner, laneClass)
+    for (let lane = queue.shift(hasFree); lane !== undefined; lane = queue.shift(hasFree)) {
+      this.#wokenAtMs.set(queue, this.#options.clock.monotonicMs())
+      if (this.#options.wake(lane)) return
+      this.endTurn(lane)
+    }
+  }
+
+  #hasFree(queue: WaitQueue, owner: number, laneClass: LaneClass): boolean {
+    return this.#freeOfAll(owner, laneClass) > 0 && (this.#freeOf.get(queue)?.(owner, laneClass) ?? 1) > 0
+  }
+
+  /**
+   * Whether a lane waits in a queue for something that is used up now, or while other lanes of that queue were woken.
+   * @param sinceMs only lanes woken after this time, in monotonic time, count
+   */
+  isWaitExplained(lane: string, sinceMs: number): boolean {
+    const owner = this.#options.ownerOf(lane)
+    for (const queue of this.#queuesOf.get(lane) ?? []) {
+      if (!queue.has(lane)) continue
+      if ((this.#wokenAtMs.get(queue) ?? sinceMs) > sinceMs || !this.#hasFree(queue, owner, classOfLane(lane)))
+        return true
+    }
+    return false
+  }
+
+  /**
+   * Remaining backoff of the site; 0 when there is none. A remainder longer than any backoff was computed under a fast
+   * clock, and counts as ended.
+   */
+  backoffLeftMs(site: Site): Millis {
+    const leftMs = site.backoffUntil - this.#options.clock.now()
+    return leftMs > MAX_SITE_BACKOFF_MS ? 0 : Math.max(leftMs, 0)
+  }
+
+  /** Ends a backoff that began before a time; its lanes are then offered slots again. */
+  endBackoff(site: Site, before: Millis): void {
+    if (this.backoffLeftMs(site) === 0 || site.backoffSince > before) return
+    site.backoffUntil = this.#options.clock.now()
+    if (!site.slots.waiting.isEmpty) this.#crowdedSites.add(site)
+  }
+
+  /** Records that the site accepted a connection. */
+  recordSession(site: Site): void {
+    site.failures = 0
+    site.sessions++
+  }
+
+  /**
+   * Backs off from a site whose hosts accept no connection; each backoff is longer than the one before,
+   * up to a maximum. Failures during a backoff do not begin another one.
+   */
+  backOff(site: Site, reason: string): void {
+    if (this.backoffLeftMs(site) > 0) return
+    site.failures++
+    site.sessions = 0
+    site.backoffSince = this.#options.clock.now()
+    site.backoffUntil = site.backoffSince + computeSiteBackoffMs(site.failures)
+    site.backoffReason = reason
+    // Wakes the lanes that wait for a slot, so that they wait for the end of the backoff instead: perhaps no attempt is
+    // left that would free a slot.
+    for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
+  }
+
+  /** Evicts an unused address and site. A site that backed off is evicted later, by an occasional sweep. */
+  evictIdle({ siteName, network }: Destination): void {
+    const now = this.#options.clock.now()
+    if (this.#addresses.get(network)?.isIdle) this.#addresses.delete(network)
+    this.#evictIdleSite(siteName, now)
+    if (now < this.#nextSweepAt) return
+    this.#nextSweepAt = now + BACKOFF_RETENTION_MS
+    for (const name of this.#sites.keys()) this.#evictIdleSite(name, now)
+  }
+
+  #evictIdleSite(name: string, now: Millis): void {
+    const site = this.#sites.get(name)
+    if (site?.slots.isIdle && site.backoffUntil + BACKOFF_RETENTION_MS <= now) this.#sites.delete(name)
+  }
+}
+
+/** The destination of a route. */
+export const toDestination = ({ site, hosts }: Route, pair: Pair): Destination => ({
+  siteName: site,
+  pair,
+  network: networkOf(hosts[0]?.addresses[0] ?? ''),
+})

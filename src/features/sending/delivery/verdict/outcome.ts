@@ -1,0 +1,316 @@
+/**
+ * @module Turns the result of an attempt into a verdict and writes it: one transaction with status, event, counters and
+ * the next attempt or the dead letter.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
+import {
+  type AttemptFacts,
+  deferRecipient,
+  finishRecipient,
+  releaseRecipient,
+} from '#features/sending/queue/attempt-transitions.ts'
+import { domainOfLane, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
+import { simulateReader } from '#features/sending/simulator/simulate-reader.ts'
+import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
+import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { randomFraction, type UuidBytes } from '#platform/ids.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { seconds } from '#platform/units.ts'
+import { type BounceCategory, toBounceType } from '../model/bounce-category.ts'
+import { type AttemptResult, type AttemptSession, type AttemptTraceData, CAPTURE_HOST } from '../model/protocol.ts'
+import { decideReply, decideResult } from './replies.ts'
+import { MAX_REPLY_LENGTH } from './reply-words.ts'
+import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
+import { holdWithoutContent } from './without-content.ts'
+
+/** The state of an in-flight attempt. */
+export interface AttemptState {
+  readonly recipientId: number
+  readonly emailId: number
+  /** Number of the attempt, from 1. */
+  readonly attempt: number
+  /** Undefined when no session was opened. */
+  readonly lane?: string
+  /** Whether a smarthost takes the message. */
+  readonly isRelayed?: boolean
+  /** When the start of DATA was stored; undefined if it was not. */
+  startedAt: Millis | undefined
+  /** Undefined until the attempt has ended, and when it never began. */
+  readonly trace?: AttemptTraceData | undefined
+}
+
+/** What happens to the recipient. */
+export type Verdict =
+  | { readonly kind: 'sent'; readonly reply: string }
+  | {
+      readonly kind: 'bounced'
+      readonly bounceType: 'hard' | 'soft'
+      readonly category: BounceCategory
+      /** Id of the rule that decided, for events. */
+      readonly rule?: string
+      /** Whether the operator should know of the reply. */
+      readonly alert?: boolean
+      readonly reply: string
+      /** Whether the address does not exist or accepts no mail; such an address is added to the suppression list. */
+      readonly isAddressDead: boolean
+    }
+  /** `reply`: the reply of the remote server, if there was one. */
+  | {
+      readonly kind: 'deferred'
+      readonly category: BounceCategory
+      readonly rule?: string
+      readonly reason: string
+      readonly reply: string | undefined
+      /** How long the reply asks to wait at least. */
+      readonly waitMs?: number
+      /** Whether the operator should know of the reply. */
+      readonly alert?: boolean
+      /** Consecutive failures of the site. They count as attempts for all recipients that wait for the site. */
+      readonly siteFailures?: number
+      /** When its host or provider is tried again, if it is not tried now. */
+      readonly resumesAt?: Millis
+    }
+  | { readonly kind: 'uncertain'; readonly reason: string }
+  | { readonly kind: 'failed'; readonly reason: string }
+  /** The recipient waits, without counting an attempt, until the content of its email is available again. */
+  | { readonly kind: 'content_missing' }
+  /** The attempt never began: the recipient returns to the queue without counting an attempt. */
+  | { readonly kind: 'released' }
+
+const sql = prepareStatements((db) => ({
+  age: db.prepare<{ firstDueAt: Millis; expiresAt: Millis | null }, [number]>(
+    'SELECT coalesce(retry_from, scheduled_at, created_at) AS firstDueAt, expires_at AS expiresAt FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
+  ),
+  recipient: db.prepare<{ accountId: number; accountUuid: UuidBytes; address: string; sandbox: number }, [number]>(
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, address, sandbox FROM recipients
+     JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
+  ),
+}))
+
+/**
+ * Maps the result of an attempt to a verdict. Pure.
+ * @param provider of the site: its name in providers.toml; undefined when there is none
+ */
+export function toVerdict(result: AttemptResult, provider?: string): Verdict {
+  switch (result.kind) {
+    case 'accepted':
+      return { kind: 'sent', reply: result.reply.text }
+    case 'refused': {
+      const { rule, category, isDeferred, action, waitMs, alert } = decideReply(result.reply, result.phase, provider)
+      const reply = result.reply.text
+      return isDeferred
+        ? { kind: 'deferred', category, rule, alert, reason: reply, reply, ...(waitMs !== undefined && { waitMs }) }
+        : {
+            kind: 'bounced',
+            bounceType: toBounceType(category),
+            category,
+            rule,
+            alert,
+            reply,
+            isAddressDead: action === 'suppress',
+          }
+    }
+    case 'unreachable': {
+      const decision = decideResult(result, provider)
+      return {
+        kind: 'deferred',
+        category: decision?.category ?? (result.tlsDemanded ? 'tls_failure' : 'connection_failure'),
+        rule: decision?.rule ?? (result.tlsDemanded ? 'tls-demanded' : 'connection-failed'),
+        alert: decision?.alert ?? false,
+        reason:
+          result.tlsDemand === undefined ? result.failure.message : `${result.tlsDemand}: ${result.failure.message}`,
+        reply: result.reply?.text,
+        ...(decision?.waitMs !== undefined && { waitMs: decision.waitMs }),
+      }
+    }
+    case 'lost':
+      return {
+        kind: 'deferred',
+        category: 'connection_failure',
+        rule: 'connection-lost',
+        reason: `The connection was lost: ${result.failure.message}`,
+        reply: undefined,
+      }
+    case 'uncertain':
+      return {
+        kind: 'uncertain',
+        reason: `The connection was lost after the message began, so the receiver may have it: ${result.failure.message}`,
+      }
+    case 'broken':
+      return { kind: 'failed', reason: result.message }
+    case 'content_missing':
+      return result
+    case 'aborted':
+    case 'dropped':
+    case 'postponed':
+      return { kind: 'released' }
+  }
+}
+
+/** The fields of an attempt that are stored and emitted, whatever its outcome. */
+const toAttemptFacts = (
+  { attempt: number, trace }: AttemptState,
+  session: AttemptSession | undefined,
+  reply: string | undefined,
+  extra: AttemptFacts['data'],
+): AttemptFacts => ({
+  attempt: { number, dialogue: trace?.dialogue },
+  smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
+  sendingIp: session?.localAddress,
+  data: {
+    smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
+    ip_address: session?.localAddress ?? null,
+    remote_mta: formatServer(session ?? trace),
+    tls: session?.tls ?? null,
+    ...(trace?.host !== undefined && { timings: trace.timings }),
+    ...extra,
+  },
+})
+
+const formatServer = (server: Pick<AttemptTraceData, 'host' | 'address'> | undefined): string | null =>
+  server?.host === undefined ? null : `${server.host} [${server.address}]`
+
+/** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
+export function writeOutcome(
+  app: App,
+  tx: Tx,
+  attempt: AttemptState,
+  verdict: Verdict,
+  session: AttemptSession | undefined,
+  /** Earliest due time of a released recipient. */
+  releaseAt: Millis = app.clock.now(),
+): Millis | undefined {
+  const now = app.eventTime()
+  const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
+  const isSimulated = attempt.lane !== undefined && domainOfLane(attempt.lane) === SIMULATOR_LANE
+  const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
+    toAttemptFacts(attempt, session, reply, {
+      ...((session ?? attempt.trace?.host) && attempt.isRelayed && { relay: true }),
+      ...extra,
+    })
+  switch (verdict.kind) {
+    case 'sent':
+      finishRecipient(tx, at, {
+        status: 'sent',
+        deliveryStartedAt: attempt.startedAt,
+        ...facts(verdict.reply, session?.host === CAPTURE_HOST ? { captured: true } : {}),
+      })
+      if (isSimulated) simulateReader(app, tx, attempt)
+      return undefined
+    case 'bounced': {
+      const isSuppressed = verdict.isAddressDead && !isSimulated
+      finishRecipient(tx, at, {
+        status: 'bounced',
+        bounceType: verdict.bounceType,
+        bounceCategory: verdict.category,
+        lastError: verdict.reply,
+        ...facts(verdict.reply, {
+          diagnostic_code: `smtp; ${verdict.reply}`,
+          bounce_type: verdict.bounceType,
+          bounce_category: verdict.category,
+          ...(verdict.rule !== undefined && { rule: verdict.rule }),
+          ...(isSuppressed && { suppressed: true }),
+        }),
+      })
+      if (isSuppressed) suppressRecipient(app, tx, attempt)
+      return undefined
+    }
+    case 'deferred': {
+      const rule = verdict.rule === undefined ? {} : { rule: verdict.rule }
+      const nextAt = findNextAttempt(app, tx, attempt, verdict)
+      if (nextAt === undefined) expireRecipient(tx, at, verdict, facts(verdict.reply, rule))
+      else
+        deferRecipient(
+          tx,
+          { ...at, nextAt, retryAt: Math.max(nextAt, verdict.resumesAt ?? 0), reason: verdict.reason },
+          { ...facts(verdict.reply, { bounce_category: verdict.category, ...rule }), lastError: verdict.reason },
+        )
+      return nextAt
+    }
+    case 'uncertain':
+      finishRecipient(tx, at, {
+        status: 'uncertain',
+        deliveryStartedAt: attempt.startedAt,
+        lastError: verdict.reason,
+        ...facts(undefined, { reason: verdict.reason }),
+      })
+      addDeadLetter(tx, { ...at, reason: 'uncertain', lastError: verdict.reason, at: now })
+      return undefined
+    case 'failed':
+      finishRecipient(tx, at, {
+        status: 'failed',
+        lastError: verdict.reason,
+        ...facts(undefined, { reason: verdict.reason }),
+      })
+      addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
+      return undefined
+    case 'content_missing':
+      releaseRecipient(tx, attempt.recipientId, attempt.emailId, releaseAt, now)
+      return holdWithoutContent(app, tx, attempt)
+    case 'released':
+      releaseRecipient(tx, attempt.recipientId, attempt.emailId, releaseAt, now)
+      return releaseAt
+  }
+}
+
+/** When a deferred recipient is due again; undefined when it has expired. */
+function findNextAttempt(
+  app: App,
+  tx: Tx,
+  { recipientId, attempt }: AttemptState,
+  { siteFailures = 0, waitMs = 0 }: Extract<Verdict, { kind: 'deferred' }>,
+): Millis | undefined {
+  const now = app.clock.now()
+  const { firstDueAt, expiresAt } = sql(tx.db).age.get(recipientId) ?? { firstDueAt: app.eventTime(), expiresAt: null }
+  const hasExpired =
+    expiresAt === null
+      ? isExpired(firstDueAt, now, Math.max(attempt, siteFailures), app.config.retryExpiryHours)
+      : now >= expiresAt
+  if (hasExpired) return undefined
+  const retryAt = now + Math.max(computeRetryDelayMs(attempt, randomFraction()), waitMs)
+  return Math.min(retryAt, expiresAt ?? retryAt)
+}
+
+/**
+ * Adds the address of a recipient to its account's suppression list. Ignores sandbox mail, which says nothing about an
+ * address.
+ */
+export function suppressRecipient(
+  app: App,
+  tx: Tx,
+  { recipientId, emailId }: Pick<AttemptState, 'recipientId' | 'emailId'>,
+): void {
+  const recipient = sql(tx.db).recipient.get(recipientId)
+  if (!recipient || recipient.sandbox === 1) return
+  suppressAfterOutcome(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
+}
+
+/** Ends retries with a dead letter and a soft bounce: soft, because no server rejected the mail permanently. */
+function expireRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  verdict: Extract<Verdict, { kind: 'deferred' }>,
+  facts: AttemptFacts,
+): void {
+  const lastError = `Not delivered in time; the last attempt ended with: ${verdict.reason}`
+  finishRecipient(tx, at, {
+    ...facts,
+    status: 'bounced',
+    bounceType: 'soft',
+    bounceCategory: 'expired',
+    lastError,
+    data: { ...facts.data, bounce_type: 'soft', bounce_category: 'expired', reason: lastError },
+  })
+  addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
+}
+
+/**
+ * How long to back off from a site after it rejected the connection for the `failures`th time in a row: 30 s, then 1,
+ * 2, 4, 8 and 15 minutes.
+ */
+export const computeSiteBackoffMs = (failures: number): number =>
+  backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_BACKOFF_MS })

@@ -1,0 +1,277 @@
+/**
+ * @module Opens SMTP sessions: dials the addresses of a route until one accepts the connection. Never sends a message
+ * and never reuses a session; `session-pool` does that.
+ */
+import { isIPv6 } from 'node:net'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
+import { canOpenDescriptor } from '#platform/process/descriptors.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import type { SmtpClient } from '#protocols/smtp/client.ts'
+import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
+import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
+import type {
+  AddressFailure,
+  AttemptResult,
+  AttemptSession,
+  OutboundSource,
+  Route,
+  RouteHost,
+  WorkerSettings,
+} from '../model/protocol.ts'
+import type { AttemptTrace } from './attempt-trace.ts'
+
+/** A session, and its details for the record of the attempt. */
+export interface Connection {
+  readonly client: SmtpClient
+  readonly session: AttemptSession
+  /** By the monotonic clock of the Worker. */
+  readonly openedAtMs: number
+  /** Whether the session carried a message before; the server may have closed it since then. */
+  readonly isReused: boolean
+  /** The attempt that uses the session now. */
+  readonly user: { trace: AttemptTrace | undefined }
+}
+
+export type OpenResult =
+  | { readonly kind: 'open'; readonly connection: Connection }
+  | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' }>
+
+/** The failure of sessions whose attempt took too long. */
+export const ATTEMPT_TIMEOUT: SmtpFailure = {
+  kind: 'timeout',
+  message: 'The server took too long while most capacity for deliveries was in use',
+}
+
+/** The addresses of a route in dialling order. */
+export const listTargets = (route: Route): readonly Target[] =>
+  route.hosts.flatMap(({ host, addresses, demand }) =>
+    addresses.map((address) => ({ host, address, ...(demand && { demand }) })),
+  )
+
+export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
+  readonly address: string
+}
+
+/** Opens the SMTP sessions of one Worker. */
+export class Connections {
+  readonly #clock: Clock
+  readonly #settings: WorkerSettings
+  readonly #onAddressFailed: (failure: AddressFailure) => void
+  #nextSource = 0
+  #secureContext: SecureContext | undefined
+
+  constructor(clock: Clock, settings: WorkerSettings, onAddressFailed: (failure: AddressFailure) => void) {
+    this.#clock = clock
+    this.#settings = settings
+    this.#onAddressFailed = onAddressFailed
+  }
+
+  /** The source of the route, or another one of the address's family; undefined when the system chooses. */
+  #sourceFor({ source, fromOutboundIps }: Route, address: string): OutboundSource | undefined {
+    const isUsable = ({ ip }: OutboundSource) => isIPv6(ip) === isIPv6(address)
+    if (!fromOutboundIps || (source && isUsable(source))) return source
+    const usable = this.#settings.outboundSources.filter(isUsable)
+    return usable[this.#nextSource++ % usable.length]
+  }
+
+  #getSecureContext(): SecureContext | undefined {
+    const { authorities } = this.#settings
+    // Created once, because loading the authorities takes longer than a handshake.
+    if (authorities) this.#secureContext ??= createSecureContext({ ca: [...authorities] })
+    return this.#secureContext
+  }
+
+  #dial(
+    route: Route,
+    { host, address, demand }: Target,
+    tls: Route['tls'],
+    signal: AbortSignal,
+    user: Connection['user'],
+  ): Promise<ConnectResult> {
+    user.trace?.beginServer(host, address, 'connecting to')
+    const source = this.#sourceFor(route, address)
+    const isVerified = tls === 'implicit' || route.tls === 'required' || demand?.verifies === 'certificate'
+    return connectSmtp({
+      host,
+      address,
+      port: route.port,
+      ehloName: source?.ehloName ?? this.#settings.ehloName,
+      clock: this.#clock,
+      abort: { signal, failure: ATTEMPT_TIMEOUT },
+      tls,
+      verifyCertificate: isVerified && !demand?.tlsa,
+      tlsa: demand?.tlsa,
+      secureContext: this.#getSecureContext(),
+      transcript: (direction, line) => user.trace?.record(direction, line),
+      onPhaseEnd: (phase) => user.trace?.endPhase(phase),
+      ...(source && { localAddress: source.ip }),
+      ...(route.auth && { auth: route.auth }),
+    })
+  }
+
+  /**
+   * Dials one address. With opportunistic TLS, a failed handshake is followed by a new session in clear, because
+   * otherwise the mail would only be lost. If a handshake failed recently, TLS is not tried.
+   */
+  async #openAddress(
+    route: Route,
+    target: Target,
+    signal: AbortSignal,
+    trace: AttemptTrace,
+  ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
+    const user: Connection['user'] = { trace }
+    const tls = target.demand ? 'required' : route.tls
+    const isBroken = tls === 'opportunistic' && (route.plaintextAddresses?.includes(target.address) ?? false)
+    let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal, user)
+    let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
+    if (tls === 'opportunistic' && isHandshakeFailure(result) && !signal.aborted) {
+      handshakeFailure = result.failure
+      trace.note(`the TLS handshake failed: ${handshakeFailure.message}`)
+      this.#onAddressFailed({ address: target.address, kind: 'tls' })
+      result = await this.#dial(route, target, 'never', signal, user)
+    }
+    if (result.kind === 'failed') trace.note(result.failure.message)
+    if (result.kind !== 'connected') return result
+    const { client } = result
+    return {
+      client,
+      session: toAttemptSession(client, target, tls, handshakeFailure),
+      openedAtMs: this.#clock.monotonicMs(),
+      isReused: false,
+      user,
+    }
+  }
+
+  /**
+   * Dials the addresses of a route in order, until one accepts the connection or `signal` is aborted. Starts at index
+   * `from` and omits the hosts in `skipped`. `next` is the index after the last dialled address.
+   */
+  async open(
+    route: Route,
+    from: number,
+    skipped: ReadonlySet<string>,
+    signal: AbortSignal,
+    trace: AttemptTrace,
+  ): Promise<OpenResult & { readonly next: number }> {
+    let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
+      kind: 'unreachable',
+      phase: 'connect',
+      failure: { kind: 'unreachable', message: 'No mail host has a usable address' },
+      tlsDemanded: false,
+    }
+    const targets = listTargets(route)
+    const tlsFailures: TlsResult[] = []
+    for (const [index, target] of targets.entries()) {
+      if (index < from || skipped.has(target.host)) continue
+      const hadDescriptor = canOpenDescriptor()
+      const opened = await this.#openAddress(route, target, signal, trace)
+      if ('client' in opened) {
+        const connection = tlsFailures.length === 0 ? opened : withTlsFailures(opened, tlsFailures)
+        return { kind: 'open', connection, next: index + 1 }
+      }
+      if (opened.kind === 'failed' && opened.phase === 'connect' && !(hadDescriptor && canOpenDescriptor()))
+        return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
+      if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address: target.address, kind: 'connect' })
+      const unreachable = toUnreachable(opened, target, route)
+      tlsFailures.push(...(unreachable.tlsResults ?? []))
+      // A host that lacks the demanded TLS is the reason, even if another host cannot be reached at all.
+      if (unreachable.tlsDemanded || !last.tlsDemanded) last = unreachable
+      if (tlsFailures.length > 0) last = { ...last, tlsResults: tlsFailures }
+      if (signal.aborted) return { ...last, next: index + 1 }
+    }
+    return { ...last, next: targets.length }
+  }
+}
+
+const RECENTLY_BROKEN: SmtpFailure = { kind: 'tls', message: 'not tried again, because it failed recently' }
+
+const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult[]): Connection => ({
+  ...connection,
+  session: { ...connection.session, tlsFailures },
+})
+
+const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
+  demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
+
+/** Whether a server that offers TLS cannot do it: its handshake fails, or it goes on in clear after its 220. */
+const isHandshakeFailure = (result: ConnectResult): result is Extract<ConnectResult, { kind: 'failed' }> =>
+  result.kind === 'failed' &&
+  (result.phase === 'tls' || (result.phase === 'starttls' && result.failure.kind === 'protocol'))
+
+/** Whether an address did not answer at all, or cannot be reached. A refused connection costs no time. */
+const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolean =>
+  result.kind === 'failed' &&
+  result.phase === 'connect' &&
+  (result.failure.kind === 'timeout' || result.failure.kind === 'unreachable')
+
+function toAttemptSession(
+  client: SmtpClient,
+  { host, address, demand }: Target,
+  tls: Route['tls'],
+  handshakeFailure: SmtpFailure | undefined,
+): AttemptSession {
+  const { localAddress } = client
+  const at = { host, address, localAddress, policy: toPolicy(demand, tls) }
+  if (!client.tls) {
+    const words = handshakeFailure ? `none: handshake failed: ${handshakeFailure.message}` : 'none: not offered'
+    const failure = toTlsFailureType(handshakeFailure ? handshakeFailure.code : TLS_FAILURE_CODES.notOffered)
+    const tlsResult: TlsResult = { ...at, verified: false, ...(tls !== 'never' && { failure }) }
+    return { host, address, localAddress, tls: words, tlsResult }
+  }
+  const { protocol, cipher, authorized, authorizationError, matchesTlsa = false } = client.tls
+  const verified = authorized || matchesTlsa
+  const words = matchesTlsa
+    ? 'certificate matches the TLSA records'
+    : authorized
+      ? 'certificate verified'
+      : `certificate not verified: ${authorizationError ?? 'unknown'}`
+  const failure = verified ? undefined : toTlsFailureType(authorizationError)
+  const tlsResult: TlsResult = { ...at, version: protocol, cipher, verified, ...(failure && { failure }) }
+  return { host, address, localAddress, tls: `${protocol} ${cipher}, ${words}`, tlsResult }
+}
+
+function toUnreachable(
+  result: Exclude<ConnectResult, { kind: 'connected' }>,
+  target: Target,
+  route: Route,
+): Extract<AttemptResult, { kind: 'unreachable' }> {
+  const { host, address, demand } = target
+  const where = `${host}[${address}]:${route.port}`
+  const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
+  const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
+  const words = result.kind === 'failed' && tlsDemanded ? describeTlsFailure(result.failure) : undefined
+  const ended = {
+    kind: 'unreachable' as const,
+    phase: result.phase,
+    tlsDemanded,
+    ...(tlsDemanded && demand && { tlsDemand: demand.words }),
+    ...(isTlsPhase && { tlsResults: [toFailedTls(result, target, route)] }),
+  }
+  return result.kind === 'refused'
+    ? {
+        ...ended,
+        failure: { kind: 'refused', message: `${where} rejected the session (${result.phase}): ${result.reply.text}` },
+        reply: result.reply,
+      }
+    : {
+        ...ended,
+        failure: {
+          ...result.failure,
+          message: words === undefined ? `${where}: ${result.failure.message}` : `${where} ${words}`,
+        },
+      }
+}
+
+const toFailedTls = (
+  result: Exclude<ConnectResult, { kind: 'connected' }>,
+  { host, address, demand }: Target,
+  route: Route,
+): TlsResult => ({
+  host,
+  address,
+  policy: toPolicy(demand, route.tls),
+  verified: false,
+  failure: toTlsFailureType(result.kind === 'failed' ? result.failure.code : TLS_FAILURE_CODES.notOffered),
+})

@@ -1,0 +1,359 @@
+/**
+ * @module Delivers events to webhooks: reads the events of their accounts, makes attempts, stores the outcomes, and
+ * retries. Delivery is at least once: attempts in flight at a crash are repeated.
+ *
+ * A slow endpoint delays no other: it gets only a few concurrent attempts. Mail delivery never waits for webhooks.
+ */
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { readLastSeq } from '#features/core/events/record.ts'
+import { attempt } from '#platform/attempt.ts'
+import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { wakeAt } from '#platform/queue/due-loop.ts'
+import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { seconds } from '#platform/units.ts'
+import { openSigningSecrets } from '../manage/inbound-secret.ts'
+import { endPending } from '../manage/pending.ts'
+import { findWebhookById, listActiveWebhooks, type Webhook } from '../manage/webhooks.ts'
+import { moveCursor } from './outcome.ts'
+import { type RegistryEntry, WebhookRegistry } from './registry.ts'
+import { DEACTIVATION_REASON, ENDED_BY_FAILURES } from './retry-schedule.ts'
+import { type Slot, Slots } from './slots.ts'
+import { Streak } from './streak.ts'
+import { PUT_BACK, type Task, type TaskResult, TaskRunner } from './task.ts'
+import { WebhookQueue } from './webhook-queue.ts'
+
+/** How long a cursor that skipped unsubscribed events may stay unstored. */
+const CURSOR_STORE_DELAY_MS = seconds(10)
+/**
+ * Maximum number of attempts begun in one tick: some milliseconds of work. An event may be for a hundred webhooks, and
+ * a thousand retries may be due together.
+ */
+const MAX_BEGUN_PER_TICK = 32
+/**
+ * Reading this many events counts as much as beginning one attempt, because a hundred webhooks may each have many
+ * unsubscribed events to skip.
+ */
+const EVENTS_READ_PER_ATTEMPT = 50
+/** To one webhook; at most five while it responds slower than a second, one while it fails. */
+const MAX_CONCURRENT_REQUESTS = 10
+/** Webhooks loaded together at the start. */
+const LOADED_PER_BATCH = 50
+const STOP_GRACE_MS = seconds(8)
+
+const sql = prepareStatements((db) => ({
+  withPending: db.prepare<{ id: number }, []>(
+    'SELECT DISTINCT webhook_id AS id FROM webhook_deliveries WHERE next_at IS NOT NULL',
+  ),
+}))
+
+export class WebhookDispatcher {
+  readonly #app: App
+  readonly #registry: WebhookRegistry
+  readonly #slots: Slots
+  readonly #tasks: TaskRunner
+  /** The last durable event of each account. */
+  readonly #durableSeq = new Map<number, number>()
+  readonly #running = new Set<Promise<void>>()
+  /** Cost of the work in the current tick. Beginning an attempt costs 1. */
+  #costInTick = 0
+  /** Webhooks that continue in the next tick, in order. */
+  readonly #nextTick = new Set<number>()
+  #isStopping = false
+  #stopListening: (() => void)[] = []
+
+  /** @param maxRequests to one webhook at the same time, for tests */
+  constructor(app: App, maxRequests = MAX_CONCURRENT_REQUESTS) {
+    this.#app = app
+    this.#registry = new WebhookRegistry(app)
+    this.#slots = new Slots(maxRequests)
+    // The database accepts outcomes again, so webhooks that waited for it continue.
+    this.#tasks = new TaskRunner(app, () => {
+      for (const entry of this.#registry.all()) this.#pump(entry)
+    })
+  }
+
+  /**
+   * Resumes the work of the last run, then listens. Call before anything else writes events, so that all existing
+   * events are durable.
+   */
+  start(): void {
+    const { db, eventsRecorded, webhookChanged } = this.#app
+    this.#stopListening = [
+      eventsRecorded.listen(({ accountId, lastSeq }) => {
+        const before = this.#durableSeq.get(accountId)
+        this.#durableSeq.set(accountId, lastSeq)
+        for (const id of this.#registry.findConcerned(accountId, before, lastSeq)) this.#pumpId(id)
+      }),
+      // Whatever users do, but for a test, may be because they have mended the endpoint.
+      webhookChanged.listen(({ webhookId, isTest }) => this.#load(webhookId, !isTest)),
+    ]
+    const active = listActiveWebhooks(db)
+    for (const { accountId } of active) this.#durableSeq.set(accountId, readLastSeq(db, accountId))
+    const pending = sql(db).withPending.all()
+    this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
+  }
+
+  /**
+   * Loads webhooks in batches: each loaded webhook begins an attempt, and thousands of attempts together would delay
+   * all other work.
+   */
+  async #loadAll(ids: readonly number[]): Promise<void> {
+    for (const [index, id] of ids.entries()) {
+      if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
+      if (this.#isStopping) return
+      this.#load(id)
+    }
+  }
+
+  /**
+   * Begins nothing more and waits for the attempts in flight. Those that exceed `graceMs` are aborted, and repeated
+   * after the next start.
+   */
+  async stop(graceMs = STOP_GRACE_MS): Promise<void> {
+    this.#isStopping = true
+    for (const stopListening of this.#stopListening) stopListening()
+    this.#tasks.stop()
+    for (const { timer, cursorTimer } of this.#registry.all()) {
+      timer?.cancel()
+      cursorTimer?.cancel()
+    }
+    const grace = this.#app.clock.after(graceMs, () => this.#tasks.abort())
+    if (graceMs === 0) this.#tasks.abort()
+    await Promise.all(this.#running)
+    grace.cancel()
+    await Promise.all(this.#registry.all().map((entry) => this.#storeCursor(entry)))
+  }
+
+  /** Attempts in flight now. */
+  get inFlight(): number {
+    return this.#slots.attempts
+  }
+
+  /**
+   * Loads a webhook that is new, was changed, or has a due delivery. Never throws, because a signal calls it.
+   * @param isResumed whether one attempt may begin in spite of a backoff
+   */
+  #load(id: number, isResumed = false): void {
+    const { clock, db, log } = this.#app
+    if (this.#isStopping) return
+    try {
+      const webhook = findWebhookById(db, id)
+      if (webhook && webhook.deletedAt === null) this.#register(webhook)
+      else this.#registry.remove(id)
+    } catch (error) {
+      log.error({ err: error, webhook: id }, 'webhook not read; retrying')
+      clock.after(STORAGE_RETRY_MS, () => this.#load(id, isResumed))
+    }
+    if (isResumed) this.#registry.get(id)?.queue.streak.resume()
+    this.#pumpId(id)
+  }
+
+  #register(webhook: Webhook): void {
+    const { clock, db, log } = this.#app
+    const { id } = webhook
+    const secrets = attempt(() => openSigningSecrets(this.#app, webhook))
+    if (secrets === undefined) {
+      log.error({ webhook: id }, 'webhook skipped: cannot decrypt its secret')
+      this.#registry.remove(id)
+      return
+    }
+    // Also ends pending deliveries that were left by a crash. Pending deliveries of a webhook that its user deactivated
+    // are ended elsewhere.
+    if (webhook.offByFailures) this.#track(endPending(this.#app, id, ENDED_BY_FAILURES))
+    const entry = this.#registry.get(id)
+    const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
+    if (!entry) {
+      this.#registry.add(new WebhookQueue(db, webhook, secrets, streak))
+      return
+    }
+    entry.queue.update(webhook, secrets, streak)
+    // Replays reach only up to the stored cursor. Storing it now lets them cover the events that were skipped before
+    // the change.
+    this.#track(this.#storeCursor(entry))
+  }
+
+  #pumpId(id: number): void {
+    const entry = this.#registry.get(id)
+    if (entry) this.#pump(entry)
+  }
+
+  /**
+   * Begins all attempts that may begin now, and schedules the next check. Never throws, because signals and timers call
+   * it.
+   */
+  #pump(entry: RegistryEntry): void {
+    if (this.#isStopping) return
+    const { clock, db, log } = this.#app
+    const { queue } = entry
+    entry.timer?.cancel()
+    let dueAt: Millis | undefined
+    try {
+      dueAt = readSnapshot(db, () => this.#beginDue(entry))
+    } catch (error) {
+      log.error({ err: error, webhook: queue.webhook.id }, 'webhook dispatch failed; retrying')
+      dueAt = clock.now() + STORAGE_RETRY_MS
+    }
+    if (dueAt !== undefined) entry.timer = wakeAt(clock, dueAt, () => this.#pump(entry))
+    this.#storeCursorLater(entry)
+  }
+
+  /**
+   * Begins due stored deliveries and new events alternately. Returns when the next future one is due; undefined when
+   * none is known.
+   */
+  #beginDue(entry: RegistryEntry): Millis | undefined {
+    const { queue } = entry
+    if (this.#waitsForNextTick(queue)) return undefined
+    const now = this.#app.clock.now()
+    const durableSeq = this.#durableSeq.get(queue.webhook.accountId) ?? 0
+    const firstDue = queue.firstDue(now)
+    const hasStored = firstDue !== undefined && firstDue <= now
+    const backoffLeftMs = queue.streak.backoffLeftMs(this.#app.clock.monotonicMs())
+    const isBackingOff = backoffLeftMs > 0
+    let dueAt = hasStored ? undefined : firstDue
+    const takeStored = (): Task | undefined => {
+      const delivery = hasStored ? queue.nextStored(now, isBackingOff) : undefined
+      return delivery && { kind: 'stored', delivery }
+    }
+    const takeEvent = (): Task | undefined => {
+      const before = queue.rowsRead
+      const next = queue.webhook.isActive && !isBackingOff ? queue.nextEvent(durableSeq, now) : undefined
+      this.#addCost((queue.rowsRead - before) / EVENTS_READ_PER_ATTEMPT)
+      if (typeof next === 'object') return { kind: 'event', event: next }
+      if (next !== undefined) dueAt = Math.min(dueAt ?? next, next)
+      return undefined
+    }
+    while (!this.#tasks.isStorageFailing && this.#slots.hasCapacity(queue)) {
+      if (this.#waitsForNextTick(queue)) break
+      const task = queue.isStoredNext ? (takeStored() ?? takeEvent()) : (takeEvent() ?? takeStored())
+      if (!task) break
+      queue.isStoredNext = task.kind === 'event'
+      this.#begin(entry, task)
+    }
+    if (isBackingOff) dueAt = Math.min(dueAt ?? Number.POSITIVE_INFINITY, now + backoffLeftMs)
+    // A due delivery that cannot begin now begins when an attempt ends. Without any attempt in flight, a timer checks
+    // again.
+    if (hasStored && queue.running === 0) dueAt ??= Number.POSITIVE_INFINITY
+    return dueAt
+  }
+
+  #begin(entry: RegistryEntry, task: Task): void {
+    this.#addCost(1)
+    const { queue } = entry
+    const { id, accountId } = queue.webhook
+    if (task.kind === 'event') queue.begin(task.event)
+    else queue.beginStored(task.delivery)
+    const slot = this.#slots.acquire(queue, () => {
+      queue.freeKey(task.kind === 'event' ? task.event : task.delivery)
+      this.#pumpWaiting(accountId)
+      this.#pumpId(id)
+    })
+    this.#track(this.#run(entry, task, slot))
+  }
+
+  /**
+   * Counts work in the current tick, and schedules the next one.
+   * @param cost in attempts begun
+   */
+  #addCost(cost: number): void {
+    if (this.#costInTick === 0 && cost > 0) void yieldToEventLoop().then(() => this.#startTick())
+    this.#costInTick += cost
+  }
+
+  /** When the work limit of this tick is reached, the queue continues in the next one. */
+  #waitsForNextTick({ webhook }: WebhookQueue): boolean {
+    if (this.#costInTick < MAX_BEGUN_PER_TICK) return false
+    this.#nextTick.add(webhook.id)
+    return true
+  }
+
+  #startTick(): void {
+    this.#costInTick = 0
+    for (const id of this.#nextTick) {
+      // Any work begun here schedules another tick.
+      if (this.#costInTick >= MAX_BEGUN_PER_TICK) return
+      this.#nextTick.delete(id)
+      this.#pumpId(id)
+    }
+  }
+
+  #pumpWaiting(accountId: number): void {
+    this.#slots.pumpWaiting(
+      accountId,
+      (id) => this.#registry.get(id)?.queue.webhook.routeId !== null,
+      (id) => this.#pumpId(id),
+    )
+  }
+
+  /** Registers work that `stop` waits for. */
+  #track(work: Promise<void>): void {
+    const logged = work.catch((error: unknown) => {
+      this.#app.log.error({ err: error }, 'unexpected error in webhook background work')
+    })
+    this.#running.add(logged)
+    void logged.finally(() => this.#running.delete(logged))
+  }
+
+  /**
+   * Makes an attempt, then releases its slot. An attempt without a stored outcome stays begun, so the cursor never
+   * passes it.
+   */
+  async #run(entry: RegistryEntry, task: Task, slot: Slot): Promise<void> {
+    const { queue } = entry
+    try {
+      const done = await this.#tasks.run(queue, task, slot)
+      if (!done) return
+      if (done === PUT_BACK) {
+        if (task.kind === 'event') queue.putBack(task.event)
+        else queue.endStored(task.delivery.id)
+        return
+      }
+      if (done.written) this.#onStored(entry, done.written)
+      if (task.kind === 'event') queue.end(task.event)
+      else queue.endStored(task.delivery.id)
+    } finally {
+      slot.release()
+      this.#pumpId(queue.webhook.id)
+    }
+  }
+
+  #onStored(entry: RegistryEntry, { cursor, isDeactivated }: NonNullable<TaskResult['written']>): void {
+    const { webhook } = entry.queue
+    entry.storedCursor = Math.max(entry.storedCursor, cursor)
+    if (!isDeactivated) return
+    this.#app.log.warn(
+      {
+        webhook: formatUuid(webhook.uuid),
+        account: findAccountLogId(this.#app.db, webhook.accountId),
+        url: webhook.url,
+      },
+      `webhook ${DEACTIVATION_REASON}`,
+    )
+    this.#load(webhook.id)
+  }
+
+  /**
+   * Unsubscribed events move the cursor too. It is stored occasionally, so that a restart need not examine them again.
+   */
+  #storeCursorLater(entry: RegistryEntry): void {
+    if (entry.cursorTimer || entry.queue.cursor <= entry.storedCursor) return
+    entry.cursorTimer = this.#app.clock.after(CURSOR_STORE_DELAY_MS, () => {
+      entry.cursorTimer = undefined
+      void this.#storeCursor(entry)
+    })
+  }
+
+  async #storeCursor(entry: RegistryEntry): Promise<void> {
+    const { cursor, webhook } = entry.queue
+    if (cursor <= entry.storedCursor || !webhook.isActive) return
+    try {
+      await this.#app.commit.writeFromReserve((tx) => moveCursor(tx, webhook.id, cursor))
+      entry.storedCursor = cursor
+    } catch (error) {
+      this.#app.log.warn({ err: error }, 'webhook cursor not stored; a restart reads more events again')
+    }
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * @module Writes the outcome of an attempt: one transaction with the delivery, the webhook's failure count and cursor,
+ * and the deactivation of a webhook that failed too often. The only writer of a delivery after its first attempt.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/api/webhook.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { type DeliveryStatus, deliveryStatusCode } from '../event-names.ts'
+import { endPendingBatch } from '../manage/pending.ts'
+import type { Webhook } from '../manage/webhooks.ts'
+import type { AttemptResult } from './attempt.ts'
+import { scheduleDeactivationNotice } from './deactivation-notice.ts'
+import { isAboutErased } from './erase.ts'
+import {
+  computeRetryDelayMs,
+  DEACTIVATION_REASON,
+  ENDED_BY_FAILURES,
+  MAX_ATTEMPTS,
+  MAX_CONSECUTIVE_FAILURES,
+} from './retry-schedule.ts'
+
+/** What the attempt was made for. */
+export type AttemptOrigin =
+  /** The first attempt for an event, which has no delivery row yet. */
+  | { readonly kind: 'event'; readonly seq: number; readonly event: string }
+  /** A stored delivery. A test never changes the failure count and is not retried. */
+  | {
+      readonly kind: 'stored'
+      readonly deliveryId: number
+      readonly seq: number | null
+      readonly attempts: number
+      readonly isTest: boolean
+    }
+
+/** The webhook of a delivery, and its inbound route. */
+type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
+
+interface State {
+  accountId: number
+  accountUuid: Uint8Array
+  uuid: Uint8Array
+  isActive: number
+  failureCount: number
+  routeId: number | null
+  updatedAt: Millis
+}
+
+const sql = prepareStatements((db) => ({
+  state: db.prepare<State, [number]>(
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount,
+       route_id AS routeId, webhooks.updated_at AS updatedAt
+     FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND webhooks.deleted_at IS NULL`,
+  ),
+  isWaiting: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM webhook_deliveries WHERE id = ? AND next_at IS NOT NULL',
+  ),
+  insert: db.prepare(
+    `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, attempted_at, duration_ms, status_code, response, error, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  update: db.prepare(
+    `UPDATE webhook_deliveries SET status = ?, attempts = ?, next_at = ?, attempted_at = ?, duration_ms = ?, status_code = ?, response = ?, error = ?
+     WHERE id = ?`,
+  ),
+  give: db.prepare('UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE id = ?'),
+  succeeded: db.prepare(
+    'UPDATE webhooks SET failure_count = 0, failing_since = NULL, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+  ),
+  failed: db.prepare<unknown, [number, Millis, string | null, number, number]>(
+    `UPDATE webhooks SET failure_count = ?1, failing_since = iif(?1 = 0, NULL, coalesce(failing_since, ?2)), last_failure_at = ?2,
+     last_failure_reason = ?3, cursor_seq = max(cursor_seq, ?4) WHERE id = ?5`,
+  ),
+  switchOff: db.prepare(
+    'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
+  ),
+  moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
+}))
+
+export interface WriteResult {
+  /** Whether this failure deactivated the webhook. */
+  readonly isDeactivated: boolean
+}
+
+const NOT_DEACTIVATED: WriteResult = { isDeactivated: false }
+
+/**
+ * Writes the outcome of an attempt.
+ * @param webhook its state when the attempt began
+ * @param isFailure whether it counts as another consecutive failure, as `Streak` decides
+ * @param cursor all events of the account up to it have a delivery, or are not subscribed
+ */
+export function writeAttempt(
+  app: App,
+  tx: Tx,
+  { id: webhookId, accountId, routeId, updatedAt }: DeliveryTarget & Pick<Webhook, 'updatedAt'>,
+  origin: AttemptOrigin,
+  result: AttemptResult,
+  isFailure: boolean,
+  cursor: number,
+): WriteResult {
+  const webhook = sql(tx.db).state.get(webhookId)
+  // The webhook was deleted during the attempt.
+  if (!webhook) return NOT_DEACTIVATED
+  const attempts = origin.kind === 'event' ? 1 : origin.attempts + 1
+  const isTest = origin.kind === 'stored' && origin.isTest
+  const isActive = webhook.isActive === 1
+  const failures = webhook.failureCount + (isFailure ? 1 : 0)
+  // An attempt does not count for a webhook that was changed since then, because it used the old URL or secret.
+  const isCounted = isActive && !isTest && webhook.updatedAt === updatedAt
+  const isDeactivated = isCounted && isFailure && failures >= MAX_CONSECUTIVE_FAILURES
+  const isEnded = origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId)
+  const canRetry = result.kind === 'transient' && isActive && !isTest && !isDeactivated && !isEnded
+  const delayMs = canRetry ? computeRetryDelayMs(attempts, randomFraction()) : undefined
+  const nextAt = delayMs === undefined ? undefined : app.clock.now() + Math.max(delayMs, result.retryAfterMs)
+  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, origin, attempts, result, nextAt)
+  if (!isCounted) {
+    if (!isTest) moveCursor(tx, webhookId, cursor)
+    return NOT_DEACTIVATED
+  }
+  if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
+  else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
+  if (isDeactivated) deactivate(app, tx, webhookId, webhook)
+  return { isDeactivated: isDeactivated }
+}
+
+function writeDelivery(
+  app: App,
+  tx: Tx,
+  webhook: DeliveryTarget,
+  origin: AttemptOrigin,
+  attempts: number,
+  result: Omit<AttemptResult, 'cause' | 'isTemporary' | 'retryAfterMs'>,
+  nextAt: Millis | undefined,
+): void {
+  const status: DeliveryStatus =
+    result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
+  const isGivenUp = result.kind === 'transient' && attempts >= MAX_ATTEMPTS
+  const error = isGivenUp ? `${result.error} That was the last of ${MAX_ATTEMPTS} attempts.` : result.error
+  updateInboundEmail(app, tx, webhook, origin.seq, { status, at: result.at, error: error ?? '' })
+  const isErased = origin.seq !== null && isAboutErased(tx.db, webhook.accountId, origin.seq)
+  const response = isErased ? null : result.response
+  const columns = [result.at, result.durationMs, result.statusCode, response, error] as const
+  if (origin.kind === 'event') {
+    sql(tx.db).insert.run(
+      newUuid(),
+      webhook.id,
+      origin.seq,
+      origin.event,
+      deliveryStatusCode(status),
+      attempts,
+      nextAt ?? null,
+      ...columns,
+      result.at,
+    )
+  } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...columns, origin.deliveryId)
+}
+
+/** Updates the inbound email with the result of its route's webhook. Does nothing for other webhooks and events. */
+function updateInboundEmail(
+  app: App,
+  tx: Tx,
+  { accountId, routeId }: DeliveryTarget,
+  seq: number | null,
+  { status, at, error }: { readonly status: DeliveryStatus; readonly at: Millis; readonly error: string },
+): void {
+  if (routeId === null || seq === null) return
+  if (status === 'delivered') markInboundDelivered(app, tx, accountId, seq, at)
+  if (status === 'undeliverable') markInboundUndeliverable(app, tx, accountId, seq, error)
+}
+
+/**
+ * Records that an event could not be read, without counting a failure. The event stays in the history, where it can be
+ * replayed.
+ * @param retryAt when to read it again after a transient error; undefined: never
+ */
+export function writeUnreadable(
+  app: App,
+  tx: Tx,
+  webhook: DeliveryTarget,
+  origin: AttemptOrigin,
+  retryAt: Millis | undefined,
+): void {
+  const state = sql(tx.db).state.get(webhook.id)
+  // The webhook was deleted in the meantime. A delivery row written now would never be purged.
+  if (!state) return
+  const isEnded = state.isActive === 0 || (origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId))
+  const nextAt = isEnded ? undefined : retryAt
+  const isGivenUp = nextAt === undefined
+  const attempts = origin.kind === 'stored' ? origin.attempts : isGivenUp ? 1 : 0
+  const error = `The event could not be read${isGivenUp ? '' : '; it will be tried again'}.`
+  const kind = isGivenUp ? 'permanent' : 'transient'
+  const at = app.clock.now()
+  writeDelivery(
+    app,
+    tx,
+    webhook,
+    origin,
+    attempts,
+    { kind, at, durationMs: 0, statusCode: null, response: null, error },
+    nextAt,
+  )
+}
+
+/**
+ * Deactivates a webhook after too many consecutive failures: no more attempts, and pending deliveries become
+ * undeliverable. The caller ends those beyond the first batch.
+ */
+function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
+  sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
+  endPendingBatch(app, tx, webhookId, ENDED_BY_FAILURES)
+  scheduleDeactivationNotice(app, tx, webhook.accountId, webhookId)
+  const isOfRoute = webhook.routeId !== null
+  audit(app, tx, createSystemActor(webhook), {
+    action: isOfRoute ? 'inbound_route.webhook_deactivated' : 'webhook.deactivated',
+    resourceType: isOfRoute ? 'inbound_route' : 'webhook',
+    resourceId: formatUuid(webhook.uuid),
+    metadata: { reason: DEACTIVATION_REASON },
+  })
+}
+
+/** Ends a delivery that cannot be made, because its event was deleted. */
+export function endDelivery(
+  app: App,
+  tx: Tx,
+  webhook: DeliveryTarget,
+  { id, seq }: { readonly id: number; readonly seq: number | null },
+  error: string,
+): void {
+  sql(tx.db).give.run(deliveryStatusCode('undeliverable'), error, id)
+  updateInboundEmail(app, tx, webhook, seq, { status: 'undeliverable', at: app.clock.now(), error })
+}
+
+/** Stores the cursor of a webhook that skipped events, so that a restart need not examine them again. */
+export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>
+  void sql(tx.db).moveCursor.run(cursor, webhookId)

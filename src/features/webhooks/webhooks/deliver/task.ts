@@ -1,0 +1,285 @@
+/**
+ * @module Runs one task of a webhook from its payload to its stored outcome: builds the body, makes the attempt, and
+ * writes the outcome, repeatedly while the database refuses writes. Knows neither order nor limits; the dispatcher
+ * decides when a task begins.
+ */
+
+import { SQLiteError } from 'bun:sqlite'
+import { findAccountLogId } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { deriveEventUuid } from '#features/core/events/record.ts'
+import { findEventLogFields } from '#features/sending/queue/names.ts'
+import { isTransientError } from '#platform/disk/storage-errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { TEST_EVENT } from '../event-names.ts'
+import type { Webhook } from '../manage/webhooks.ts'
+import { buildPayload, toMessageId } from '../payload/payload.ts'
+import { type AttemptResult, makeAttempt } from './attempt.ts'
+import { type AttemptOrigin, endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
+import { OwnFailureDetector } from './own-failures.ts'
+import type { Slot } from './slots.ts'
+import type { FailureKind, Streak } from './streak.ts'
+import type { DueDelivery, WaitingEvent, WebhookQueue } from './webhook-queue.ts'
+
+/** An endpoint that takes longer than this has few concurrent attempts; one that failed has one. */
+const SLOW_MS = seconds(1)
+/**
+ * Maximum number of reads before an event counts as corrupt, and of writes when the database rejects only this outcome.
+ */
+const MAX_ATTEMPTS = 5
+/** Pause before an event is read again after that many transient failures. */
+const UNREAD_RETRY_DELAY_MS = minutes(1)
+
+/** The work in flight for a queue: the first attempt for an event, or a stored delivery. */
+export type Task =
+  | { readonly kind: 'event'; readonly event: WaitingEvent }
+  | { readonly kind: 'stored'; readonly delivery: DueDelivery }
+
+/**
+ * `written` is the stored outcome, with the cursor stored together with it; it is missing when the task ended without
+ * an attempt.
+ */
+export interface TaskResult {
+  readonly written?: WriteResult & { readonly cursor: number }
+}
+
+/** The attempt failed because of us: nothing is stored, and it is repeated after the webhook's backoff. */
+export const PUT_BACK = 'put-back'
+
+interface EventBody {
+  readonly event: string
+  /** JSON. */
+  readonly text: string
+}
+
+/** The state that all tasks of one service run share. */
+export class TaskRunner {
+  readonly #app: App
+  readonly #aborting = new AbortController()
+  #isStopping = false
+  readonly #retries: StorageRetries
+  readonly #ownFailures: OwnFailureDetector
+
+  /** @param onStorageRecovered called when the last refused outcome is stored */
+  constructor(app: App, onStorageRecovered: () => void) {
+    this.#app = app
+    this.#retries = new StorageRetries(app.clock, onStorageRecovered)
+    this.#ownFailures = new OwnFailureDetector(app)
+  }
+
+  /** True while the database refuses outcomes; then nothing more may begin. */
+  get isStorageFailing(): boolean {
+    return this.#retries.refusedCount > 0
+  }
+
+  /** Stops all retries. */
+  stop(): void {
+    this.#isStopping = true
+  }
+
+  /** Aborts the attempts in flight; nothing is stored for them. */
+  abort(): void {
+    this.#aborting.abort()
+  }
+
+  /**
+   * Runs a task from its payload to its stored outcome. Undefined: nothing was stored, because the service is stopping
+   * or the write was abandoned.
+   */
+  async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
+    const { commit } = this.#app
+    const stored = task.kind === 'stored' ? task.delivery : undefined
+    if (stored && stored.event !== TEST_EVENT && !queue.webhook.events.includes(stored.event))
+      return await this.#endStored(queue.webhook, stored, `The webhook no longer subscribes to ${stored.event}.`)
+    const webhook = queue.webhook
+    const body = await this.#readBody(queue, task, slot)
+    if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
+    if (body === 'unread')
+      return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_DELAY_MS)
+    // The subject of the event was deleted, for example erased. If the event has no delivery yet, it is skipped.
+    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
+    const isTest = stored?.event === TEST_EVENT
+    const { streak } = queue
+    const attemptNumber = isTest ? undefined : streak.begin(this.#app.clock.monotonicMs())
+    const result = await makeAttempt(this.#app, {
+      url: webhook.url,
+      format: webhook.format,
+      secrets: queue.secrets,
+      id: this.#messageIdOf(webhook, task),
+      event: stored?.event ?? body.event,
+      body: body.text,
+      attempt: (stored?.attempts ?? 0) + 1,
+      signal: this.#aborting.signal,
+    })
+    // Aborted by the shutdown: the result is unknown, so nothing is stored.
+    if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
+    this.#app.metrics.webhookAttempted(result.kind, result.durationMs)
+    if (isTest && result.kind === 'delivered') streak.resume()
+    const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
+    if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
+    if (failure === PUT_BACK) return PUT_BACK
+    // A failure keeps its slot until it is counted, so that no attempt begins after the one that deactivates the
+    // webhook.
+    if (result.kind === 'delivered') slot.release()
+    return await this.#store(() =>
+      commit.writeFromReserve((tx): TaskResult => {
+        const { cursor } = queue
+        const isFailure = failure === 'new'
+        return {
+          written: {
+            ...writeAttempt(this.#app, tx, webhook, toAttemptOrigin(task), result, isFailure, cursor),
+            cursor,
+          },
+        }
+      }),
+    )
+  }
+
+  /** Updates streak, backoff and latency class of the webhook. Returns undefined after a success. */
+  #recordResult(
+    queue: WebhookQueue,
+    streak: Streak,
+    attemptNumber: number,
+    result: AttemptResult,
+  ): FailureKind | typeof PUT_BACK | undefined {
+    const { clock } = this.#app
+    if (result.cause === null) this.#ownFailures.recordResponse()
+    if (result.kind === 'delivered') {
+      streak.succeed(attemptNumber)
+      queue.lastSuccessAt = result.at
+      queue.latencyClass = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
+      return undefined
+    }
+    if (streak.isRefuted(attemptNumber)) return 'refuted'
+    queue.latencyClass = 'unproven'
+    const { cause, error } = result
+    const isOwnFailure =
+      cause !== null &&
+      this.#ownFailures.isOwnFailure(queue.webhook.url, { cause, reason: error ?? '' }, queue.lastSuccessAt)
+    if (!isOwnFailure) return streak.fail(attemptNumber, result, clock.monotonicMs())
+    streak.excuse(clock.monotonicMs())
+    return PUT_BACK
+  }
+
+  /**
+   * Records that the event could not be read. Undefined when the service is stopping; then the next start tries again.
+   */
+  async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<TaskResult | undefined> {
+    if (this.#isStopping) return undefined
+    return await this.#store(() =>
+      this.#app.commit.writeFromReserve((tx): TaskResult => {
+        writeUnreadable(this.#app, tx, webhook, toAttemptOrigin(task), retryAt)
+        return {}
+      }),
+    )
+  }
+
+  /**
+   * Ends a stored delivery without an attempt; undefined when that could not be stored because the service is stopping.
+   */
+  async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<TaskResult | undefined> {
+    return await this.#store(() =>
+      this.#app.commit.writeFromReserve((tx): TaskResult => {
+        endDelivery(this.#app, tx, webhook, delivery, reason)
+        return {}
+      }),
+    )
+  }
+
+  /**
+   * Reads the body to send, repeatedly for a while when the database fails. Its length is counted immediately, before
+   * another attempt begins.
+   */
+  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | 'damaged' | 'unread' | undefined> {
+    const read = (): EventBody | undefined => {
+      const body = this.#buildBody(queue, task)
+      slot.holdBody(body?.text.length ?? 0)
+      return body
+    }
+    const isRetried = (error: unknown, failures: number): boolean => {
+      const isLast = failures >= MAX_ATTEMPTS || this.#isStopping
+      const nextStep = isLast && !isTransientError(error) ? 'giving up' : 'retrying'
+      this.#app.log.error(
+        { err: error, ...this.#logFields(queue.webhook, task) },
+        `event not read for a webhook; ${nextStep}`,
+      )
+      return !isLast
+    }
+    try {
+      return await retry(read, { clock: this.#app.clock, delayMs: STORAGE_RETRY_MS, isRetried })
+    } catch (error) {
+      return isTransientError(error) ? 'unread' : 'damaged'
+    }
+  }
+
+  #messageIdOf({ accountId }: Webhook, task: Task): string {
+    const { keys } = this.#app
+    return task.kind === 'stored'
+      ? toMessageId(keys, accountId, task.delivery)
+      : deriveEventUuid(keys, accountId, task.event.seq)
+  }
+
+  #buildBody(queue: WebhookQueue, task: Task): EventBody | undefined {
+    const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
+    if (payload !== null) return { event, text: payload }
+    const built = seq === null ? undefined : buildPayload(this.#app, queue.webhook.accountId, seq, queue.webhook.format)
+    return built && { event: built.event, text: JSON.stringify(built.body) }
+  }
+
+  /**
+   * Writes an outcome, repeatedly while the database refuses. An error of this outcome alone delays nothing else, and
+   * the write is abandoned after MAX_ATTEMPTS. Undefined when it was abandoned or when the service is stopping; the
+   * next start repeats the attempt.
+   */
+  #store<T>(write: () => Promise<T>): Promise<T | undefined> {
+    return this.#retries.store(write, (error, failures): WriteFailure => {
+      const isOwn = isDataError(error)
+      const isLast = this.#isStopping || (isOwn && failures >= MAX_ATTEMPTS)
+      const nextStep = isLast ? 'the next start repeats it' : 'retrying'
+      this.#app.log.error({ err: error }, `webhook outcome not stored; ${nextStep}`)
+      if (isLast) return 'given-up'
+      return isOwn ? 'own' : 'storage'
+    })
+  }
+
+  #logFailure(webhook: Webhook, task: Task, { kind, error, statusCode, durationMs }: AttemptResult): void {
+    const attempts = task.kind === 'event' ? 1 : task.delivery.attempts + 1
+    this.#app.log.info(
+      { ...this.#logFields(webhook, task), attempt: attempts, kind, error, statusCode, durationMs },
+      'webhook attempt failed',
+    )
+  }
+
+  #logFields(webhook: Webhook, task: Task) {
+    const { event, seq } = task.kind === 'event' ? task.event : task.delivery
+    const { db } = this.#app
+    return {
+      webhook: formatUuid(webhook.uuid),
+      account: findAccountLogId(db, webhook.accountId),
+      ...findEventLogFields(db, seq),
+      event,
+      seq,
+    }
+  }
+}
+
+const toAttemptOrigin = (task: Task): AttemptOrigin =>
+  task.kind === 'event'
+    ? { kind: 'event', seq: task.event.seq, event: task.event.event }
+    : {
+        kind: 'stored',
+        deliveryId: task.delivery.id,
+        seq: task.delivery.seq,
+        attempts: task.delivery.attempts,
+        isTest: task.delivery.event === TEST_EVENT,
+      }
+
+/** Whether the written data is at fault and not the database: another outcome would succeed. */
+const isDataError = (error: unknown): boolean =>
+  error instanceof SyntaxError ||
+  error instanceof TypeError ||
+  error instanceof RangeError ||
+  (error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_CONSTRAINT'))

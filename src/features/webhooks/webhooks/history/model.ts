@@ -1,0 +1,299 @@
+/** @module Wire shapes of webhooks and their deliveries. */
+import { type Static, Type } from '@sinclair/typebox'
+import { deriveEventUuid } from '#features/core/events/record.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import {
+  extra,
+  Nullable,
+  OptionalNullable,
+  PAGE_FIELDS,
+  StrictObject,
+  StringEnum,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts'
+import type { Webhook } from '../manage/webhooks.ts'
+import { FORMAT_NOTE, PAYLOAD_FORMATS } from '../payload/payload-format.ts'
+import { type Delivery, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
+import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
+import type { DeliveryRequest } from './request.ts'
+
+/** More names than there are events, so that duplicates fit. */
+const MAX_EVENT_NAMES = 100
+
+const WEBHOOK_FIELDS = {
+  id: Uuid({ description: 'Id of the webhook.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  url: Type.String({ description: 'Where events are posted.' }),
+  description: extra(Nullable(Type.String(), { description: 'What you call it; null: nothing.' })),
+  events: Type.Array(Type.String(), { description: 'Names of the events that it gets.' }),
+  format: extra(StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads. ${FORMAT_NOTE}` })),
+  is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
+  failure_count: Type.Integer({ description: 'Consecutive failed attempts; the tenth deactivates it.' }),
+  failing_since: extra(
+    Nullable(Timestamp(), {
+      description: 'When the first of these failed attempts was made; null: there is none.',
+    }),
+  ),
+  last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
+  last_failure_reason: Nullable(Type.String(), {
+    description: 'Why it failed, or that failures deactivated the webhook.',
+  }),
+  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
+  secret_rotated_at: extra(
+    Nullable(Timestamp(), {
+      description: 'When its signing secret was last replaced; null: never.',
+    }),
+  ),
+  created_at: Timestamp({ description: 'When it was created.' }),
+  updated_at: Timestamp({ description: 'When it was last changed.' }),
+}
+
+export const WebhookRecord = Type.Object(WEBHOOK_FIELDS)
+export type WebhookRecord = Static<typeof WebhookRecord>
+
+export const CreatedWebhook = Type.Object({
+  ...WEBHOOK_FIELDS,
+  secret: Type.String({ description: 'Signing secret. Shown only now.' }),
+})
+export type CreatedWebhook = Static<typeof CreatedWebhook>
+
+const url = (more = {}) =>
+  Type.String({ description: 'https URL without credentials that resolves to a public address.', ...more })
+const events = (more = {}) =>
+  Type.Array(Type.String(), {
+    maxItems: MAX_EVENT_NAMES,
+    description: `At least one of ${WEBHOOK_EVENTS.join(', ')}.`,
+    ...more,
+  })
+
+const MAX_DESCRIPTION_LENGTH = 200
+const description = (text: string) =>
+  OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), { description: text })
+
+const format = (omitted: string) =>
+  Type.Optional(
+    StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads; default: ${omitted}. ${FORMAT_NOTE}` }),
+  )
+
+export const NewWebhook = StrictObject({
+  url: url(),
+  events: events(),
+  description: description('What you call it.'),
+  format: format('tassis'),
+})
+
+/** Clients that only want to change is_active tend to omit the other fields. */
+const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
+
+/** Makes sure that a change overwrites no change of somebody else. */
+const SEEN = Type.Optional(
+  Type.String({ description: '`updated_at` of the webhook as you saw it; 409 when it was changed since then.' }),
+)
+
+export const WebhookChange = StrictObject({
+  updated_at: SEEN,
+  url: url(PUT_HINT),
+  events: events(PUT_HINT),
+  description: description('What you call it; null: nothing. Stays as it is when it is omitted.'),
+  format: format('as it is'),
+  is_active: Type.Boolean({
+    ...PUT_HINT,
+    description: 'Whether anything is posted. A webhook that failures deactivated becomes active in any case.',
+  }),
+})
+
+export const TestResult = Type.Object({
+  message: Type.String({ description: 'What happens now.' }),
+  delivery_id: extra(Uuid({ description: 'Id of the delivery, which shows the result.' })),
+  payload: Type.Object(
+    {
+      event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
+      account_id: Uuid({ description: 'Account of the webhook.' }),
+      timestamp: Timestamp({ description: 'When the test was requested.' }),
+      data: Type.Object(
+        { message: Type.String({ description: 'States that this is a test.' }) },
+        { description: 'What the event carries.' },
+      ),
+    },
+    { description: 'The body that is posted.' },
+  ),
+})
+
+export type TestResult = Static<typeof TestResult>
+
+export const DeliveryQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+  event: Type.Optional(StringEnum(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
+})
+
+/** Fields that deliveries of all webhooks share, apart from id, webhook and subject. */
+export const DELIVERY_FIELDS = {
+  event: Type.String({ description: 'Name of the event.' }),
+  event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not in the feed.' }),
+  seq: Nullable(Type.Integer(), {
+    description: 'Position of the event in the event feed; null when it is not in the feed.',
+  }),
+  status: Type.String({
+    description:
+      'pending: another attempt follows; delivered: the response was a 2xx; undeliverable: no further attempt follows.',
+  }),
+  attempts: Type.Integer({ description: 'Attempts made so far.' }),
+  next_attempt_at: Nullable(Timestamp(), { description: 'When the next attempt is due; null when there is none.' }),
+  attempted_at: Nullable(Timestamp(), { description: 'When the last attempt was made.' }),
+  duration_ms: Nullable(Type.Integer(), { description: 'How long the last attempt took, in milliseconds.' }),
+  status_code: Nullable(Type.Integer(), { description: 'Status of the last response; null when there was none.' }),
+  response: Nullable(Type.String(), { description: 'The first 1 kB of the last response.' }),
+  error: Nullable(Type.String(), { description: 'Why the last attempt failed, or why there is none.' }),
+  created_at: Timestamp({ description: 'When the delivery was created.' }),
+}
+
+export const DeliveryRecord = Type.Object({
+  id: Uuid({ description: 'Id of the delivery.' }),
+  webhook_id: Uuid({ description: 'Webhook it is for.' }),
+  email_id: Nullable(Uuid(), { description: 'Email of the event; null when it has none.' }),
+  ...DELIVERY_FIELDS,
+})
+export type DeliveryRecord = Static<typeof DeliveryRecord>
+
+/** A delivery with the request of its last attempt. */
+export const DeliveryDetail = Type.Object({
+  ...DeliveryRecord.properties,
+  payload: Nullable(Type.String(), {
+    description:
+      'The JSON text that is posted. It is built from stored data: the same octets at every attempt, unless a person in it was erased since then. Null when the event is no longer kept.',
+  }),
+  headers: Nullable(Type.Record(Type.String(), Type.String()), {
+    description:
+      'Headers of the last attempt; null before the first, and when there is no payload. The signatures are missing when the secret was replaced since then, and without the scope webhooks:write.',
+  }),
+})
+export type DeliveryDetail = Static<typeof DeliveryDetail>
+
+export const PayloadQuery = Type.Object({
+  format: Type.Optional(
+    StringEnum(PAYLOAD_FORMATS, { description: `Form of the payload; default: tassis. ${FORMAT_NOTE}` }),
+  ),
+})
+
+export const EventPayload = Type.Object({
+  event: Type.String({ description: 'Name of the event.' }),
+  event_id: Uuid({ description: 'Id of the event in the event feed.' }),
+  payload: Type.String({ description: 'The JSON text that a webhook would get.' }),
+})
+
+export const SecretResult = Type.Object({
+  secret: Type.String({ description: 'Signing secret of the webhook.' }),
+})
+export type SecretResult = Static<typeof SecretResult>
+
+export const SecretRotation = StrictObject({ updated_at: SEEN })
+
+const Seq = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
+const Time = (description: string) => Type.Optional(Type.String({ description }))
+
+export const RANGE_FIELDS = {
+  from_seq: Seq('Position in the event feed of the first event.'),
+  to_seq: Seq('Position of the last event; default: the newest.'),
+  from: Time('Date-time (ISO 8601) of the first event.'),
+  to: Time('Date-time of the last event; default: now.'),
+  undelivered: Type.Optional(
+    Type.Boolean({
+      description:
+        'Only events that have no delivery here that was accepted or is pending, as far as the history reaches.',
+    }),
+  ),
+}
+
+export const ReplayRange = StrictObject(
+  {
+    ...RANGE_FIELDS,
+    events: Type.Optional(
+      Type.Array(Type.String(), {
+        maxItems: MAX_EVENT_NAMES,
+        description: 'Only these events; default: all that the webhook subscribes to.',
+      }),
+    ),
+  },
+  { description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} events.` },
+)
+
+export const ReplayResult = Type.Object({
+  deliveries: Type.Integer({ description: 'Deliveries that were queued.' }),
+  from_seq: Nullable(Type.Integer(), {
+    description: 'Position of their first event; null when there is none.',
+  }),
+  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
+})
+export type ReplayResult = Static<typeof ReplayResult>
+
+export const ReplayCount = Type.Object({
+  deliveries: Type.Integer({ description: 'Deliveries that a replay would queue.' }),
+  from_seq: Nullable(Type.Integer(), {
+    description: 'Position of their first event; null when there is none.',
+  }),
+  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
+})
+
+/** For the descriptions of lists. */
+export const HISTORY_LIMIT_NOTE = `The list and its total cover only the newest ${MAX_LISTED} deliveries under the filter.`
+
+export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({
+  id: formatUuid(webhook.uuid),
+  account_id: accountUuid,
+  url: webhook.url,
+  description: webhook.description,
+  events: [...webhook.events],
+  format: webhook.format,
+  is_active: webhook.isActive,
+  failure_count: webhook.failureCount,
+  failing_since: isoTimeOrNull(webhook.failingSince),
+  last_failure_at: isoTimeOrNull(webhook.lastFailureAt),
+  last_failure_reason: webhook.lastFailureReason,
+  last_success_at: isoTimeOrNull(webhook.lastSuccessAt),
+  secret_rotated_at: isoTimeOrNull(webhook.secretRotatedAt),
+  created_at: isoTime(webhook.createdAt),
+  updated_at: isoTime(webhook.updatedAt),
+})
+
+export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): DeliveryRecord => ({
+  id: formatUuid(delivery.uuid),
+  webhook_id: formatUuid(webhook.uuid),
+  email_id: delivery.emailUuid === null ? null : formatUuid(delivery.emailUuid),
+  ...toDeliveryFields(delivery, webhook, keys),
+})
+
+export const toDeliveryDetail = (
+  { delivery, webhook, payload, headers }: DeliveryRequest,
+  keys: KeyRing,
+): DeliveryDetail => ({ ...toDeliveryWire(delivery, webhook, keys), payload, headers: headers && { ...headers } })
+
+/** The values of DELIVERY_FIELDS. */
+export const toDeliveryFields = (
+  delivery: Delivery,
+  webhook: Webhook,
+  keys: KeyRing,
+): Omit<DeliveryRecord, 'id' | 'webhook_id' | 'email_id'> => ({
+  event: delivery.event,
+  event_id: delivery.seq === null ? null : deriveEventUuid(keys, webhook.accountId, delivery.seq),
+  seq: delivery.seq,
+  status: delivery.status,
+  attempts: delivery.attempts,
+  next_attempt_at: isoTimeOrNull(delivery.nextAt),
+  attempted_at: isoTimeOrNull(delivery.attemptedAt),
+  duration_ms: delivery.durationMs,
+  status_code: delivery.statusCode,
+  response: delivery.response,
+  error: delivery.error,
+  created_at: isoTime(delivery.createdAt),
+})
+
+export const toReplayWire = ({ deliveries, fromSeq, toSeq }: ReplayOutcome): ReplayResult => ({
+  deliveries,
+  from_seq: fromSeq,
+  to_seq: toSeq,
+})

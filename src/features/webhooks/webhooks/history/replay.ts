@@ -1,0 +1,330 @@
+/**
+ * @module Replays events to a webhook: one delivery, or all subscribed events of a range. A replay is a new delivery
+ * with the same body and its own retry schedule.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import {
+  countNumbers,
+  EVENT_TYPES,
+  numberOfNth,
+  readLastSeq,
+  toEventCode,
+  toEventType,
+} from '#features/core/events/record.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
+import { minutes } from '#platform/units.ts'
+import { deliveryStatusCode, requireBodyScopes, TEST_EVENT } from '../event-names.ts'
+import { requireKnownEvent } from '../manage/change.ts'
+import { countPending, insertPending } from '../manage/pending.ts'
+import { type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
+import { buildPayload } from '../payload/payload.ts'
+import { type Delivery, getDelivery } from './history.ts'
+import { requireTestAllowed } from './test-event.ts'
+
+/** Maximum number of deliveries that one call creates. */
+export const MAX_REPLAYED = 10_000
+/** Maximum number of events that one call scans. */
+const MAX_RANGE_EVENTS = 1_000_000
+/** Maximum number of pending deliveries per webhook, which limits what replays can accumulate. */
+const MAX_PENDING = 100_000
+/** Events read before yielding to requests. */
+const READ_BATCH_SIZE = 5000
+/** Deliveries inserted in one transaction: a few milliseconds. */
+const WRITE_BATCH_SIZE = 200
+/**
+ * How far an event's time may be before that of an earlier event. The time is read before the event waits for its
+ * transaction, so the order can differ.
+ */
+const MAX_DISORDER_MS = minutes(1)
+
+interface EventRow {
+  readonly seq: number
+  readonly type: number
+}
+
+const sql = prepareStatements((db) => ({
+  atOrAfter: db.prepare<{ seq: number; at: Millis }, [number, number]>(
+    'SELECT seq, at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
+  ),
+  // Events after the cursor are excluded unless they have a delivery: the webhook has yet to get them anyway.
+  wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null, number]>(
+    `SELECT seq, type FROM events WHERE account_id = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
+     AND type IN (SELECT value FROM json_each(?6))
+     AND (?9 IS NULL OR seq IN (SELECT event_seq FROM inbound_emails WHERE route_id = ?9 AND event_seq BETWEEN ?2 AND ?3))
+     AND (seq <= ?7 OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = ?8 AND webhook_deliveries.seq = events.seq))
+     AND (?10 = 0 OR NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = ?8 AND webhook_deliveries.seq = events.seq
+       AND status <> ${deliveryStatusCode('undeliverable')})) ORDER BY seq`,
+  ),
+}))
+
+/**
+ * Queues a delivery of the webhook again, due now. Throws 404, 403 when the actor may not read the mail that it
+ * carries, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook no longer subscribes to the event, 409
+ * `event_gone` when the event was deleted, and 429 for a test event like `sendTestEvent`.
+ * @param find finds the webhook of `id`
+ */
+export async function replayDelivery(
+  app: App,
+  actor: Actor,
+  id: string,
+  deliveryId: string,
+  find: FindWebhook = getWebhook,
+): Promise<Delivery> {
+  requireReplayable(app, actor, find(app.db, actor.accountId, id), deliveryId)
+  return await app.commit.write((tx) => {
+    const webhook = find(tx.db, actor.accountId, id)
+    const { seq, event, payload, uuid } = getDelivery(tx.db, webhook, deliveryId)
+    requireActive(webhook)
+    requireSubscribed(webhook, event)
+    const now = app.clock.now()
+    if (event === TEST_EVENT) requireTestAllowed(tx, webhook.id, now)
+    requirePendingCapacity(tx, webhook, 1)
+    const replayed = insertPending(tx, { webhookId: webhook.id, seq, event, payload }, now)
+    audit(app, tx, actor, {
+      action: 'webhook_delivery.replayed',
+      resourceType: 'webhook_delivery',
+      resourceId: formatUuid(uuid),
+      metadata: { [webhook.routeId === null ? 'webhook_id' : 'route_id']: formatUuid(webhook.uuid) },
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
+    return getDelivery(tx.db, webhook, replayed)
+  })
+}
+
+/** An attempt for an unsubscribed event would end before it began. */
+function requireSubscribed(webhook: Webhook, event: string): void {
+  if (event !== TEST_EVENT && !webhook.events.includes(event))
+    throw conflict(
+      'event_not_subscribed',
+      `The webhook no longer subscribes to "${event}"; add it to its events with PUT, then replay again.`,
+    )
+}
+
+/**
+ * Throws unless the delivery can be replayed. Runs before the transaction, because a payload may be read from files. If
+ * the event is deleted after that, the attempt reports it.
+ */
+function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
+  const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
+  requireBodyScopes(actor, [event])
+  requireActive(webhook)
+  requireSubscribed(webhook, event)
+  if (payload === null && (seq === null || !buildPayload(app, webhook.accountId, seq, webhook.format)))
+    throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
+}
+
+/** A range of events by position and by time, with inclusive limits; a lower limit is required. */
+export interface ReplayInput {
+  readonly from_seq?: number | undefined
+  readonly to_seq?: number | undefined
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+  /** Only these events; omitted: all that the webhook subscribes to. */
+  readonly events?: readonly string[] | undefined
+  /** Only events without a delivery that was accepted or is pending. */
+  readonly undelivered?: boolean | undefined
+}
+
+export interface ReplayOutcome {
+  readonly deliveries: number
+  /** Position of the first replayed event; null when there is none. */
+  readonly fromSeq: number | null
+  readonly toSeq: number | null
+}
+
+/**
+ * Queues the events of a range again, in order. Skips events whose first attempt is still to come. Throws 404, 409
+ * `webhook_inactive` and `too_many_pending`, and 422 for an invalid range or one of more than MAX_REPLAYED events.
+ * @param find finds the webhook of `id`
+ */
+export async function replayRange(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: ReplayInput,
+  find: FindWebhook = getWebhook,
+): Promise<ReplayOutcome> {
+  const webhook = find(app.db, actor.accountId, id)
+  requireActive(webhook)
+  const names = resolveEventNames(webhook, input.events)
+  requireBodyScopes(actor, names)
+  const events = await readReplayEvents(app, webhook, names, input)
+  const auditMetadata = {
+    from_seq: events[0]?.seq ?? null,
+    to_seq: events.at(-1)?.seq ?? null,
+    deliveries: events.length,
+  }
+  // Runs at least once, because an empty replay is audited too.
+  for (let start = 0; start === 0 || start < events.length; start += WRITE_BATCH_SIZE) {
+    const batch = events.slice(start, start + WRITE_BATCH_SIZE)
+    await app.commit.write((tx) => {
+      // The webhook may have been deactivated or deleted since the last batch.
+      requireActive(find(tx.db, actor.accountId, id))
+      if (start === 0) {
+        requirePendingCapacity(tx, webhook, events.length)
+        audit(app, tx, actor, {
+          action: webhook.routeId === null ? 'webhook.replayed' : 'inbound_route.replayed',
+          resourceType: webhook.routeId === null ? 'webhook' : 'inbound_route',
+          resourceId: formatUuid(webhook.uuid),
+          metadata: auditMetadata,
+        })
+      }
+      const now = app.clock.now()
+      for (const { seq, type } of batch)
+        insertPending(tx, { webhookId: webhook.id, seq, event: toEventType(type), payload: null }, now)
+      tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
+    })
+  }
+  return { deliveries: events.length, fromSeq: auditMetadata.from_seq, toSeq: auditMetadata.to_seq }
+}
+
+/**
+ * Counts what `replayRange` would queue, and stores nothing. For an inactive webhook: what it would queue if it were
+ * activated now. Throws 404, and 422 like `replayRange`.
+ */
+export async function countReplay(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: ReplayInput,
+  find: FindWebhook = getWebhook,
+): Promise<ReplayOutcome> {
+  const webhook = find(app.db, actor.accountId, id)
+  const names = resolveEventNames(webhook, input.events)
+  const cursorSeq = webhook.isActive ? webhook.cursorSeq : readLastSeq(app.db, webhook.accountId)
+  const events = await readReplayEvents(app, { ...webhook, cursorSeq }, names, input)
+  return { deliveries: events.length, fromSeq: events[0]?.seq ?? null, toSeq: events.at(-1)?.seq ?? null }
+}
+
+async function readReplayEvents(
+  app: App,
+  webhook: Webhook,
+  names: readonly string[],
+  input: ReplayInput,
+): Promise<EventRow[]> {
+  const codes = JSON.stringify(EVENT_TYPES.filter((type) => names.includes(type)).map(toEventCode))
+  const { fromSeq, toSeq, from, to } = resolveRange(app.db, webhook.accountId, input)
+  const count = countNumbers(app.db, webhook.accountId, fromSeq, toSeq)
+  if (count > MAX_RANGE_EVENTS)
+    throw invalid(
+      'to_seq',
+      `The range spans ${count} events, but one call scans at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${numberOfNth(app.db, webhook.accountId, fromSeq, MAX_RANGE_EVENTS)}.`,
+      'replay_too_large',
+    )
+  const events: EventRow[] = []
+  // Begins each batch at an event, because a restored backup skips many numbers.
+  const findNext = (seq: number) => sql(app.db).atOrAfter.get(webhook.accountId, seq)?.seq ?? toSeq + 1
+  for (let start = findNext(fromSeq); start <= toSeq; start = findNext(start + READ_BATCH_SIZE)) {
+    const end = Math.min(start + READ_BATCH_SIZE - 1, toSeq)
+    const rows = sql(app.db).wanted.all(
+      webhook.accountId,
+      start,
+      end,
+      from,
+      to,
+      codes,
+      webhook.cursorSeq,
+      webhook.id,
+      webhook.routeId,
+      input.undelivered === true ? 1 : 0,
+    )
+    for (const row of rows) events.push(row)
+    const lastAllowed = events[MAX_REPLAYED - 1]
+    if (events.length > MAX_REPLAYED && lastAllowed)
+      throw invalid(
+        'to_seq',
+        `The range holds more than ${MAX_REPLAYED} events, the maximum for one call; the first ${MAX_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
+        'replay_too_large',
+      )
+    // Lets requests run between batches.
+    await yieldToEventLoop()
+  }
+  return events
+}
+
+/** The names to replay: the requested ones, or all that the webhook subscribes to. */
+function resolveEventNames(webhook: Webhook, requested: readonly string[] | undefined): readonly string[] {
+  if (requested === undefined) return webhook.events
+  if (requested.length === 0) throw invalid('events', 'events must not be empty; omit it to replay all events.')
+  const unsubscribed = requested.map(requireKnownEvent).find((name) => !webhook.events.includes(name))
+  if (unsubscribed !== undefined)
+    throw invalid(
+      'events',
+      `The webhook does not subscribe to "${unsubscribed}"; it subscribes to ${webhook.events.join(', ')}.`,
+    )
+  return requested
+}
+
+interface Range {
+  readonly fromSeq: number
+  readonly toSeq: number
+  readonly from: Millis
+  readonly to: Millis
+}
+
+/** The range to scan: positions that cover the requested times, and the times themselves. */
+function resolveRange(db: Database, accountId: number, input: ReplayInput): Range {
+  if (input.from_seq === undefined && input.from === undefined)
+    throw invalid('from_seq', 'Provide from_seq or from, the first event or time to replay.')
+  const from = input.from === undefined ? 0 : parseTime('from', input.from)
+  const to = input.to === undefined ? Number.MAX_SAFE_INTEGER : parseTime('to', input.to)
+  if (from > to) throw invalid('to', 'to must not be before from.')
+  if ((input.from_seq ?? 1) > (input.to_seq ?? Number.MAX_SAFE_INTEGER))
+    throw invalid('to_seq', 'to_seq must not be less than from_seq.')
+  const last = readLastSeq(db, accountId)
+  const firstBy = input.from === undefined ? 1 : findFirstSeqAt(db, accountId, last, from - MAX_DISORDER_MS)
+  const lastBy = input.to === undefined ? last : findFirstSeqAt(db, accountId, last, to + MAX_DISORDER_MS + 1) - 1
+  return {
+    fromSeq: Math.max(input.from_seq ?? 1, firstBy),
+    toSeq: Math.min(input.to_seq ?? last, last, lastBy),
+    from,
+    to,
+  }
+}
+
+function parseTime(field: string, text: string): Millis {
+  const time = parseDateTime(text, 'any')
+  if (time === undefined) throw invalid(field, `${field} must be a date-time such as 2026-01-31T09:30:00Z.`)
+  return time
+}
+
+/**
+ * The first position whose event happened at `time` or later; `last + 1` when there is none. A binary search, because
+ * times grow with positions.
+ */
+function findFirstSeqAt(db: Database, accountId: number, last: number, time: Millis): number {
+  let low = 1
+  let high = last + 1
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    const at = sql(db).atOrAfter.get(accountId, middle)?.at
+    if (at === undefined || at >= time) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+function requireActive({ isActive, routeId }: Webhook): void {
+  if (!isActive)
+    throw conflict(
+      'webhook_inactive',
+      routeId === null
+        ? 'The webhook is inactive; activate it first with PUT, with url, events and is_active true.'
+        : 'The webhook of the route is inactive; activate it first with PUT, with is_active true and a webhook_url.',
+    )
+}
+
+function requirePendingCapacity(tx: Tx, webhook: Webhook, count: number): void {
+  if (countPending(tx.db, webhook.id) + count > MAX_PENDING)
+    throw conflict(
+      'too_many_pending',
+      `At most ${MAX_PENDING} deliveries of a webhook may be pending; replay again later.`,
+    )
+}

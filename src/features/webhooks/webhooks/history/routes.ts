@@ -1,0 +1,312 @@
+/** @module Routes of /v1/webhooks: paths, schemas and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
+import { invalid } from '#platform/errors.ts'
+import { sessionOnly } from '#platform/http/access.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
+import { BODY_SCOPES_NOTE } from '../event-names.ts'
+import { changeWebhook, createWebhook, deleteWebhook } from '../manage/change.ts'
+import { revealSecret, rotateSecret } from '../manage/secret.ts'
+import { getWebhook, listWebhooks } from '../manage/webhooks.ts'
+import { listDeliveries } from './history.ts'
+import {
+  CreatedWebhook,
+  DeliveryDetail,
+  DeliveryQuery,
+  DeliveryRecord,
+  EventPayload,
+  HISTORY_LIMIT_NOTE,
+  NewWebhook,
+  PayloadQuery,
+  ReplayCount,
+  ReplayRange,
+  ReplayResult,
+  SecretResult,
+  SecretRotation,
+  TestResult,
+  toDeliveryDetail,
+  toDeliveryWire,
+  toReplayWire,
+  toWebhookWire,
+  WebhookChange,
+  WebhookRecord,
+} from './model.ts'
+import { countReplay, replayDelivery, replayRange } from './replay.ts'
+import { readDeliveryRequest, readEventPayload } from './request.ts'
+import { MAX_TESTS, sendTestEvent } from './test-event.ts'
+
+const tags = ['Webhooks']
+const ID = Type.String({ description: 'Id of the webhook.' })
+const params = Type.Object({ id: ID })
+const deliveryParams = Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) })
+
+/** What a webhook would get, for programs that read the feed. */
+export const webhookPayloadRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/webhook-payloads' }).use(authenticated).get(
+    '/:id',
+    async ({ actor, params, query }) => {
+      const found = readEventPayload(app, actor, params.id, query.format)
+      // The event may not be on disk yet.
+      await app.commit.barrier()
+      return dataBody(found)
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'The `seq` of the event in the event feed.' }) }),
+      query: PayloadQuery,
+      response: DataBody(EventPayload),
+      detail: {
+        summary: 'Get the payload of an event',
+        description: `What a webhook would get for an event of the feed, for programs that read the feed and hand events on. ${BODY_SCOPES_NOTE}`,
+        tags,
+        ...requires('webhooks:read', 'emails:read'),
+      },
+    },
+  )
+
+export const webhookRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/webhooks' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = parsePage(query)
+        const { webhooks, total } = listWebhooks(app.db, actor.accountId, page)
+        return pageBody(
+          webhooks.map((webhook) => toWebhookWire(webhook, actor.accountUuid)),
+          { ...page, total },
+          idKey(webhooks),
+        )
+      },
+      {
+        query: PageQuery,
+        response: PageBody(WebhookRecord),
+        detail: { summary: 'List webhooks', description: 'Newest first.', tags, ...requires('webhooks:read') },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const { webhook, secret } = await createWebhook(app, actor, body)
+        return status(201, dataBody({ ...toWebhookWire(webhook, actor.accountUuid), secret }))
+      },
+      {
+        body: NewWebhook,
+        response: { 201: DataBody(CreatedWebhook) },
+        detail: {
+          summary: 'Create a webhook',
+          description: `It gets events from now on. Only this response contains the signing secret. ${BODY_SCOPES_NOTE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => dataBody(toWebhookWire(getWebhook(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params,
+        response: DataBody(WebhookRecord),
+        detail: { summary: 'Get a webhook', tags, ...requires('webhooks:read') },
+      },
+    )
+    .put(
+      '/:id',
+      async ({ actor, params, body }) => {
+        const { url, events, description, format, is_active: isActive, updated_at: seen } = body
+        const expectedUpdatedAt = parseSeen(seen)
+        const change = { url, events, description, format, isActive, expectedUpdatedAt }
+        const changed = await changeWebhook(app, actor, params.id, change)
+        return dataBody(toWebhookWire(changed, actor.accountUuid))
+      },
+      {
+        params,
+        body: WebhookChange,
+        response: DataBody(WebhookRecord),
+        detail: {
+          summary: 'Change a webhook',
+          description: `Any change reactivates a webhook that failures deactivated. Events from the inactive time are not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteWebhook(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete a webhook',
+          description: 'Nothing more is sent, and its history is deleted.',
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/test',
+      async ({ actor, params }) => {
+        const { payload, deliveryId } = await sendTestEvent(app, actor, params.id)
+        return dataBody({
+          delivery_id: deliveryId,
+          message: 'The test event is queued; the deliveries of the webhook show its result.',
+          payload,
+        })
+      },
+      {
+        params,
+        response: DataBody(TestResult),
+        detail: {
+          summary: 'Send a test event',
+          description: `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/deliveries',
+      ({ actor, params, query }) => {
+        const webhook = getWebhook(app.db, actor.accountId, params.id)
+        const page = parsePage(query)
+        const { deliveries, total } = listDeliveries(app.db, webhook, query, page)
+        return pageBody(
+          deliveries.map((delivery) => toDeliveryWire(delivery, webhook, app.keys)),
+          { ...page, total },
+        )
+      },
+      {
+        params,
+        query: DeliveryQuery,
+        response: PageBody(DeliveryRecord),
+        detail: {
+          summary: 'List the deliveries of a webhook',
+          description: `Newest first. ${HISTORY_LIMIT_NOTE}`,
+          tags,
+          ...requires('webhooks:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/deliveries/:delivery_id',
+      ({ actor, params }) =>
+        dataBody(toDeliveryDetail(readDeliveryRequest(app, actor, params.id, params.delivery_id), app.keys)),
+      {
+        params: deliveryParams,
+        response: DataBody(DeliveryDetail),
+        detail: {
+          summary: 'Get a delivery with its payload',
+          description: `Shows what is posted, and the response. It is kept like the list. ${BODY_SCOPES_NOTE}`,
+          tags,
+          ...requires('webhooks:read', 'emails:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/deliveries/:delivery_id/replay',
+      async ({ actor, params, status }) => {
+        const delivery = await replayDelivery(app, actor, params.id, params.delivery_id)
+        return status(202, dataBody(toDeliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)))
+      },
+      {
+        params: deliveryParams,
+        response: { 202: DataBody(DeliveryRecord) },
+        detail: {
+          summary: 'Replay a delivery',
+          description: `Creates a new delivery with the same body, due now. 409 while the webhook is inactive, or when it no longer subscribes to the event. ${BODY_SCOPES_NOTE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/replay',
+      async ({ actor, params, body, status }) =>
+        status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, body)))),
+      {
+        params,
+        body: ReplayRange,
+        response: { 202: DataBody(ReplayResult) },
+        detail: {
+          summary: 'Replay a range of events',
+          description: `Creates a new delivery, due now, for every event in the range that the webhook subscribes to. 409 while the webhook is inactive. ${BODY_SCOPES_NOTE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/replay/count',
+      async ({ actor, params, body }) => dataBody(toReplayWire(await countReplay(app, actor, params.id, body))),
+      {
+        params,
+        body: ReplayRange,
+        response: DataBody(ReplayCount),
+        detail: {
+          summary: 'Count a range of events',
+          description:
+            'What a replay of the range would queue; nothing is queued. Also for an inactive webhook, as if it were activated now.',
+          tags,
+          ...requires('webhooks:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/secret/reveal',
+      async ({ actor, params }) => {
+        requireRecentPassword(app, actor)
+        return dataBody({ secret: await revealSecret(app, actor, params.id) })
+      },
+      {
+        params,
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Show the signing secret',
+          description: 'For signed-in users only. The audit log records it.',
+          tags,
+          ...requires('webhooks:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
+    .post(
+      '/:id/secret/rotate',
+      async ({ actor, params, body }) => {
+        requireRecentPassword(app, actor)
+        const secret = await rotateSecret(app, actor, params.id, parseSeen(body.updated_at))
+        return dataBody({ secret })
+      },
+      {
+        params,
+        body: SecretRotation,
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Replace the signing secret',
+          description:
+            'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day, so that receivers have time to change.',
+          tags,
+          ...requires('webhooks:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
+
+/** The version of a webhook that a user saw. */
+function parseSeen(updatedAt: string | undefined): Millis | undefined {
+  if (updatedAt === undefined) return undefined
+  const time = parseDateTime(updatedAt, 'any')
+  if (time === undefined) throw invalid('updated_at', 'updated_at must be a date-time such as 2026-01-31T09:30:00Z.')
+  return time
+}

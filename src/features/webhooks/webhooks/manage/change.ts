@@ -1,0 +1,303 @@
+/**
+ * @module Creates, changes and deletes webhooks on behalf of users, including reactivation after failures. The
+ * dispatcher counts failures and deactivates webhooks.
+ */
+
+import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { EVENT_TYPES, readLastSeqIn } from '#features/core/events/record.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from '../event-names.ts'
+import {
+  type PayloadFormat,
+  payloadFormatCode,
+  RESEND_EVENTS,
+  requireEventsInFormat,
+} from '../payload/payload-format.ts'
+import { endPending, endPendingBatch } from './pending.ts'
+import { createSealedSecret } from './secret.ts'
+import { countWebhooks, getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
+
+/** Webhooks per account. */
+const MAX_WEBHOOKS = 100
+
+/** Error in the history of deliveries that were still pending. */
+export const DEACTIVATED_REASON = 'The webhook was deactivated.'
+export const DELETED_REASON = 'The webhook was deleted.'
+
+const sql = prepareStatements((db) => ({
+  // Webhooks of inbound routes do not count: their routes create and delete them.
+  existing: prepareCount(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
+  ofAccount: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  insert: db.prepare(
+    'INSERT INTO webhooks (uuid, account_id, url, description, events, format, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  ),
+  // `updated_at` always increases, even while the clock stands still: a different value shows that the webhook was
+  // changed since an attempt began.
+  update: db.prepare(
+    'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
+  ),
+  reactivate: db.prepare(
+    'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, failing_since = NULL, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
+  ),
+  forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0, failing_since = NULL WHERE id = ?'),
+  describe: db.prepare('UPDATE webhooks SET description = ? WHERE id = ?'),
+  setFormat: db.prepare('UPDATE webhooks SET format = ? WHERE id = ?'),
+  delete: db.prepare('UPDATE webhooks SET deleted_at = ? WHERE id = ?'),
+}))
+
+export interface WebhookInput {
+  readonly url: string
+  readonly events: readonly string[]
+  /** Null or blank: none. Undefined leaves it as it is. */
+  readonly description?: string | null | undefined
+  /** Undefined: `tassis` for a new webhook; otherwise it stays. */
+  readonly format?: PayloadFormat | undefined
+}
+
+/**
+ * Creates a webhook for events from now on. No later API response contains its secret in clear. Throws 422 for a
+ * forbidden URL or unknown events, 403 `plan_limit_reached` and `insufficient_scope`, 409 `webhook_limit_reached`.
+ */
+export async function createWebhook(
+  app: App,
+  actor: Actor,
+  input: WebhookInput,
+): Promise<{ webhook: Webhook; secret: string }> {
+  const events = parseEvents(input.events)
+  const { format = 'tassis' } = input
+  requireEventsInFormat(format, events)
+  requireBodyScopes(actor, events)
+  await requireCallable(app, actor, input.url)
+  const uuid = newUuid()
+  const id = formatUuid(uuid)
+  const { clear, sealed } = createSealedSecret(app.keys, uuid)
+  const webhook = await app.commit.write((tx) => {
+    requirePlanCapacity(app, tx, actor.accountId, 'webhooks', sql(tx.db).existing)
+    if (countWebhooks(tx.db, actor.accountId) >= MAX_WEBHOOKS)
+      throw conflict(
+        'webhook_limit_reached',
+        `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to an existing one.`,
+      )
+    const now = app.eventTime()
+    const cursorSeq = readLastSeqIn(tx, actor.accountId)
+    const description = toDescription(input.description)
+    sql(tx.db).insert.run(
+      uuid,
+      actor.accountId,
+      input.url,
+      description,
+      JSON.stringify(events),
+      payloadFormatCode(format),
+      sealed,
+      cursorSeq,
+      now,
+      now,
+    )
+    const created = getWebhook(tx.db, actor.accountId, id)
+    audit(app, tx, actor, {
+      action: 'webhook.created',
+      resourceType: 'webhook',
+      resourceId: id,
+      metadata: {
+        url: input.url,
+        events,
+        ...(format !== 'tassis' && { format }),
+        ...(description !== null && { description }),
+      },
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
+    return created
+  })
+  return { webhook, secret: clear }
+}
+
+/**
+ * Changes a webhook. Any change lets the next attempt begin immediately, and reactivates a webhook that failures
+ * deactivated; otherwise `isActive` is stored as provided. Events from the inactive time are not sent, but can be
+ * replayed. Throws 404 for an unknown webhook; 409 `webhook_changed` when it was changed since the user saw it; 403 and
+ * 422 like `createWebhook`.
+ */
+export async function changeWebhook(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: WebhookInput & {
+    readonly isActive: boolean
+    /** `updatedAt` as the user saw it; undefined: any. */
+    readonly expectedUpdatedAt?: Millis | undefined
+  },
+): Promise<Webhook> {
+  // The webhook of another account is always a 404, whatever the input, and causes no DNS lookup.
+  getWebhook(app.db, actor.accountId, id)
+  const events = parseEvents(input.events)
+  // Required even when only the URL changes, because the URL decides where the bodies go.
+  requireBodyScopes(actor, events)
+  await requireCallable(app, actor, input.url)
+  await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
+  const changed = await app.commit.write((tx) => {
+    const before = getWebhook(tx.db, actor.accountId, id)
+    requireUnchanged(before, input.expectedUpdatedAt)
+    const { format = before.format } = input
+    requireEventsInFormat(format, events)
+    const isActive = input.isActive || before.offByFailures
+    const isReactivated = isActive && !before.isActive
+    writeChange(app, tx, before, { url: input.url, events, isActive })
+    const { description } = input
+    if (description !== undefined) sql(tx.db).describe.run(toDescription(description), before.id)
+    sql(tx.db).setFormat.run(payloadFormatCode(format), before.id)
+    audit(app, tx, actor, {
+      action: 'webhook.updated',
+      resourceType: 'webhook',
+      resourceId: formatUuid(before.uuid),
+      metadata: {
+        url: input.url,
+        events,
+        is_active: isActive,
+        ...(description !== undefined && { description: toDescription(description) }),
+        ...(format !== before.format && { format }),
+        ...(isReactivated && { reactivated: true }),
+      },
+    })
+    return getWebhook(tx.db, actor.accountId, id)
+  })
+  if (!changed.isActive) await tryEndPending(app, changed.id, DEACTIVATED_REASON)
+  return changed
+}
+
+/**
+ * Ends the pending deliveries of an inactive webhook before it is reactivated: otherwise they would be sent along with
+ * the new deliveries.
+ */
+export async function endPendingBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
+  if (!isActive) await endPending(app, id, DEACTIVATED_REASON)
+}
+
+/**
+ * Writes the new fields of a webhook, reactivates it if needed, and notifies the dispatcher. Call
+ * `endPendingBeforeChange` first.
+ */
+export function writeChange(
+  app: App,
+  tx: Tx,
+  before: Webhook,
+  { url, events, isActive }: { readonly url: string; readonly events: readonly string[]; readonly isActive: boolean },
+): void {
+  const statements = sql(tx.db)
+  if (!before.isActive) endPendingBatch(app, tx, before.id, DEACTIVATED_REASON)
+  statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
+  if (isActive && !before.isActive) statements.reactivate.run(readLastSeqIn(tx, before.accountId), before.id)
+  // Failures of the previous endpoint say nothing about the new one.
+  else if (url !== before.url) statements.forgetFailures.run(before.id)
+  tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
+}
+
+/** Deletes a webhook: nothing more is sent. `purgeWebhookHistory` removes its row and history. Throws 404. */
+export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
+  const webhookId = await app.commit.writeFromReserve((tx) => {
+    const webhook = getWebhook(tx.db, actor.accountId, id)
+    writeDeletion(app, tx, webhook.id)
+    audit(app, tx, actor, {
+      action: 'webhook.deleted',
+      resourceType: 'webhook',
+      resourceId: formatUuid(webhook.uuid),
+      metadata: { url: webhook.url },
+    })
+    return webhook.id
+  })
+  await tryEndPending(app, webhookId, DELETED_REASON)
+}
+
+/** Marks a webhook as deleted and notifies the dispatcher. Call `tryEndPending` with DELETED_REASON afterwards. */
+export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
+  sql(tx.db).delete.run(app.eventTime(), webhookId)
+  tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+}
+
+/** Marks all webhooks of a deleted account as deleted, including those of its routes. */
+export function deleteAccountWebhooks(app: App, tx: Tx, accountId: number): void {
+  for (const { id } of sql(tx.db).ofAccount.all(accountId)) writeDeletion(app, tx, id)
+}
+
+/**
+ * Ends the pending deliveries of an inactive or deleted webhook. That state is already durable, so
+ * `purgeWebhookHistory` can end the rest after an error.
+ */
+export async function tryEndPending(app: App, webhookId: number, error: string): Promise<void> {
+  try {
+    await endPending(app, webhookId, error)
+  } catch (reason) {
+    app.log.warn(
+      { err: reason, webhook: webhookId },
+      'pending deliveries of a webhook not ended; the hourly purge retries',
+    )
+  }
+}
+
+const toDescription = (text: string | null | undefined): string | null => text?.trim() || null
+
+/** The names without duplicates, in the provided order. */
+function parseEvents(events: readonly string[]): string[] {
+  if (events.length === 0)
+    throw invalid('events', `Name at least one event; the events are ${WEBHOOK_EVENTS.join(', ')}.`)
+  return [...new Set(events.map(requireKnownEvent))]
+}
+
+/** The name itself. Throws 422, which lists the known names, for an unknown one. */
+export function requireKnownEvent(name: string): string {
+  if (isWebhookEvent(name)) return name
+  const ofResend = new Map<string, string>(Object.entries(RESEND_EVENTS)).get(name)
+  if (ofResend !== undefined)
+    throw invalid(
+      'events',
+      `"${name}" is the name of Resend for ${ofResend}; write ${ofResend}, and "format": "resend" for payloads in Resend's form.`,
+      'unknown_event',
+    )
+  const problem = EVENT_TYPES.some((type) => type === name)
+    ? `The event "${name}" is available only in the feed (GET /v1/events)`
+    : `There is no event "${name.slice(0, 60)}"`
+  throw invalid('events', `${problem}; webhooks support ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
+}
+
+/** URLs of one account that are checked at the same time: each may wait seconds for a silent DNS server. */
+const MAX_CONCURRENT_CHECKS = 10
+/** Number of running checks by account. */
+const getRunningChecks = perOwner((_: App) => new Map<number, number>())
+
+/** Throws 422 for a URL that may not be called. Accepts a name that does not resolve now, because it may later. */
+export async function requireCallable(app: App, { accountId }: Actor, url: string, field = 'url'): Promise<void> {
+  const checks = getRunningChecks(app)
+  const running = checks.get(accountId) ?? 0
+  if (running >= MAX_CONCURRENT_CHECKS)
+    throw tooManyRequests(
+      'too_many_checks',
+      `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account may be created or changed at the same time; try again shortly.`,
+      1,
+    )
+  checks.set(accountId, running + 1)
+  try {
+    const check = await app.fetch.check(url)
+    if (check.kind === 'invalid' || check.kind === 'refused')
+      throw invalid(field, `${check.reason}${describeLocal(url)}`, 'invalid_url')
+  } finally {
+    const remaining = (checks.get(accountId) ?? 1) - 1
+    if (remaining > 0) checks.set(accountId, remaining)
+    else checks.delete(accountId)
+  }
+}
+
+const LOCAL_HOSTS: readonly (string | undefined)[] = ['localhost', '127.0.0.1', '[::1]']
+
+/** What to do instead of a webhook to a program in development. The URL may be too long to be parsed as a whole. */
+const describeLocal = (url: string): string =>
+  LOCAL_HOSTS.includes(URL.parse(url.slice(0, 200))?.hostname)
+    ? ' To get events on the machine you develop on, run `tassis listen` there.'
+    : ''

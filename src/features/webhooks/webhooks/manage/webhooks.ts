@@ -1,0 +1,182 @@
+/**
+ * @module Reads webhooks, including those of inbound routes, and opens their secrets. Changes are in `change.ts` and
+ * `route-webhook.ts`, attempts in the dispatcher.
+ */
+import type { Database } from 'bun:sqlite'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict } from '#platform/errors.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { type PayloadFormat, payloadFormatName } from '../payload/payload-format.ts'
+import { PREVIOUS_SECRET_MS, type SigningSecrets } from './signature.ts'
+
+export interface Webhook {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly url: string
+  readonly description: string | null
+  /** Names in WEBHOOK_EVENTS. */
+  readonly events: readonly string[]
+  readonly isActive: boolean
+  /** Deactivated by consecutive failures, not by its user. */
+  readonly offByFailures: boolean
+  /** Sealed; `openSecret` opens it. Empty for a route webhook, which is signed with the account's inbound secret. */
+  readonly secret: Uint8Array
+  /** When the secret was last replaced; null: never. */
+  readonly secretRotatedAt: Millis | null
+  /** Sealed likewise: the secret before the last rotation; null: none, or it no longer signs. */
+  readonly previousSecret: Uint8Array | null
+  readonly format: PayloadFormat
+  /** Consecutive failed attempts, over all events. */
+  readonly failureCount: number
+  /** When the first of them was made; null: there is none. */
+  readonly failingSince: Millis | null
+  readonly lastFailureAt: Millis | null
+  readonly lastFailureReason: string | null
+  readonly lastSuccessAt: Millis | null
+  /** All events of the account up to this one have a delivery, or are not subscribed. */
+  readonly cursorSeq: number
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+  /** Null until the webhook is deleted. */
+  readonly deletedAt: Millis | null
+  /**
+   * Row id of the inbound route whose mail it gets; the route and the webhook have the same public id. Null for a
+   * webhook that the account created.
+   */
+  readonly routeId: number | null
+}
+
+interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures' | 'format'> {
+  readonly format: number
+  readonly events: string
+  readonly isActive: number
+  readonly offByFailures: number
+}
+
+const COLUMNS = `id, uuid, account_id AS accountId, url, description, events, is_active AS isActive, off_by_failures AS offByFailures, secret,
+  secret_rotated_at AS secretRotatedAt, previous_secret AS previousSecret, format, failure_count AS failureCount, failing_since AS failingSince, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
+  cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
+
+const sql = prepareStatements((db) => ({
+  byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE id = ?`),
+  byUuid: db.prepare<Row, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL AND route_id IS NULL`,
+  ),
+  ofRoute: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE route_id = ? AND deleted_at IS NULL`),
+  byUuidOfAll: db.prepare<Row, [Uint8Array]>(`SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND deleted_at IS NULL`),
+  active: db.prepare<Row, []>(`SELECT ${COLUMNS} FROM webhooks WHERE is_active = 1 AND deleted_at IS NULL ORDER BY id`),
+  page: db.prepare<Row, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  withRoutes: db.prepare<Row, [number, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
+  ),
+}))
+
+const statsSql = prepareStatements((db) => ({
+  ofAccount: db.prepare<{ total: number; offByFailures: number; failing: number; maxFailures: number }, [number]>(
+    `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS offByFailures,
+     coalesce(sum(is_active AND failure_count > 0), 0) AS failing, coalesce(max(failure_count), 0) AS maxFailures
+     FROM webhooks WHERE account_id = ? AND deleted_at IS NULL`,
+  ),
+}))
+
+const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
+
+/** Counts an account's webhooks, including those of its inbound routes, and their failures. */
+export const readWebhookStats = (db: Database, accountId: number) =>
+  statsSql(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
+
+const toWebhook = (row: Row): Webhook => ({
+  ...row,
+  events: JSON.parse(row.events) as string[],
+  isActive: row.isActive === 1,
+  offByFailures: row.offByFailures === 1,
+  format: payloadFormatName(row.format),
+})
+
+/** The webhook of a row id, even if inactive or deleted. */
+export function findWebhookById(db: Database, id: number): Webhook | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? toWebhook(row) : undefined
+}
+
+/** The webhook of an inbound route; undefined when the route never had a URL. */
+export function findRouteWebhook(db: Database, routeId: number): Webhook | undefined {
+  const row = sql(db).ofRoute.get(routeId)
+  return row ? toWebhook(row) : undefined
+}
+
+/** The webhook with a public id, of any account, including those of inbound routes; for the operator only. */
+export function findWebhook(db: Database, id: string): Webhook | undefined {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuidOfAll.get(uuid)
+  return row ? toWebhook(row) : undefined
+}
+
+/** All active webhooks of all accounts, including those of inbound routes. */
+export const listActiveWebhooks = (db: Database): Webhook[] => sql(db).active.all().map(toWebhook)
+
+/** The webhook that the account created; throws 404 when it has none with this id. */
+export function getWebhook(db: Database, accountId: number, id: string): Webhook {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!row) throw notFoundById('webhook_not_found', 'webhook')
+  return toWebhook(row)
+}
+
+/** Finds the webhook of an id: `getWebhook`, or a function for route webhooks. Throws 404. */
+export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
+
+/** The account's newest webhooks, including those of its inbound routes; for the operator only. */
+export const listWebhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
+  sql(db).withRoutes.all(accountId, limit).map(toWebhook)
+
+/** A page of the webhooks that the account created, newest first. */
+export const listWebhooks = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { webhooks: Webhook[]; total: number } => ({
+  webhooks: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toWebhook),
+  total: countWebhooks(db, accountId),
+})
+
+/** Number of webhooks that an account created, including inactive ones. */
+export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+
+/** Throws 409 when the webhook is not the one that the user saw. */
+export function requireUnchanged({ updatedAt }: Webhook, expectedUpdatedAt: Millis | undefined): void {
+  if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
+    throw conflict(
+      'webhook_changed',
+      'The webhook was changed since you opened it, so nothing was stored; read it again, then repeat your change.',
+    )
+}
+
+/** Seal context of a webhook's secret, so that it opens in no other row. */
+export const toSealContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`
+
+/** The signing secret in clear, `whsec_…`, of a webhook that an account created. Throws for another master key. */
+export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
+  keys.unsealText(webhook.secret, toSealContext(webhook.uuid))
+
+/** The secrets that sign its requests: the current one and, for a day after a rotation, the one before. */
+export function openSecrets(keys: KeyRing, webhook: Webhook): SigningSecrets {
+  const { previousSecret, secretRotatedAt, uuid } = webhook
+  return {
+    current: openSecret(keys, webhook),
+    previous:
+      previousSecret === null || secretRotatedAt === null
+        ? undefined
+        : { secret: openSecret(keys, { secret: previousSecret, uuid }), until: secretRotatedAt + PREVIOUS_SECRET_MS },
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * @module Kinds of settings: each parses the text of a variable or a TOML value, and describes the values it allows.
+ * The settings themselves are in `app/settings.ts`.
+ */
+import { isIP } from 'node:net'
+import { GiB, KiB, MiB } from '#platform/units.ts'
+
+export interface Setting<T> {
+  /** The default value; a function when the default depends on the machine or on other settings. */
+  readonly fallback: T | ((others: Record<string, unknown>) => T)
+  /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
+  readonly parse: (value: unknown) => T | undefined
+  /** Formats a value as `parse` reads it; default: as text. */
+  format?(value: T): string
+  readonly allowed: string
+  readonly doc: string
+  /** Describes a default that depends on the machine or on other settings. */
+  readonly fallbackDoc?: string
+  /** True for a secret: `tassis config` prints only whether it is set. */
+  readonly secret?: boolean
+}
+
+/** Settings by name. */
+export type Settings = Readonly<Record<string, Setting<unknown>>>
+
+/** The parsed values of settings. */
+export type SettingValues<S extends Settings> = {
+  readonly [K in keyof S]: NonNullable<ReturnType<S[K]['parse']>>
+}
+
+export const secret = <T>(setting: Setting<T>): Setting<T> => ({ ...setting, secret: true })
+
+const toText = (value: unknown): string | undefined =>
+  typeof value === 'string'
+    ? value.trim()
+    : typeof value === 'number' || typeof value === 'boolean'
+      ? String(value)
+      : undefined
+
+export const text = (fallback: string, doc: string, allowed = 'any text'): Setting<string> => ({
+  fallback,
+  allowed,
+  doc,
+  parse: toText,
+})
+
+export const choice = <const T extends string>(values: readonly T[], fallback: T, doc: string): Setting<T> => ({
+  fallback,
+  allowed: values.join(', '),
+  doc,
+  parse: (value) => values.find((v) => v === toText(value)),
+})
+
+const toFlag = (value: unknown): boolean | undefined =>
+  ({ true: true, '1': true, yes: true, on: true, false: false, '0': false, no: false, off: false })[
+    toText(value)?.toLowerCase() ?? ''
+  ]
+
+export const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
+  fallback,
+  allowed: 'true or false',
+  doc,
+  parse: toFlag,
+})
+
+/** A setting that is on, off, or a third value such as `loopback`. */
+export const flagOr = <const T extends string>(
+  between: T,
+  fallback: boolean | T,
+  doc: string,
+): Setting<boolean | T> => ({
+  fallback,
+  allowed: `true, ${between} or false`,
+  doc,
+  parse: (value) => (toText(value)?.toLowerCase() === between ? between : toFlag(value)),
+})
+
+export const integer = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
+  fallback,
+  allowed: `a whole number from ${min} to ${max}`,
+  doc,
+  parse: (value) => {
+    const digits = toText(value)
+    if (digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined
+    const number = Number(digits)
+    return number >= min && number <= max ? number : undefined
+  },
+})
+
+const SIZE_UNITS: Record<string, number> = {
+  '': 1,
+  B: 1,
+  K: KiB,
+  KB: KiB,
+  KIB: KiB,
+  M: MiB,
+  MB: MiB,
+  MIB: MiB,
+  G: GiB,
+  GB: GiB,
+  GIB: GiB,
+}
+
+export const size = (
+  fallback: Setting<number>['fallback'],
+  min: number,
+  max: number,
+  doc: string,
+  fallbackDoc?: string,
+): Setting<number> => ({
+  fallback,
+  ...(fallbackDoc !== undefined && { fallbackDoc }),
+  format: formatSize,
+  allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
+  doc,
+  parse: (value) => {
+    const match = /^(\d{1,12})\s*([a-z]{0,3})$/i.exec(toText(value) ?? '')
+    const unit = SIZE_UNITS[match?.[2]?.toUpperCase() ?? '']
+    if (!match || unit === undefined) return undefined
+    const bytes = Number(match[1]) * unit
+    return bytes >= min && bytes <= max ? bytes : undefined
+  },
+})
+
+/** Formats bytes in the largest unit that divides them: `512MiB`. */
+export function formatSize(bytes: number): string {
+  if (bytes > 0 && bytes % GiB === 0) return `${bytes / GiB}GiB`
+  if (bytes > 0 && bytes % MiB === 0) return `${bytes / MiB}MiB`
+  if (bytes > 0 && bytes % KiB === 0) return `${bytes / KiB}KiB`
+  return `${bytes}B`
+}
+
+const toItems = (value: unknown): string[] =>
+  (Array.isArray(value) ? value.map((v) => toText(v) ?? '') : (toText(value) ?? '\0').split(','))
+    .map((item) => item.trim())
+    .filter((item) => item !== '')
+
+/** Text of an empty list that is not the default, because an empty variable counts as not set. */
+const NO_ITEMS = 'none'
+
+/** A list with a default can be emptied with `none`. */
+export const list = (
+  doc: string,
+  allowed: string,
+  isItem: (item: string) => boolean,
+  fallback: readonly string[] = [],
+): Setting<readonly string[]> => ({
+  fallback,
+  format: (items) => (fallback.length > 0 && items.length === 0 ? NO_ITEMS : items.join(',')),
+  allowed,
+  doc,
+  parse: (value) => {
+    const items = toItems(value)
+    if (fallback.length > 0 && items.length === 1 && items[0] === NO_ITEMS) return []
+    return items.every(isItem) ? items : undefined
+  },
+})
+
+/** `smtpPort` is `smtp_port` in the TOML file and in lists of names. */
+export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
+
+/**
+ * Named limits, of which the text changes single ones: `tags=10,headers=5`.
+ * @param known the default and the maximum of each
+ */
+export const limits = <const K extends string>(
+  known: Readonly<Record<K, readonly [fallback: number, max: number]>>,
+  doc: string,
+  example: string,
+): Setting<Readonly<Record<K, number>>> => {
+  const names = Object.keys(known) as K[]
+  const kinds = new Map(names.map((name) => [snakeCase(name), { name, kind: size(0, 0, known[name][1], doc) }]))
+  const pick = (index: 0 | 1) =>
+    Object.fromEntries(names.map((name) => [name, known[name][index]])) as Record<K, number>
+  const format = (values: Readonly<Record<K, number>>): string =>
+    names.map((name) => `${snakeCase(name)}=${formatSize(values[name]).replace(/(?<=\d)B$/, '')}`).join(',')
+  return {
+    fallback: pick(0),
+    format,
+    allowed: `a comma-separated list of name=number such as ${example}, with at most ${format(pick(1))}`,
+    doc,
+    parse: (value) => {
+      const given = pick(0)
+      for (const item of toItems(value)) {
+        const [name = '', text] = item.split('=').map((part) => part.trim())
+        const found = kinds.get(name)
+        const number = found?.kind.parse(text)
+        if (!found || number === undefined) return undefined
+        given[found.name] = number
+      }
+      return given
+    },
+  }
+}
+
+export const isCidr = (value: string): boolean => {
+  const [address = '', prefix] = value.split('/')
+  const family = isIP(address)
+  return (
+    family !== 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128)))
+  )
+}
+
+export const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
+
+/** Splits `host:port`, `[v6]:port` or, with a default port, a bare host. Undefined for any other text. */
+export function parseHostPort(value: string, defaultPort?: number): { host: string; port: number } | undefined {
+  if (defaultPort !== undefined && (isIP(value) !== 0 || HOST_NAME.test(value)))
+    return { host: value, port: defaultPort }
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/i.exec(value)
+  const host = match?.[1] ?? match?.[2]
+  const port = Number(match?.[3])
+  if (host === undefined || port > 65_535 || (isIP(host) === 0 && !HOST_NAME.test(host))) return undefined
+  return { host, port }
+}
+
+export const checked = (
+  fallback: Setting<string>['fallback'],
+  allowed: string,
+  doc: string,
+  isValid: (v: string) => boolean,
+  fallbackDoc?: string,
+): Setting<string> => ({
+  fallback,
+  ...(fallbackDoc !== undefined && { fallbackDoc }),
+  allowed,
+  doc,
+  parse: (value) => {
+    const given = toText(value)
+    return given !== undefined && isValid(given) ? given : undefined
+  },
+})
+
+export const isHttpUrl = (value: string): boolean => {
+  const url = URL.parse(value)
+  return (
+    url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.search === ''
+  )
+}
+
+export const isRelayUrl = (value: string): boolean => {
+  const url = URL.parse(value)
+  return url !== null && (url.protocol === 'smtp:' || url.protocol === 'smtps:') && url.hostname !== ''
+}
