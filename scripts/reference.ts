@@ -60,8 +60,9 @@ Commands talk to the running service over \`admin.sock\` in the data directory (
 themselves when no service runs. Each command prints its own help with \`--help\`. If the service does not respond within 10
 seconds, a command ends and says so.
 
-\`--json\` prints JSON for programs, with names in snake_case. A list is \`{"data": [...], "has_more": false}\`, mostly with a
-\`total\`; with \`has_more\`, a higher \`--limit\` shows more. Everything else is one object; \`tassis send\` prints one a line.
+\`--json\`, which commands have where it follows their description, prints JSON for programs, with names in snake_case. A list
+is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with \`has_more\`, a higher \`--limit\` shows more. Everything
+else is one object; \`tassis send\` prints one a line.
 
 Exit codes:
 
@@ -104,12 +105,17 @@ export function formatCommandsPage(): string {
 const formatUsage = (command: Command): string =>
   command.commands.length > 0 ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
 
+/** The option that nearly every command has: not in its list, but named behind its description. */
+const JSON_OPTION = '--json'
+
 function formatCommand(command: Command, heading: string): string {
-  const rows = listParameters(command)
+  const parameters = listParameters(command)
+  const listed = parameters.filter(([term]) => term !== JSON_OPTION)
+  const takesJson = listed.length < parameters.length
   return [
     `${heading} \`${formatUsage(command)}\``,
-    toSentence(command.description()),
-    ...(rows.length > 0 ? [formatParameters(rows)] : []),
+    `${toSentence(command.description())}${takesJson ? ` (\`${JSON_OPTION}\`)` : ''}`,
+    ...(listed.length > 0 ? [listed.map(([term, meaning]) => `- \`${term}\`: ${meaning}`).join('\n')] : []),
   ].join('\n\n')
 }
 
@@ -139,12 +145,6 @@ const describeDefault = (description: string, { defaultValue }: Argument | Optio
   defaultValue === tmpdir()
     ? description.replace(JSON.stringify(tmpdir()), "the system's folder for temporary files")
     : description
-
-const formatParameters = (rows: readonly Parameter[]): string =>
-  formatTable(
-    ['Argument or option', 'Meaning'],
-    rows.map(([term, meaning]) => [`\`${formatCell(term)}\``, formatCell(meaning)]),
-  )
 
 if (import.meta.main) {
   const docs = new URL('../docs/', import.meta.url).pathname
