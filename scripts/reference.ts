@@ -52,6 +52,19 @@ function toSettingRow({ variable, value, setting: { doc, allowed, fallbackDoc } 
   return [`\`${variable}\``, fallbackDoc ?? (value === '' ? '' : `\`${value}\``), formatCell(doc), formatCell(allowed)]
 }
 
+/** An argument or option with its description. */
+type Parameter = readonly [term: string, meaning: string]
+
+/** Options that many commands have: named behind the description of a command, explained once. */
+const SHARED_OPTIONS: readonly Parameter[] = [
+  ['--json', 'print JSON'],
+  ['--account <id|name>', 'the account; required only if there are several'],
+  ['--yes', 'do not ask'],
+]
+
+const formatParameters = (parameters: readonly Parameter[]): string =>
+  parameters.map(([term, meaning]) => `- \`${term}\`: ${meaning}`).join('\n')
+
 const COMMANDS_INTRO = `# Commands
 
 ${GENERATED}
@@ -60,9 +73,12 @@ Commands talk to the running service over \`admin.sock\` in the data directory (
 themselves when no service runs. Each command prints its own help with \`--help\`. If the service does not respond within 10
 seconds, a command ends and says so.
 
-\`--json\`, which commands have where it follows their description, prints JSON for programs, with names in snake_case. A list
-is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with \`has_more\`, a higher \`--limit\` shows more. Everything
-else is one object; \`tassis send\` prints one a line.
+Options in brackets behind a description mean the same for every command:
+
+${formatParameters(SHARED_OPTIONS)}
+
+JSON is for programs, with names in snake_case. A list is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with
+\`has_more\`, a higher \`--limit\` shows more. Everything else is one object; \`tassis send\` prints one a line.
 
 Exit codes:
 
@@ -105,22 +121,19 @@ export function formatCommandsPage(): string {
 const formatUsage = (command: Command): string =>
   command.commands.length > 0 ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
 
-/** The option that nearly every command has: not in its list, but named behind its description. */
-const JSON_OPTION = '--json'
+const isShared = ([term, meaning]: Parameter): boolean =>
+  SHARED_OPTIONS.some(([sharedTerm, sharedMeaning]) => term === sharedTerm && meaning === sharedMeaning)
 
 function formatCommand(command: Command, heading: string): string {
   const parameters = listParameters(command)
-  const listed = parameters.filter(([term]) => term !== JSON_OPTION)
-  const takesJson = listed.length < parameters.length
+  const shared = parameters.filter(isShared).map(([term]) => `\`${term.replace(/ .*/, '')}\``)
+  const listed = parameters.filter((parameter) => !isShared(parameter))
   return [
     `${heading} \`${formatUsage(command)}\``,
-    `${toSentence(command.description())}${takesJson ? ` (\`${JSON_OPTION}\`)` : ''}`,
-    ...(listed.length > 0 ? [listed.map(([term, meaning]) => `- \`${term}\`: ${meaning}`).join('\n')] : []),
+    `${toSentence(command.description())}${shared.length > 0 ? ` (${shared.join(', ')})` : ''}`,
+    ...(listed.length > 0 ? [formatParameters(listed)] : []),
   ].join('\n\n')
 }
-
-/** An argument or option with its description. */
-type Parameter = readonly [term: string, meaning: string]
 
 const listParameters = (command: Command): Parameter[] => [
   ...command.registeredArguments.map(
