@@ -111,7 +111,10 @@ export function formatCommandsPage(): string {
     return [`[\`tassis ${group.name()}\`](#${anchor})`, formatCell(group.description())]
   })
   const sections = groups.flatMap((group) => [
-    formatCommand(group, '##'),
+    // What only groups others is described in the overview.
+    listVisibleCommands(group).length > 0 && listParameters(group).length === 0
+      ? `## \`${formatUsage(group)}\``
+      : formatCommand(group, '##'),
     ...listVisibleCommands(group).map((command) => formatCommand(command, '###')),
   ])
   return `${[COMMANDS_INTRO, formatTable(['Command', 'Does'], overview), ...sections].join('\n\n')}\n`
