@@ -172,7 +172,7 @@ const sendingSettings = {
   ),
   providersFile: text(
     '',
-    'TOML file that overrides limits of receiving providers by name; see docs/architecture.md, "Providers".',
+    'TOML file that overrides limits of receiving providers by name; see docs/delivery.md, "Limits of receiving providers".',
     'a path',
   ),
   retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
