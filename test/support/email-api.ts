@@ -2,7 +2,8 @@
  * @module The emails API over HTTP for tests: an account with a verified and an unverified domain, valid requests that
  * a test can modify, and counts of everything stored. Writes only through the API, apart from verifying the domain.
  */
-import { expect } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, expect } from 'bun:test'
+import { join } from 'node:path'
 import type { Actor } from '#features/core/app/app.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -89,6 +90,53 @@ export async function createEmailApi(options: TestApiOptions = {}): Promise<Emai
         .query<{ n: number }, [number]>('SELECT coalesce(SUM(recipients), 0) AS n FROM usage WHERE account_id = ?')
         .get(of.accountId)?.n ?? 0,
   }
+}
+
+/**
+ * One service for the tests of a file. Each test finds the rows that `create` left, and its time; a test that moved the
+ * clock or damaged the database has the service made anew for the next.
+ */
+export function shareEmailApi<S extends EmailApi>(create: () => Promise<S>): S {
+  let service: S | undefined
+  let startedAt = 0
+  const start = async (): Promise<void> => {
+    service = await create()
+    startedAt = service.clock.now()
+    await service.app.commit.barrier()
+    service.app.db.run(`VACUUM INTO '${join(service.dataDir, 'first-rows.db')}'`)
+    service.app.db.run(`ATTACH '${join(service.dataDir, 'first-rows.db')}' AS first`)
+  }
+  beforeAll(start)
+  beforeEach(async () => {
+    await service?.app.commit.barrier()
+    if (service?.clock.now() === startedAt && service.clock.monotonicMs() === 0) restoreRows(service)
+    else {
+      await service?.[Symbol.asyncDispose]()
+      await start()
+    }
+  })
+  afterAll(async () => service?.[Symbol.asyncDispose]())
+  return new Proxy({} as S, { get: (_, name) => service && Reflect.get(service, name) })
+}
+
+/** Gives every table the rows of the attached copy. Row ids of accounts are not used again: caches know them. */
+function restoreRows({ app: { db } }: EmailApi): void {
+  const tables = db
+    .query<{ name: string }, []>("SELECT name FROM pragma_table_list WHERE schema = 'first' AND type = 'table'")
+    .all()
+    .map(({ name }) => name)
+    .filter((name) => name !== 'sqlite_schema')
+  // Triggers on other tables write it.
+  const inOrder = [...tables.filter((name) => name !== 'stored_amounts'), 'stored_amounts']
+  db.run('PRAGMA foreign_keys = OFF')
+  db.transaction(() => {
+    for (const name of ['email_search', 'mailbox_search']) db.run(`DELETE FROM main.${name}`)
+    for (const name of inOrder) {
+      db.run(`DELETE FROM main."${name}"`)
+      db.run(`INSERT INTO main."${name}" SELECT * FROM first."${name}"`)
+    }
+  })()
+  db.run('PRAGMA foreign_keys = ON')
 }
 
 const TYPES: Readonly<Record<number, string>> = {

@@ -3,14 +3,15 @@ import { hashBody } from '#features/sending/accept/idempotency.ts'
 import { createLog } from '#platform/log/log.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectError, shareEmailApi } from '#test/support/email-api.ts'
+
+const emails = shareEmailApi(createEmailApi)
 
 const withKey = (key: string) => ({ headers: { 'idempotency-key': key } })
 const mismatchOf = (answer: { headers: Headers }) => answer.headers.get('idempotency-mismatch')
 
 // Proves: idem-2
 test('a repeated send returns the original email and creates no new one', async () => {
-  await using emails = await createEmailApi()
   const first = await emails.send({ idempotency_key: 'k' })
   const stored = emails.stored()
   const second = await emails.send({ idempotency_key: 'k' })
@@ -23,7 +24,6 @@ test('a repeated send returns the original email and creates no new one', async 
 
 // Proves: idem-1
 test('a key in the body or in the header has the same effect, and the email shows it', async () => {
-  await using emails = await createEmailApi()
   const sent = await emails.accepted({}, withKey('k'))
   expect((await emails.detail(sent.id))['idempotency_key']).toBe('k')
   for (const again of [
@@ -38,7 +38,6 @@ test('a key in the body or in the header has the same effect, and the email show
 
 // Proves: idem-1
 test('different keys in body and header are a 422, even if one of them was used before', async () => {
-  await using emails = await createEmailApi()
   await emails.accepted({ idempotency_key: 'a' })
   const before = emails.stored()
   expectError(
@@ -51,7 +50,6 @@ test('different keys in body and header are a 422, even if one of them was used 
 })
 
 test('a key has 1 to 256 characters', async () => {
-  await using emails = await createEmailApi()
   for (const key of ['', 'x'.repeat(257)]) {
     expectError(await emails.send({ idempotency_key: key }), 422, 'validation_failed', 'idempotency_key')
     if (key !== '') expectError(await emails.send({}, withKey(key)), 422, 'validation_failed', 'idempotency_key')
@@ -74,7 +72,6 @@ describe('another body with the same key', () => {
   // Proves: idem-3
   for (const [what, change] of others)
     test(`returns the original, marked as replayed and as a mismatch: ${what}`, async () => {
-      await using emails = await createEmailApi()
       const sent = await emails.accepted({ idempotency_key: 'k' })
       const stored = emails.stored()
       const answer = await emails.send({ idempotency_key: 'k', ...change })
@@ -87,7 +84,6 @@ describe('another body with the same key', () => {
     })
 
   test('equals the first if only the order of its fields differs, or null replaces a missing field', async () => {
-    await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'k', metadata: { a: 1, b: 2 } })
     const { from, to, subject, text_body: text } = EMAIL
     const answer = await emails.api('POST', '/v1/emails', {
@@ -123,7 +119,6 @@ describe('another body with the same key', () => {
 
   // Proves: idem-3
   test('in a batch marks only its own item; of two items with one key, the second replays the first', async () => {
-    await using emails = await createEmailApi()
     const sent = await emails.accepted({ idempotency_key: 'k' })
     const items = [
       { ...EMAIL, idempotency_key: 'k', subject: 'Other' },
@@ -197,7 +192,6 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
 
 // Proves: idem-2
 test('a replay returns a scheduled email even after its send_at, with its current status', async () => {
-  await using emails = await createEmailApi()
   const request = { idempotency_key: 'k', send_at: new Date(emails.clock.now() + 3_600_000).toISOString() }
   const sent = await emails.accepted(request)
   await emails.api('POST', `/v1/emails/${sent.id}/cancel`)
@@ -212,7 +206,6 @@ test('a replay returns a scheduled email even after its send_at, with its curren
 
 // Proves: idem-5
 test('100 parallel requests with one key create one email, counted once', async () => {
-  await using emails = await createEmailApi()
   const answers = await Promise.all(
     Array.from({ length: 100 }, () => emails.send({ idempotency_key: 'k', to: ['a@r.test', 'b@r.test'] })),
   )
@@ -244,7 +237,6 @@ test('a replay works with an exhausted quota, an exceeded rate, or a paused acco
 
 // Proves: send-2, idem-7
 test('a rejected request does not use up its key: once corrected, it is accepted', async () => {
-  await using emails = await createEmailApi()
   const before = emails.stored()
   expectError(await emails.send({ idempotency_key: 'k', to: 'nobody' }), 422, 'invalid_address', 'to')
   expectError(await emails.send({ idempotency_key: 'k', from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
@@ -255,7 +247,6 @@ test('a rejected request does not use up its key: once corrected, it is accepted
 
 // Proves: idem-2
 test('two accounts may use the same key', async () => {
-  await using emails = await createEmailApi()
   const other = await emails.newAccount()
   await emails.addDomain(other, 'other.test')
   const ownEmail = await emails.accepted({ idempotency_key: 'k' })

@@ -7,7 +7,17 @@ import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import {
+  createEmailApi,
+  EMAIL,
+  type EmailApi,
+  expectError,
+  NOW,
+  shareEmailApi,
+  UNVERIFIED,
+} from '#test/support/email-api.ts'
+
+const emails = shareEmailApi(createEmailApi)
 
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
 const NOW_TEXT = new Date(NOW).toISOString()
@@ -31,7 +41,6 @@ const statuses = async (emails: EmailApi, id: string) => {
 
 // Proves: send-49, status-7, status-19
 test('an email to only suppressed addresses is accepted, rejected immediately, and wakes no lane', async () => {
-  await using emails = await createEmailApi()
   await suppressAll(emails, ['bob@receiver.test'])
   const woken: unknown[] = []
   emails.app.mailDue.listen((due) => woken.push(due))
@@ -65,7 +74,6 @@ test('an email to only suppressed addresses is accepted, rejected immediately, a
 
 // Proves: send-49
 test('of several recipients, only those that are not suppressed are queued and counted', async () => {
-  await using emails = await createEmailApi()
   await suppressAll(emails, ['b@r.test', 'd@other.test'])
   const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], cc: ['c@r.test'], bcc: ['d@other.test'] })
   expect(sent).toMatchObject({ status: 'queued', to: 'a@r.test, b@r.test' })
@@ -87,13 +95,11 @@ describe('a suppression', () => {
   ]
   // Proves: suppress-7
   test.each(spellings)('of %s stops mail to %s', async (listed, to) => {
-    await using emails = await createEmailApi()
     await suppressAll(emails, [listed])
     expect(await emails.accepted({ to })).toMatchObject({ status: 'rejected' })
   })
 
   test('applies to one account only', async () => {
-    await using emails = await createEmailApi()
     const other = await emails.newAccount()
     await suppressAll(emails, [EMAIL.to], 'manual', other)
     expect(await emails.accepted()).toMatchObject({ status: 'queued' })
@@ -101,7 +107,6 @@ describe('a suppression', () => {
 
   // Proves: suppress-6
   test('by an unsubscribe stops only mail with transactional: false; any other reason stops all mail', async () => {
-    await using emails = await createEmailApi()
     await suppressAll(emails, [EMAIL.to], 'unsubscribe')
     expect(await emails.accepted()).toMatchObject({ status: 'queued' })
     const { id } = await emails.accepted({ transactional: false })
@@ -118,7 +123,6 @@ describe('a suppression', () => {
 
   // Proves: suppress-6
   test('of one stream stops only marketing of that stream', async () => {
-    await using emails = await createEmailApi()
     const { app, actor } = emails
     await emails.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
     await emails.api('POST', '/v1/streams', { slug: 'offers', name: 'Offers' })
@@ -140,7 +144,6 @@ describe('a suppression', () => {
   })
 
   test('stops sandbox mail as well, which never counts against the quota', async () => {
-    await using emails = await createEmailApi()
     await suppressAll(emails, [EMAIL.to])
     expect(await emails.accepted({ from: `a@${UNVERIFIED}`, to: [EMAIL.to, 'x@r.test'] })).toMatchObject({
       status: 'queued',
@@ -151,7 +154,6 @@ describe('a suppression', () => {
   })
 
   test('after a send does not change the replay of its idempotency key', async () => {
-    await using emails = await createEmailApi()
     const first = await emails.accepted({ idempotency_key: 'k' })
     await suppressAll(emails, [EMAIL.to])
     expect(await emails.accepted({ idempotency_key: 'k' })).toEqual({ ...first, replayed: true })
@@ -281,7 +283,6 @@ describe('the quota', () => {
 })
 
 test('of a concurrent suppression and claim, the first decides, and the quota is refunded at most once', async () => {
-  await using emails = await createEmailApi()
   const { app, clock } = emails
   const claim = () =>
     app.commit.write((tx) => claimLane(app, tx, '1:receiver.test', { limit: 10, now: clock.now() }).length)
@@ -306,7 +307,6 @@ test.each([
   ['a sandbox email suppresses nothing', UNVERIFIED, '1:sandbox', 0],
   ['any other email suppresses its address', 'sender.test', '1:receiver.test', 1],
 ] as const)('a hard bounce of %s', async (_, domain, lane, suppressions) => {
-  await using emails = await createEmailApi()
   const { app, clock } = emails
   const { id } = await emails.accepted({ from: `a@${domain}` })
   await app.commit.write((tx) => {

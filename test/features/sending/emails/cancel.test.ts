@@ -1,15 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import { statusName } from '#features/sending/queue/status.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, type EmailApi, expectError, NOW } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, shareEmailApi } from '#test/support/email-api.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
+
+const emails = shareEmailApi(createEmailApi)
 
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
 const cancel = (emails: EmailApi, id: string, body?: unknown) => emails.api('POST', `/v1/emails/${id}/cancel`, body)
 
 // Proves: email-20, status-8, status-14, audit-3
 test('a scheduled email is cancelled: send response, status, event, audit row, nothing left in the queue', async () => {
-  await using emails = await createEmailApi()
   const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], bcc: ['c@r.test'], send_at: IN_AN_HOUR })
   emails.clock.advance(1_000)
   const answer = await cancel(emails, sent.id)
@@ -36,7 +37,6 @@ test('a scheduled email is cancelled: send response, status, event, audit row, n
 describe('404, and nothing changes, for an email that is', () => {
   // Proves: email-21
   test('queued', async () => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted()
     const stored = emails.stored()
     expectError(await cancel(emails, id), 404, 'email_not_found')
@@ -46,7 +46,6 @@ describe('404, and nothing changes, for an email that is', () => {
 
   // Proves: email-21
   test('cancelled already', async () => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
     await cancel(emails, id)
     const stored = emails.stored()
@@ -56,7 +55,6 @@ describe('404, and nothing changes, for an email that is', () => {
 })
 
 test('a request with an empty body of any kind is accepted', async () => {
-  await using emails = await createEmailApi()
   for (const body of ['', 'null', '{}', '[]']) {
     const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
     expect((await emails.raw(`/v1/emails/${id}/cancel`, body)).status).toBe(200)
@@ -64,14 +62,12 @@ test('a request with an empty body of any kind is accepted', async () => {
 })
 
 test('a cancellation needs the scope emails:send', async () => {
-  await using emails = await createEmailApi()
   const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
   const key = await emails.newKey(['emails:read'])
   expectError(await emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }), 403, 'insufficient_scope')
 })
 
 test('of 20 parallel cancellations, one wins, and the quota is refunded once', async () => {
-  await using emails = await createEmailApi()
   await emails.accepted()
   const { id } = await emails.accepted({ to: ['a@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
   const answers = await Promise.all(Array.from({ length: 20 }, () => cancel(emails, id)))
@@ -80,7 +76,6 @@ test('of 20 parallel cancellations, one wins, and the quota is refunded once', a
 })
 
 test('of a cancellation and a claim, exactly one wins, whichever comes first', async () => {
-  await using emails = await createEmailApi()
   const { app, clock } = emails
   const outcomes = new Set<string>()
   for (let round = 0; round < 30; round++) {
@@ -125,7 +120,6 @@ async function cancelThenClaim<T>(emails: EmailApi, id: string, claim: () => Pro
 
 // Proves: status-3
 test('an email with recipients in several lanes can no longer be cancelled once one of them is claimed', async () => {
-  await using emails = await createEmailApi()
   const { app, clock } = emails
   const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })
   clock.advance(3_600_000)

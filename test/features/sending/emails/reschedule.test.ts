@@ -3,8 +3,10 @@ import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
+
+const emails = shareEmailApi(createEmailApi)
 
 const isoAfter = (ms: number) => new Date(NOW + ms).toISOString()
 const reschedule = (emails: EmailApi, id: string, sendAt: unknown) =>
@@ -16,7 +18,6 @@ const claim = ({ app, clock }: EmailApi, lane: string) =>
 
 // Proves: email-28
 test('a scheduled email is moved: response, detail, Date, due time, audit entry; status and quota stay', async () => {
-  await using emails = await createEmailApi()
   const sent = await emails.accepted({ to: ['a@r.test', 'b@s.test'], send_at: isoAfter(hours(1)) })
   const answer = await reschedule(emails, sent.id, '2026-03-15T20:30:00+02:00')
   expect({ status: answer.status, body: answer.body }).toEqual({
@@ -71,7 +72,6 @@ test('an email moved earlier is due earlier', async () => {
 })
 
 test('an email of a batch is moved like others', async () => {
-  await using emails = await createEmailApi()
   const item = { from: 'ada@sender.test', to: 'a@r.test', subject: 'x', text_body: 'x', send_at: isoAfter(hours(1)) }
   const { body } = await emails.api('POST', '/v1/emails/batch', { emails: [item] })
   const answer = await reschedule(emails, String(at(body, 'data', 0, 'id')), isoAfter(hours(2)))
@@ -81,7 +81,6 @@ test('an email of a batch is moved like others', async () => {
 describe('nothing changes, and the answer is', () => {
   // Proves: email-28
   test('a 409 that names the status of an email that is not scheduled', async () => {
-    await using emails = await createEmailApi()
     const queued = await emails.accepted()
     const cancelled = await emails.accepted({ send_at: isoAfter(hours(1)) })
     await emails.api('POST', `/v1/emails/${cancelled.id}/cancel`)
@@ -99,7 +98,6 @@ describe('nothing changes, and the answer is', () => {
   })
 
   test('a 409 for an email of which one recipient is claimed', async () => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: isoAfter(hours(1)) })
     emails.clock.advance(hours(1))
     await claim(emails, 'one.test')
@@ -113,20 +111,17 @@ describe('nothing changes, and the answer is', () => {
     ['six minutes ago', isoAfter(-360_000)],
     ['in over a year', isoAfter(hours(24 * 367))],
   ])('a 422: %s', async (_, sendAt) => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted({ send_at: isoAfter(hours(1)) })
     expectError(await reschedule(emails, id, sendAt), 422, 'invalid_send_at', 'send_at')
     expect((await emails.detail(id))['scheduled_at']).toBe(isoAfter(hours(1)))
   })
 
   test('a 422 without send_at, so that an empty body sends nothing', async () => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted({ send_at: isoAfter(hours(1)) })
     expectError(await emails.api('PATCH', `/v1/emails/${id}`, {}), 422, 'validation_failed', 'send_at')
   })
 
   test('a 404 for an email of another account', async () => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted({ send_at: isoAfter(hours(1)) })
     const key = await emails.newKey([], await emails.newAccount())
     expectError(await emails.api('PATCH', `/v1/emails/${id}`, { send_at: null }, { key }), 404, 'email_not_found')
@@ -134,7 +129,6 @@ describe('nothing changes, and the answer is', () => {
 })
 
 test('of a reschedule and a cancellation at the same time both or only the cancellation succeed', async () => {
-  await using emails = await createEmailApi()
   const { id } = await emails.accepted({ send_at: isoAfter(hours(1)) })
   const [moved, cancelled] = await Promise.all([
     reschedule(emails, id, isoAfter(hours(2))),

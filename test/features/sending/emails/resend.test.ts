@@ -6,7 +6,9 @@ import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+
+const emails = shareEmailApi(createEmailApi)
 
 const resend = (emails: EmailApi, id: string, body?: unknown, options?: ApiOptions) =>
   emails.api('POST', `/v1/emails/${id}/resend`, body, options)
@@ -38,7 +40,6 @@ const FULL = {
 
 // Proves: email-29
 test('the new email has everything of the first, its own id and key, and both are linked', async () => {
-  await using emails = await createEmailApi()
   const sent = await ended(emails, FULL)
   emails.clock.advance(60_000)
   const answer = await resend(emails, sent.id)
@@ -81,7 +82,6 @@ test('the new email has everything of the first, its own id and key, and both ar
 
 // Proves: email-29
 test('the response names recipients who may get it twice, and suppressed ones', async () => {
-  await using emails = await createEmailApi()
   const sent = await ended(emails, { to: ['bob@r.test', 'carl@r.test', 'dora@r.test', 'erik@r.test'] })
   const mark = emails.app.db.query('UPDATE recipients SET status = ? WHERE address = ?')
   mark.run(statusCode('uncertain'), 'bob@r.test')
@@ -114,7 +114,6 @@ test('attachments reach the receiver again, and an email of an email that was se
 })
 
 test('recipients in Cc become To when those in To were erased', async () => {
-  await using emails = await createEmailApi()
   const { id } = await ended(emails, FULL)
   emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid' WHERE kind = 0")
   const { recipients } = await emails.detail(at((await resend(emails, id)).body, 'data', 'id'))
@@ -156,7 +155,6 @@ describe('to some of the recipients', () => {
     ],
     ['the same one twice', ['bob@r.test', 'bob@r.test'], [['to', 'bob@r.test']]],
   ])('%s', async (_, to, expected) => {
-    await using emails = await createEmailApi()
     const sent = await ended(emails, FULL)
     const answer = await resend(emails, sent.id, { to })
     expect(answer.status).toBe(202)
@@ -174,7 +172,6 @@ describe('to some of the recipients', () => {
     ['a text', 'bob@r.test', 'to', 'validation_failed'],
     ['two in Bcc, who would see each other', ['audit@s.test', 'legal@s.test'], 'to', 'validation_failed'],
   ])('a 422 for %s, and nothing is stored', async (_, to, field, code) => {
-    await using emails = await createEmailApi()
     const sent = await ended(emails, { ...FULL, bcc: ['audit@s.test', 'legal@s.test'] })
     const stored = emails.stored()
     expectError(await resend(emails, sent.id, { to }), 422, code, field)
@@ -185,7 +182,6 @@ describe('to some of the recipients', () => {
 describe('a 409, and nothing is stored, for an email', () => {
   // Proves: email-30
   test.each(['queued', 'scheduled', 'processing'] as const)('that is %s', async (status) => {
-    await using emails = await createEmailApi()
     const { id } = await emails.accepted()
     emails.app.db.run(`UPDATE emails SET status = ${statusCode(status)}`)
     const stored = emails.stored()
@@ -197,7 +193,6 @@ describe('a 409, and nothing is stored, for an email', () => {
 
   // Proves: email-30
   test('whose content was deleted', async () => {
-    await using emails = await createEmailApi()
     const { id } = await ended(emails)
     await emails.app.commit.write((tx) => {
       const email = findOldEmail(tx.db, 1)
@@ -226,7 +221,6 @@ describe('a 409, and nothing is stored, for an email', () => {
   })
 
   test('whose recipients were erased', async () => {
-    await using emails = await createEmailApi()
     const { id } = await ended(emails)
     emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
     const { address } = emails.app.db.query<{ address: string }, []>('SELECT address FROM recipients').get() ?? {}
@@ -236,7 +230,6 @@ describe('a 409, and nothing is stored, for an email', () => {
   })
 
   test('with a recipient who is erased while the new email is prepared', async () => {
-    await using emails = await createEmailApi()
     const { id } = await ended(emails)
     using _ = spyOn(emails.app.disk, 'isLow').mockImplementationOnce(async () => {
       emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
@@ -247,7 +240,6 @@ describe('a 409, and nothing is stored, for an email', () => {
   })
 
   test('of the service', async () => {
-    await using emails = await createEmailApi()
     const { id } = await ended(emails)
     emails.app.db.run(`UPDATE emails SET extra = '{"of_service":true}'`)
     expectError(await resend(emails, id), 409, 'system_mail')
@@ -259,7 +251,6 @@ describe('a 409, and nothing is stored, for an email', () => {
 
 // Proves: email-30
 test('a missing blob is a 410, and no memory stays reserved', async () => {
-  await using emails = await createEmailApi()
   const { id } = await ended(emails)
   emails.app.db.run('UPDATE emails SET text_ref = text_ref + 1000')
   expectError(await resend(emails, id), 410, 'content_missing')
@@ -270,7 +261,6 @@ test('a missing blob is a 410, and no memory stays reserved', async () => {
 })
 
 test('without free memory it is a 503, and so is the source', async () => {
-  await using emails = await createEmailApi()
   const { id } = await ended(emails)
   using _ = holdMemory(emails)
   expectError(await resend(emails, id), 503, 'server_busy')
@@ -284,7 +274,6 @@ function holdMemory({ app }: EmailApi): Disposable {
 
 // Proves: email-29
 test('an idempotency key gives the same new email, whatever became of the first; other recipients are a mismatch', async () => {
-  await using emails = await createEmailApi()
   const sent = await ended(emails, FULL)
   const options = { headers: { 'idempotency-key': 'again' } }
   const answers = await Promise.all(Array.from({ length: 20 }, () => resend(emails, sent.id, undefined, options)))
@@ -305,28 +294,24 @@ test('an idempotency key gives the same new email, whatever became of the first;
 
 describe('the checks of acceptance hold', () => {
   test('a suppressed recipient is rejected again', async () => {
-    await using emails = await createEmailApi()
     const sent = await ended(emails)
     await emails.api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test' })
     expect(at((await resend(emails, sent.id)).body, 'data', 'status')).toBe('rejected')
   })
 
   test('a deleted domain is a 422', async () => {
-    await using emails = await createEmailApi()
     const sent = await ended(emails)
     emails.app.db.run('UPDATE domains SET deleted_at = 1')
     expectError(await resend(emails, sent.id), 422, 'domain_not_found', 'from')
   })
 
   test('a paused account is a 403', async () => {
-    await using emails = await createEmailApi()
     const sent = await ended(emails)
     emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [emails.actor.accountId])
     expect((await resend(emails, sent.id)).status).toBe(403)
   })
 
   test('the scope emails:read does not suffice, and another account finds nothing', async () => {
-    await using emails = await createEmailApi()
     const sent = await ended(emails)
     const key = await emails.newKey(['emails:read'])
     expectError(await resend(emails, sent.id, undefined, { key }), 403, 'insufficient_scope')

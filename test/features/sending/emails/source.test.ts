@@ -5,7 +5,9 @@ import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
-import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+
+const emails = shareEmailApi(createEmailApi)
 
 interface Source {
   readonly headers: string
@@ -81,7 +83,6 @@ test('attachments are named with their size, and the token of List-Unsubscribe i
 })
 
 test('tracked links are shown as they were sent by the client', async () => {
-  await using emails = await createEmailApi()
   const { id } = await emails.accepted({ html_body: '<a href="https://x.test/y">y</a>', tracking: true })
   expect((await readSource(emails, id)).source).toContain('<a href="https://x.test/y">')
   expect(emails.app.db.query('SELECT tracked FROM emails').get()).toEqual({ tracked: 1 })
@@ -89,7 +90,6 @@ test('tracked links are shown as they were sent by the client', async () => {
 
 // Proves: email-31
 test('once the content is deleted, the fields that do not describe it remain', async () => {
-  await using emails = await createEmailApi()
   const { id } = await emails.accepted({ send_at: new Date(NOW + hours(1)).toISOString() })
   await emails.api('POST', `/v1/emails/${id}/cancel`)
   await dropContent(emails)
@@ -100,7 +100,6 @@ test('once the content is deleted, the fields that do not describe it remain', a
 })
 
 test('it does not depend on what was deleted since: the domain, the stream', async () => {
-  await using emails = await createEmailApi()
   await emails.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
   const { id } = await emails.accepted({ stream: 'news', transactional: false })
   emails.app.db.run('PRAGMA foreign_keys = OFF')
@@ -138,14 +137,12 @@ test('an email of a broadcast is rendered for its recipient; without the broadca
 })
 
 test('a source over 1 MiB ends there', async () => {
-  await using emails = await createEmailApi()
   const { id } = await emails.accepted({ text_body: `${'long line of text\n'.repeat(100_000)}end` })
   const { source, truncated } = await readSource(emails, id)
   expect([source?.length, truncated]).toEqual([1024 * 1024, true])
 })
 
 test('an unknown email and one of another account are a 404', async () => {
-  await using emails = await createEmailApi()
   const { id } = await emails.accepted()
   const key = await emails.newKey([], await emails.newAccount())
   expectError(await emails.api('GET', `/v1/emails/${id}/source`, undefined, { key }), 404, 'email_not_found')

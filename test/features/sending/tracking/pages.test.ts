@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PauseSource } from '#features/core/accounts/pause.ts'
@@ -19,7 +19,7 @@ import { days, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, shareEmailApi } from '#test/support/email-api.ts'
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
 const SCANNER = 'Mozilla/5.0 (compatible; Proofpoint)'
@@ -78,6 +78,8 @@ async function createTracked(options: TestAppOptions = {}): Promise<TrackedApi> 
   }
 }
 
+const email = shareEmailApi(createTracked)
+
 const linksBody = (...links: readonly object[]) => ({
   data: links,
   pagination: {
@@ -96,7 +98,6 @@ const readCounter = ({ app }: EmailApi, metric: string): number =>
 describe('an open', () => {
   // Proves: track-3
   test('returns a 1x1 image that may not be cached', async () => {
-    await using email = await createTracked()
     const answer = await email.open()
     const picture = await answer.bytes()
     expect(answer.status).toBe(200)
@@ -114,7 +115,6 @@ describe('an open', () => {
 
   // Proves: status-13
   test('is recorded with IP address and user agent', async () => {
-    await using email = await createTracked()
     email.clock.advance(minutes(1))
     await email.open()
     await email.recordedEvents()
@@ -133,7 +133,6 @@ describe('an open', () => {
 
   // Proves: track-3
   test('is recorded once per 5 minutes, and counted each time', async () => {
-    await using email = await createTracked()
     await email.open()
     await email.open()
     await email.recordedEvents()
@@ -152,7 +151,6 @@ describe('an open', () => {
   })
 
   test('is recorded separately for each recipient of an email', async () => {
-    await using email = await createTracked()
     await email.accepted({
       to: ['carol@receiver.test', 'dave@receiver.test'],
       html_body: '<p>x</p>',
@@ -172,7 +170,6 @@ describe('an open', () => {
 describe('a click', () => {
   // Proves: track-4
   test('redirects to the original target, and reveals nothing about the message', async () => {
-    await using email = await createTracked()
     const answer = await email.click()
     expect([answer.status, answer.headers.get('location'), await answer.text()]).toEqual([
       302,
@@ -187,7 +184,6 @@ describe('a click', () => {
 
   // Proves: status-13
   test('is recorded with its link, IP address and user agent', async () => {
-    await using email = await createTracked()
     await email.click()
     await email.recordedEvents()
     expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
@@ -202,7 +198,6 @@ describe('a click', () => {
 
   // Proves: email-25, track-4
   test('is recorded once per link per 30 seconds; every click counts in the statistics', async () => {
-    await using email = await createTracked()
     const other = 'https://other.test/'
     await email.click()
     await email.click()
@@ -239,7 +234,6 @@ describe('a click', () => {
 
   // Proves: track-16
   test('on another UTC day is another unique click', async () => {
-    await using email = await createTracked()
     const midnight = Date.UTC(2026, 2, 16)
     for (const time of [midnight - 1, midnight, midnight + 1, midnight + days(1) - 1, midnight + days(3)]) {
       email.clock.advance(time - email.clock.now())
@@ -267,7 +261,6 @@ describe('machines', () => {
   ] as const)(
     '%s gets the same response as a person and is counted, but no event is recorded',
     async (_, userAgent, headers) => {
-      await using email = await createTracked()
       const answers = [
         await email.open(userAgent, { headers }),
         await email.open(userAgent, { headers }),
@@ -290,7 +283,6 @@ describe('machines', () => {
 
   // Proves: email-26
   test("a person's open is recorded right after a machine's", async () => {
-    await using email = await createTracked()
     await email.open(SCANNER)
     await email.open()
     await email.click(SHOP, SCANNER)
@@ -306,7 +298,6 @@ describe('machines', () => {
 
 // Proves: track-5
 test('HEAD responds like GET, without a body, and never counts', async () => {
-  await using email = await createTracked()
   const open = await email.open(BROWSER, { method: 'HEAD' })
   const click = await email.click(SHOP, BROWSER, { method: 'HEAD' })
   expect([open.status, open.headers.get('content-type'), (await open.bytes()).length]).toEqual([200, 'image/gif', 0])
@@ -317,7 +308,6 @@ test('HEAD responds like GET, without a body, and never counts', async () => {
 
 // Proves: track-5
 test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
-  await using email = await createTracked()
   for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
     const { status, headers } = await email.click(SHOP, BROWSER, { method })
     expect([method, status, headers.get('allow'), headers.get('location')]).toEqual([method, 405, 'GET, HEAD', null])
@@ -326,21 +316,14 @@ test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
 })
 
 describe('no open redirect:', () => {
-  let tracked: TrackedApi
-  beforeAll(async () => {
-    tracked = await createTracked()
-  })
-  afterAll(() => tracked[Symbol.asyncDispose]())
-
   const foreignTarget = Buffer.from('https://evil.test/').toString('base64url')
   test('a path that is not valid text is a 404', async () => {
     for (const path of ['/t/o/%E0%A4%A', '/t/c/%E0%A4%A/x', '/t/c/x/%ff', '/u/%ff'])
-      expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
+      expect([path, (await fetch(`${email.url}${path}`)).status]).toEqual([path, 404])
   })
 
   // Proves: track-7
   test('any other path below /t is the same page, and no other method is allowed', async () => {
-    const email = tracked
     const { pathname } = new URL(createLinkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
     const token = pathname.split('/')[3]
     const cut = ['/t/', '/t/x', '/t/o', '/t/o/', '/t/o/x/y', '/t/c', '/t/c/', `/t/c/${token}`, `/t/c/${token}/`]
@@ -365,7 +348,6 @@ describe('no open redirect:', () => {
     ['the token of a link at the pixel', (link: string) => link.replace('/t/c/', '/t/o/').replace(/\/[^/]+$/, '')],
     ['much text', (link: string) => `${link.replace(/[^/]+$/, '')}${'A'.repeat(8000)}`],
   ])('%s is a helpful 404 without a redirect', async (_, change) => {
-    const email = tracked
     const { recipient } = email
     const key = email.app.keys.subkey('tracking')
     const url = change(createLinkUrl(key, email.url, recipient, SHOP), createPixelUrl(key, email.url, recipient))
@@ -382,7 +364,7 @@ describe('no open redirect:', () => {
   })
 
   test('a link created with another master key is invalid', async () => {
-    const url = createLinkUrl(randomBytes(32), tracked.url, tracked.recipient, SHOP)
+    const url = createLinkUrl(randomBytes(32), email.url, email.recipient, SHOP)
     const answer = await fetch(url, { redirect: 'manual' })
     expect(answer.status).toBe(404)
   })
@@ -585,14 +567,12 @@ describe('a link redirects, and nothing is counted,', () => {
   })
 
   test('if its account is deleted and its rows still exist', async () => {
-    await using email = await createTracked()
     email.app.db.run('UPDATE accounts SET deleted_at = 1')
     await expectOnlyRedirect(email)
   })
 
   // Proves: track-12
   test('after a backup was restored, if another email has the row ids of the sent one', async () => {
-    await using email = await createTracked()
     const { app, clock, recipient } = email
     const key = app.keys.subkey('tracking')
     const visit = async (whose: TrackedRecipient) => {
@@ -614,7 +594,6 @@ describe('a link redirects, and nothing is counted,', () => {
   })
 
   test('once its email is deleted', async () => {
-    await using email = await createTracked()
     email.app.db.run('PRAGMA foreign_keys = OFF')
     email.app.db.run('DELETE FROM recipients')
     email.app.db.run('DELETE FROM emails')
@@ -624,7 +603,6 @@ describe('a link redirects, and nothing is counted,', () => {
 
 // Proves: track-10
 test('mail sent before counts while its account is paused', async () => {
-  await using email = await createTracked()
   email.app.db.run('UPDATE accounts SET paused_at = 1')
   await email.open()
   await email.click()
@@ -636,7 +614,6 @@ test('mail sent before counts while its account is paused', async () => {
 
 // Proves: account-6
 test('with tracking_privacy, neither IP address nor user agent is stored', async () => {
-  await using email = await createTracked()
   email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
   await email.open()
   await email.click()
@@ -694,7 +671,6 @@ test('a user agent is stored up to 512 characters, and the IP address from a tru
 
 // Proves: track-9
 test('a recipient has at most 1,000 open events and 1,000 click events over all links; all are counted', async () => {
-  await using email = await createTracked()
   await email.open()
   await email.click()
   await email.app.commit.barrier()
@@ -766,13 +742,11 @@ test('a full disk changes no response; the loss is logged, and counting resumes 
 describe('GET /v1/emails/{id}/links', () => {
   // Proves: email-23
   test('is empty for an email without clicks', async () => {
-    await using email = await createTracked()
     expect(await email.links()).toEqual(linksBody())
   })
 
   // Proves: email-25
   test('sums the clicks of all recipients of the email', async () => {
-    await using email = await createTracked()
     const key = email.app.keys.subkey('tracking')
     const { id } = await email.accepted({ to: ['c@receiver.test', 'd@receiver.test'], html_body: 'x', tracking: true })
     const rows = email.app.db.query<{ id: number }, [number]>('SELECT id FROM recipients WHERE id > ?')

@@ -1,15 +1,12 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
-import { ADDRESS, createUnsubscribable, pressButton, requestPage, type Unsubscribable } from './fixture.ts'
+import { shareEmailApi } from '#test/support/email-api.ts'
+import { ADDRESS, createUnsubscribable, pressButton, requestPage } from './fixture.ts'
 
-let service: Unsubscribable
-beforeEach(async () => {
-  service = await createUnsubscribable()
-})
-afterEach(() => service[Symbol.asyncDispose]())
+const service = shareEmailApi(createUnsubscribable)
 
 /** Sends an email and returns the message that a mail program makes of its mailto link. */
 async function requested(email: Record<string, unknown> = {}): Promise<MailRequest> {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import { requestConfirmation } from '#features/setup/contact-store/status.ts'
@@ -7,6 +7,7 @@ import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { shareEmailApi } from '#test/support/email-api.ts'
 import { ADDRESS, createUnsubscribable, pressButton, requestPage, type Unsubscribable } from './fixture.ts'
 
 interface List {
@@ -14,23 +15,22 @@ interface List {
   readonly row: number
 }
 
-let service: Unsubscribable
 let garden: List
 let kitchen: List
-beforeEach(async () => {
-  service = await createUnsubscribable()
-  garden = await newList('Garden & <b>more</b>')
-  kitchen = await newList('Kitchen')
+const service = shareEmailApi(async () => {
+  const made = await createUnsubscribable()
+  garden = await newList('Garden & <b>more</b>', made)
+  kitchen = await newList('Kitchen', made)
   for (const { id } of [garden, kitchen])
-    expect((await service.api('POST', `/v1/contact-lists/${id}/contacts`, { email: 'Bob@Receiver.test' })).status).toBe(
+    expect((await made.api('POST', `/v1/contact-lists/${id}/contacts`, { email: 'Bob@Receiver.test' })).status).toBe(
       201,
     )
+  return made
 })
-afterEach(() => service[Symbol.asyncDispose]())
 
-async function newList(name: string): Promise<List> {
-  const id = String(at((await service.api('POST', '/v1/contact-lists', { name })).body, 'data', 'id'))
-  const row = service.app.db
+async function newList(name: string, { api, app }: Unsubscribable = service): Promise<List> {
+  const id = String(at((await api('POST', '/v1/contact-lists', { name })).body, 'data', 'id'))
+  const row = app.db
     .query<{ id: number }, [Uint8Array]>('SELECT id FROM contact_lists WHERE uuid = ?')
     .get(parseUuid(id) ?? new Uint8Array())
   return { id, row: row?.id ?? 0 }

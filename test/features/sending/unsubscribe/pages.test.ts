@@ -1,26 +1,15 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { createUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { minutes } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { UNVERIFIED } from '#test/support/email-api.ts'
-import {
-  ADDRESS,
-  createUnsubscribable,
-  pressButton,
-  type RequestBody,
-  requestPage,
-  type Unsubscribable,
-} from './fixture.ts'
+import { shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { ADDRESS, createUnsubscribable, pressButton, type RequestBody, requestPage } from './fixture.ts'
 
-let service: Unsubscribable
-beforeEach(async () => {
-  service = await createUnsubscribable()
-})
-afterEach(() => service[Symbol.asyncDispose]())
+const service = shareEmailApi(createUnsubscribable)
 
 const MULTIPART = [
   '--b\r\nContent-Disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--b--\r\n',
@@ -291,6 +280,8 @@ describe('the buttons of the page', () => {
   })
 
   test('to resubscribe may be pressed 10 times, then once every 6 minutes; unsubscribing has no limit', async () => {
+    // Earlier tests pressed the button for the same recipient.
+    service.clock.advance(hours(1))
     const path = await service.link()
     for (let i = 0; i < 10; i++) expect((await pressButton(service, path, 'resubscribe')).status).toBe(200)
     const refused = await pressButton(service, path, 'resubscribe')
@@ -303,6 +294,8 @@ describe('the buttons of the page', () => {
   })
 
   test('to resubscribe have a separate limit for a contact and a recipient with the same row id', async () => {
+    // Earlier tests pressed the button for the same recipient.
+    service.clock.advance(hours(1))
     const path = await service.link()
     const accountUuid = parseUuid(service.actor.accountUuid) ?? new Uint8Array()
     const facts = {
