@@ -35,13 +35,7 @@ async function deliverAll(flow: MailFlow, clock: ManualClock, within: number): P
 describe('a provider that answers', () => {
   test.each([
     ['gmailRate', 'mail', 'rate_limited'],
-    ['outlookRate', 'mail', 'rate_limited'],
-    ['yahooRate', 'mail', 'rate_limited'],
-    ['orangeRate', 'banner', 'rate_limited'],
-    ['outlookBlock', 'mail', 'reputation'],
     ['gmxBlock', 'banner', 'reputation'],
-    ['telekomBlock', 'banner', 'reputation'],
-    ['comcastBlock', 'banner', 'reputation'],
     ['zenBlock', 'rcpt', 'reputation'],
   ] as const)('%s at %s defers the message and does no harm', async (name, step, category) => {
     const clock = new ManualClock(START)

@@ -2,10 +2,9 @@ import { expect, test } from 'bun:test'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
 import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
 import { computeMaxAttempts } from '#features/sending/delivery/verdict/retry-schedule.ts'
-import { hours, minutes, seconds } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { advanceUntil } from '#test/support/delivery-time.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
@@ -87,35 +86,6 @@ test('deferred mail is attempted on the retry schedule until expiry, then soft-b
   expect(listDeadLetters(flow.app.db, flow.actor.accountId, 10).total).toBe(0)
   expectBalanced(flow.service)
 }, 240_000)
-
-test('a clock that jumps far ahead expires no mail and brings no attempt forward', async () => {
-  const clock = new ManualClock(START)
-  let accepts = false
-  await using server = await startScriptedSmtp({ rcpt: () => (accepts ? '250 ok' : '450 4.2.0 Greylisted') })
-  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
-  const sent = await flow.send({ to: 'bob@receiver.test' })
-  await runAttempts(flow, clock, 1)
-  accepts = true
-  clock.jumpTo(START + hours(24 * 365))
-  await advanceUntil(clock, flow.service, () => recipient(flow).nextAt === null, seconds(30))
-  expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 2 }])
-  expectBalanced(flow.service)
-})
-
-test('a clock that is set back holds up neither new nor deferred mail', async () => {
-  const clock = new ManualClock(START)
-  let greylisted = 0
-  await using server = await startScriptedSmtp({ rcpt: () => (greylisted++ > 0 ? '250 ok' : '450 4.2.0 Greylisted') })
-  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
-  const first = await flow.send({ to: 'bob@receiver.test' })
-  await runAttempts(flow, clock, 1)
-  clock.jumpTo(START - hours(5))
-  const second = await flow.send({ to: 'carol@receiver.test' })
-  expect((await flow.settled(second)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
-  await advanceUntil(clock, flow.service, () => recipient(flow).nextAt === null, minutes(10))
-  expect((await flow.settled(first)).recipients).toMatchObject([{ status: 'sent', attempts: 2 }])
-  expectBalanced(flow.service)
-})
 
 test('the outcome of an attempt stays recorded when the service stops during the next attempt', async () => {
   const clock = new ManualClock(START)

@@ -13,14 +13,12 @@ const SIMULATOR = 'sim.mail.tassis.test'
 
 describe('webhooks of mail to the simulator', () => {
   test.each([
-    ['bounce+5.1.1', 'bounced', { smtp_response: '550 5.1.1 Simulated rejection' }],
     [
       'bounce+5.2.2',
       'bounced',
       { smtp_response: '550 5.2.2 Simulated rejection', bounce_type: 'soft', bounce_category: 'mailbox_full' },
     ],
     ['complain', 'complained', { complainer: `complain@${SIMULATOR}` }],
-    ['click', 'clicked', { link_url: 'http://127.0.0.1:8080' }],
     ['drop-after-dot', 'uncertain', {}],
   ])('of %s say %s, as sandbox mail', async (mailbox, event, data) => {
     await using service = await startWebhookService({ delivers: true })

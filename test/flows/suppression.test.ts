@@ -84,17 +84,13 @@ describe('a hard bounce', () => {
   })
 
   // Proves: suppress-8
-  test.each([
-    ['550 5.7.1 Not from you', 'bounced'],
-    ['550 Administrative prohibition', 'bounced'],
-    ['550 5.1.1 Postfach voll', 'bounced'],
-    ['552 5.2.2 Mailbox full', 'bounced'],
-  ] as const)('with "%s" suppresses nothing: the recipient is %s', async (rcpt, status) => {
-    await using server = await startScriptedSmtp({ rcpt })
+  test('with a reply about anything but the address suppresses nothing', async () => {
+    let rcpt = ''
+    await using server = await startScriptedSmtp({ rcpt: () => rcpt })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
-    expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe(status)
+    for (rcpt of ['550 5.7.1 Not from you', '550 5.1.1 Postfach voll', '552 5.2.2 Mailbox full'])
+      expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe('bounced')
     expect(listSuppressed(flow)).toEqual([])
-    expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe(status)
   })
 
   test('keeps the reason and the email of the first suppression', async () => {
@@ -126,20 +122,6 @@ describe('a hard bounce', () => {
     expect((await flow.outcome('bob@null.test')).recipient.status).toBe('rejected')
     await waitUntilBalanced(flow)
   })
-})
-
-// Proves: send-49
-test('the suppressed of several recipients are skipped, and the others receive the message', async () => {
-  await using server = await startScriptedSmtp()
-  await using flow = await startMailFlow({ zone, smtpPort: server.port })
-  await suppressBob(flow)
-  const sent = await flow.send({ to: ['carol@receiver.test', 'bob@receiver.test'], cc: ['dora@other.test'] })
-  const email = await flow.settled(sent)
-  expect([email.status, email.recipients.map(({ status }) => status)]).toEqual(['sent', ['sent', 'rejected', 'sent']])
-  const envelopes = server.sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT/i.test(line))
-  expect(envelopes.map((line) => /<(.+)>/.exec(line)?.[1]).sort()).toEqual(['carol@receiver.test', 'dora@other.test'])
-  expect(countUsed(flow)).toBe(2)
-  await waitUntilBalanced(flow)
 })
 
 describe('an address that is suppressed after acceptance', () => {
@@ -176,7 +158,8 @@ describe('an address that is suppressed after acceptance', () => {
   // Proves: status-19
   test('as the only recipient turns the email from scheduled to rejected', async () => {
     const clock = new ManualClock(START)
-    await using flow = await startMailFlow({ clock, zone })
+    // Without a route it would bounce.
+    await using flow = await startMailFlow({ clock, zone: {} })
     const sent = await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + hours(1)).toISOString() })
     await suppressBob(flow)
     clock.advance(hours(1))
@@ -214,16 +197,6 @@ describe('an address that is suppressed after acceptance', () => {
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'rejected', deliveryStartedAt: null }])
     expect(countUsed(flow)).toBe(0)
-    await waitUntilBalanced(flow)
-  })
-
-  test('in a lane without a route is rejected rather than bounced', async () => {
-    const clock = new ManualClock(START)
-    await using flow = await startMailFlow({ clock, zone: {} })
-    const sent = await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + hours(1)).toISOString() })
-    await suppressBob(flow)
-    clock.advance(hours(1))
-    await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     await waitUntilBalanced(flow)
   })
 })

@@ -2,7 +2,7 @@
  * @module Tracking from the send to the event: real SMTP to a receiver, whose links and pixel are then requested over
  * real HTTP.
  */
-import { expect, test } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { hours, minutes } from '#platform/units.ts'
@@ -27,8 +27,10 @@ const SHOP = 'https://shop.test/?item=1&colour=gr\u00fcn'
 interface TrackingFlow extends EmailApi, AsyncDisposable {
   /** The messages as received. */
   messages(): readonly Buffer[]
-  /** The n-th received message. */
+  /** The n-th message received since the last `forget`. */
   received(count: number): Promise<{ raw: Buffer; parsed: ParsedMail; html: string; hrefs: string[]; pixels: string[] }>
+  /** Forgets what was received, and the default of the account. */
+  forget(): Promise<void>
   /** Requests a URL of ours as a browser does, up to the redirect. */
   follow(url: string): Promise<Response>
   /** Events after the acceptance, once there are `count`. */
@@ -46,7 +48,8 @@ async function startFlow(
     resolver: createResolver(dns),
     settings: { TASSIS_SMTP_PORT: String(server.port), TASSIS_PUBLIC_URL: PUBLIC_URL, ...settings },
   })
-  const messages = () => server.sessions.flatMap((session) => session.messages)
+  let forgotten = 0
+  const messages = () => server.sessions.flatMap((session) => session.messages).slice(forgotten)
   return {
     ...service,
     messages,
@@ -56,6 +59,10 @@ async function startFlow(
       const html = parsed.html || ''
       const urls = (pattern: RegExp) => [...html.matchAll(pattern)].map(([, url = '']) => url)
       return { raw, parsed, html, hrefs: urls(/href=["']([^"']*)["']/g), pixels: urls(/<img src="([^"]*)"/g) }
+    },
+    async forget() {
+      forgotten += messages().length
+      await service.api('PATCH', '/v1/account', { tracking_default: false })
     },
     follow: (url) =>
       fetch(url.replace(PUBLIC_URL, service.url), { redirect: 'manual', headers: { 'user-agent': BROWSER } }),
@@ -71,6 +78,13 @@ async function startFlow(
     },
   }
 }
+
+let flow: TrackingFlow
+beforeAll(async () => {
+  flow = await startFlow()
+})
+beforeEach(() => flow.forget())
+afterAll(() => flow[Symbol.asyncDispose]())
 
 // Proves: email-23, status-20
 test('a tracked email reaches its receiver with tracked links and a pixel, which record each open and click', async () => {
@@ -123,7 +137,6 @@ test('a tracked email reaches its receiver with tracked links and a pixel, which
 })
 
 test('the DKIM signature of a tracked email verifies', async () => {
-  await using flow = await startFlow()
   await flow.accepted({ html_body: HTML, tracking: true })
   const { raw, pixels } = await flow.received(1)
   expect(pixels).toHaveLength(1)
@@ -175,7 +188,6 @@ test('a retry uses the tracking host that the domain has by then, and is otherwi
 
 // Proves: track-18
 test('`tracking` true and false override the default of the account', async () => {
-  await using flow = await startFlow()
   const isTracked = async (request: object, count: number): Promise<boolean> => {
     await flow.accepted({ html_body: HTML, ...request })
     const { html } = await flow.received(count)
@@ -197,7 +209,6 @@ test('`tracking` true and false override the default of the account', async () =
 
 // Proves: track-18
 test('opens and clicks are chosen apart, and a no counts whatever the default of the account', async () => {
-  await using flow = await startFlow()
   let count = 0
   const tracked = async () => {
     const { html } = await flow.received(++count)
@@ -258,7 +269,6 @@ test('opens and clicks are chosen apart, and a no counts whatever the default of
 })
 
 test('whether an email is tracked is decided when it is accepted', async () => {
-  await using flow = await startFlow()
   const sendAt = new Date(flow.clock.now() + hours(1)).toISOString()
   await flow.accepted({ html_body: HTML, send_at: sendAt })
   await flow.api('PATCH', '/v1/account', { tracking_default: true })
@@ -267,7 +277,6 @@ test('whether an email is tracked is decided when it is accepted', async () => {
 })
 
 test('an email that is not tracked is sent unchanged, and so is one without HTML', async () => {
-  await using flow = await startFlow()
   await flow.accepted({ html_body: HTML })
   expect((await flow.received(1)).html.replaceAll('\r\n', '\n').replace(/\n$/, '')).toBe(HTML)
   await flow.accepted({ text_body: 'See https://shop.test/', tracking: true })
@@ -276,7 +285,6 @@ test('an email that is not tracked is sent unchanged, and so is one without HTML
 })
 
 test('a provided text is sent unchanged, beside the tracked HTML', async () => {
-  await using flow = await startFlow()
   await flow.accepted({ html_body: HTML, text_body: 'See https://shop.test/', tracking: true })
   const { parsed, html } = await flow.received(1)
   expect([parsed.text?.trimEnd(), html.includes(PUBLIC_URL)]).toEqual(['See https://shop.test/', true])

@@ -93,16 +93,6 @@ test('a mail to the address stops mail of its kind, with one event and one webho
   expect(office.operatorMail()).toEqual([])
 })
 
-test('the sender does not matter: forwarded mail unsubscribes its original recipient', async () => {
-  const { email, copy } = await copyOf('bob@receiver.test', { cc: ['carl@receiver.test'] })
-  await office.submit(requestOf(copy, { mailFrom: 'somebody@elsewhere.test' }))
-  expect(await readEffects('bob@receiver.test', email.id)).toEqual({
-    unsubscribed: ['bob@receiver.test'],
-    suppressed: ['unsubscribe'],
-  })
-  expect((await readEffects('carl@receiver.test', email.id)).suppressed).toEqual([])
-})
-
 test('the address alone is enough, in any case, if the mail program omits the subject', async () => {
   const { email, copy } = await copyOf('dora@receiver.test')
   const { to } = requestOf(copy)
@@ -130,31 +120,5 @@ describe('nobody is unsubscribed', () => {
       ),
     ).toEqual(Array(4).fill('550 5.1.1 User unknown'))
     expect(await readEffects('erin@receiver.test', email.id)).toEqual(NOTHING)
-  })
-
-  const answers: readonly (readonly [what: string, fields: readonly string[], mailFrom: string])[] = [
-    ['an out-of-office reply', ['Auto-Submitted: auto-replied (vacation)'], 'fred@receiver.test'],
-    ['a notification', ['Auto-Submitted: auto-notified'], 'fred@receiver.test'],
-    ['mail from the null reverse-path', [], ''],
-    [
-      'a report',
-      ['MIME-Version: 1.0', 'Content-Type: multipart/report; report-type=delivery-status; boundary="b"'],
-      'fred@receiver.test',
-    ],
-  ]
-  test.each(answers)('by %s to the address', async (what, fields, mailFrom) => {
-    const address = `${what.replaceAll(' ', '.')}@receiver.test`
-    const { email, copy } = await copyOf(address)
-    const before = office.operatorMail().length
-    expect(await office.submit(requestOf(copy, { fields, mailFrom }))).toEqual([expect.stringMatching(/^250 /)])
-    expect(await readEffects(address, email.id)).toEqual(NOTHING)
-    expect(office.operatorMail()).toHaveLength(before)
-  })
-
-  test('by the token of one recipient at the address of another', async () => {
-    const [one, other] = [await copyOf('greta@receiver.test'), await copyOf('hugo@receiver.test')]
-    await office.submit({ ...requestOf(one.copy), to: requestOf(other.copy).to })
-    expect(await readEffects('greta@receiver.test', one.email.id)).toEqual(NOTHING)
-    expect(await readEffects('hugo@receiver.test', other.email.id)).toEqual(NOTHING)
   })
 })

@@ -2,12 +2,9 @@ import { expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
 import { decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
-import { minutes } from '#platform/units.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
-import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
-import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import { type SinkMessage, startSink } from '#test/support/sink.ts'
 
@@ -115,29 +112,4 @@ test('each recipient of an email has their own unsubscribe address, and one unsu
   const { recipient } = await flow.outcome('eve@receiver.test', { transactional: false })
   expect(recipient.status).toBe('sent')
   expectBalanced(flow.service)
-})
-
-// Proves: send-45
-test('a retry sends the same bytes, unsubscribe address included', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
-  const raws: string[] = []
-  await using sink = await startSink({
-    onData(stream, _session, done) {
-      const chunks: Buffer[] = []
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      stream.on('end', () => {
-        raws.push(Buffer.concat(chunks).toString('latin1'))
-        if (raws.length > 1) done()
-        else done(Object.assign(new Error('try again'), { responseCode: 451 }))
-      })
-    },
-  })
-  await using flow = await startMailFlow({ clock, zone, smtpPort: sink.port, settings })
-  const sent = await flow.send({ to: TO, transactional: false })
-  await eventually(() => flow.events(sent).some(({ type }) => type === 'deferred'))
-  clock.advance(minutes(6))
-  await eventually(() => flow.events(sent).some(({ type }) => type === 'delivered'))
-  expect(raws.length).toBe(2)
-  expect(raws[1]).toBe(raws[0] ?? '')
-  expect(raws[0]).toContain('\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n')
 })

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { ApiResponse } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 let emails: EmailApi
@@ -222,59 +221,4 @@ describe('bodies that are too large', () => {
   test('by the number of their values: 413', async () => {
     expectError(await emails.raw('/v1/emails', `{"a":[${'1,'.repeat(600_000)}1]}`), 413, 'payload_too_large')
   })
-})
-
-describe('ids that do not belong to this account', () => {
-  const askAll = async (id: string): Promise<ApiResponse[]> => [
-    await emails.api('GET', `/v1/emails/${id}`),
-    await emails.api('POST', `/v1/emails/${id}/cancel`),
-  ]
-
-  // Proves: email-8
-  for (const id of [
-    '00000000-0000-7000-8000-000000000000',
-    'x',
-    '1',
-    '%00',
-    '..%2f..%2fetc',
-    "'%20OR%201=1--",
-    'ü',
-    'null',
-  ])
-    test(`${id}: 404`, async () => {
-      for (const answer of await askAll(id)) expectError(answer, 404, 'email_not_found')
-    })
-})
-
-test('emails of another account: 404, and they do not change', async () => {
-  await using service = await createEmailApi()
-  const other = await service.newAccount()
-  await service.addDomain(other, 'other.test')
-  const key = await service.newKey([], other)
-  const sendAt = new Date(service.clock.now() + 3_600_000).toISOString()
-  const foreignEmail = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
-  const stored = service.stored()
-  expectError(await service.api('GET', `/v1/emails/${foreignEmail.id}`), 404, 'email_not_found')
-  expectError(await service.api('POST', `/v1/emails/${foreignEmail.id}/cancel`), 404, 'email_not_found')
-  expect(service.stored()).toEqual(stored)
-  expect((await service.detail(foreignEmail.id, { key }))['status']).toBe('scheduled')
-})
-
-test('without an API key: 401, and the body is not read', async () => {
-  for (const path of PATHS) {
-    expectError(await emails.raw(path, '{', { authorization: '' }), 401, 'invalid_api_key')
-    expectError(await emails.raw(path, '{', { authorization: 'Bearer wrong' }), 401, 'invalid_api_key')
-  }
-})
-
-test('without the scope emails:send: 403', async () => {
-  const key = await emails.newKey(['emails:read'])
-  before = emails.stored()
-  expectError(await emails.send({}, { key }), 403, 'insufficient_scope')
-  expectError(await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL] }, { key }), 403, 'insufficient_scope')
-})
-
-test('a wrong method: 405 with Allow', async () => {
-  const answer = await emails.api('DELETE', '/v1/emails')
-  expect([answer.status, answer.headers.get('allow')?.split(', ').sort()]).toEqual([405, ['GET', 'HEAD', 'POST']])
 })

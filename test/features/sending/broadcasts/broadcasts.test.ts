@@ -165,7 +165,13 @@ describe('POST /v1/emails/broadcast', () => {
     ['a syntax error', { html_body: '{% if %}' }, 422, 'template_error', 'html_body'],
     ['an unknown template', { template_alias: 'nothing' }, 422, 'template_not_found', 'template_alias'],
     ['data that is no map', { template_data: ['x'] }, 422, 'validation_failed', 'template_data'],
-    ['too much data', { template_data: { x: 'x'.repeat(65_536) } }, 422, 'validation_failed', 'template_data'],
+    [
+      'too much data, in octets',
+      { template_data: { x: 'ü'.repeat(33_000) } },
+      422,
+      'validation_failed',
+      'template_data',
+    ],
     [
       'a header that the service sets',
       { headers: { 'List-Unsubscribe': 'x' } },
@@ -202,15 +208,16 @@ describe('POST /v1/emails/broadcast', () => {
       'template_alias',
     )
   })
-
-  test('is not mistaken for the path of an email', async () => {
-    expectError(await service.api('GET', '/v1/emails/broadcast'), 404, 'email_not_found')
-  })
 })
 
 describe('the parts of a broadcast', () => {
+  let own: EmailApi
+  beforeAll(async () => {
+    own = await startService()
+  })
+  afterAll(() => own[Symbol.asyncDispose]())
+
   test('are those of the template at the start, except provided ones', async () => {
-    await using own = await startService()
     const { api, app } = own
     const template = {
       alias: 'news',
@@ -258,40 +265,47 @@ describe('the parts of a broadcast', () => {
   })
 
   test('override those of the template one by one', async () => {
-    await using own = await startService()
-    const template = { alias: 'news', name: 'News', subject: 'Theirs', html_body: '<p>Theirs</p>', text_body: 'Theirs' }
+    const template = {
+      alias: 'theirs',
+      name: 'News',
+      subject: 'Theirs',
+      html_body: '<p>Theirs</p>',
+      text_body: 'Theirs',
+    }
     await own.api('POST', '/v1/templates', template)
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(1))
-    const request = { subject: 'Ours', html_body: '<p>Ours</p>', text_body: null, template_alias: 'news' }
+    const request = { subject: 'Ours', html_body: '<p>Ours</p>', text_body: null, template_alias: 'theirs' }
     await waitForOperation(own, await startBroadcast(id, request, {}, own), 'done')
     const row = at((await own.api('GET', '/v1/emails')).body, 'data', 0, 'id')
     expect(await own.detail(row)).toMatchObject({ subject: 'Ours', html_body: '<p>Ours</p>', text_body: 'Theirs' })
   })
 
   test('of a template without variables may have a subject of two lines; it becomes one', async () => {
-    await using own = await startService()
     await own.api('POST', '/v1/templates', { alias: 'plain', name: 'x', subject: ' Two\r\nlines ', text_body: 'x' })
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(1))
     const operation = await startBroadcast(id, { subject: null, template_alias: 'plain' }, {}, own)
     await waitForOperation(own, operation, 'done')
-    expect(readBroadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['Two lines'])
+    expect(readBroadcastEmails(own.app).at(-1)?.subject).toBe('Two lines')
   })
 
   test('use the data of each contact at the time of the snapshot', async () => {
-    await using own = await startService()
     const { clock, api, app } = own
     const id = await createList(own)
     await addContacts(app, id, createContacts(2))
-    const later = new Date(NOW + hours(1)).toISOString()
+    const later = new Date(clock.now() + hours(1)).toISOString()
     const operation = await startBroadcast(id, { subject: 'Number {{ contact.number }}', send_at: later }, {}, own)
     const path = `/v1/contact-lists/${id}/contacts/contact-1@receiver.test`
     expect((await api('PATCH', path, { metadata: { number: 'one' } })).status).toBe(200)
     await addContacts(app, id, [{ email: 'late@receiver.test', metadata: { number: 3 } }])
     clock.advance(hours(1))
     await waitForOperation(own, operation, 'done')
-    expect(readBroadcastEmails(app).map(({ address, subject }) => [address, subject])).toEqual([
+    expect(
+      readBroadcastEmails(app)
+        .slice(-2)
+        .map(({ address, subject }) => [address, subject]),
+    ).toEqual([
       ['contact-1@receiver.test', 'Number 1'],
       ['contact-2@receiver.test', 'Number 2'],
     ])
@@ -456,32 +470,6 @@ describe('a paused account', () => {
     const id = await createList(own)
     pause(own, NOW)
     expectError(await post(id, {}, {}, own), 403, 'account_paused')
-  })
-
-  test('holds a started broadcast, with the reason in its operation, and continues it when the pause ends', async () => {
-    await using own = await startService()
-    const id = await createList(own)
-    await addContacts(own.app, id, createContacts(2))
-    const operation = await startBroadcast(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
-    pause(own, NOW)
-    own.clock.advance(hours(1))
-    const held = await eventually(async () => {
-      const now = await getOperation(own, operation)
-      return now.error_summary === null ? undefined : now
-    })
-    expect([held.error_summary?.message, held.status, held.metadata.handed_over]).toEqual([
-      'The account is paused: The operator of the service paused it. Contact the operator of the service.',
-      'processing',
-      0,
-    ])
-    pause(own, null)
-    const over = await eventually(async () => {
-      // In steps, because the reason is stored before the next look is scheduled.
-      own.clock.advance(15_000)
-      const now = await getOperation(own, operation)
-      return now.metadata.state === 'done' && now
-    })
-    expect([over.error_summary, over.completed_items]).toEqual([null, 2])
   })
 })
 

@@ -1,15 +1,16 @@
 import { expect, test } from 'bun:test'
 import { type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { eventually, type TestAppOptions } from '#test/support/app.ts'
+import { at, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
-import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
+const FAILED_AT = new Date(NOW).toISOString()
 const FAILED: Verdict = { kind: 'failed', reason: 'The message could not be composed' }
 const DEFERRED: Verdict = {
   kind: 'deferred',
@@ -23,13 +24,8 @@ interface Letter {
   readonly to_address: string
 }
 
-/** A service that delivers nothing on its own, and an account that may send as sender.test. */
-async function createDeadLetterApi(options: TestAppOptions = {}, verified = true): Promise<TestApi> {
-  const service = await createTestApi(options)
-  await createDomain(service.app, service.actor, 'sender.test')
-  if (verified) service.app.db.run('UPDATE domains SET verified_at = 1')
-  return service
-}
+/** Delivers nothing on its own. */
+const service = shareEmailApi(createEmailApi)
 
 const send = async ({ api }: TestApi, to: string | string[], more: object = {}): Promise<string> => {
   const email = { from: 'Ada <ada@sender.test>', to, subject: 'Hello', text_body: 'Hello, Bob.', ...more }
@@ -60,7 +56,6 @@ const recipientOf = ({ app }: TestApi, emailId: string) =>
 
 // Proves: list-12, status-6, dead-1, dead-5
 test('a dead letter describes the email, the recipient and the failure, without the bodies', async () => {
-  await using service = await createDeadLetterApi({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
   const { api, actor } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
@@ -85,8 +80,8 @@ test('a dead letter describes the email, the recipient and the failure, without 
         attempts: 1,
         last_error: FAILED.reason,
         error_message: FAILED.reason,
-        failed_at: '2026-01-01T00:00:00.000Z',
-        created_at: '2026-01-01T00:00:00.000Z',
+        failed_at: FAILED_AT,
+        created_at: FAILED_AT,
         payload: {
           message_id: `<${emailId}@sender.test>`,
           from: 'Ada <ada@sender.test>',
@@ -95,7 +90,7 @@ test('a dead letter describes the email, the recipient and the failure, without 
           stream: 'transactional',
           sandbox: false,
           scheduled_at: null,
-          created_at: '2026-01-01T00:00:00.000Z',
+          created_at: FAILED_AT,
         },
       },
     ],
@@ -104,7 +99,6 @@ test('a dead letter describes the email, the recipient and the failure, without 
 })
 
 test('a dead letter without a known stream or error has empty texts, which typed clients can read', async () => {
-  await using service = await createDeadLetterApi()
   await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
   service.app.db.run('UPDATE emails SET stream_id = 0')
@@ -116,7 +110,6 @@ test('a dead letter without a known stream or error has empty texts, which typed
 
 // Proves: dead-2
 test('count defaults to 50 and is at most 200; the newest come first and total counts all', async () => {
-  await using service = await createDeadLetterApi()
   const { api } = service
   await send(
     service,
@@ -140,7 +133,6 @@ test('count defaults to 50 and is at most 200; the newest come first and total c
 
 // Proves: list-20, dead-4
 test('a retry puts the email back into its lane, deletes the letter, wakes delivery and adds an audit row', async () => {
-  await using service = await createDeadLetterApi({ clock: new ManualClock() })
   const { api, app } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
@@ -170,9 +162,7 @@ test('a retry puts the email back into its lane, deletes the letter, wakes deliv
 
 // Proves: status-27
 test('a retried email that had expired has the full time until expiry again, and then becomes a dead letter again', async () => {
-  const clock = new ManualClock()
-  await using service = await createDeadLetterApi({ clock })
-  const { api } = service
+  const { api, clock } = service
   const emailId = await send(service, 'bob@x.test')
   const statusAfter = async (verdict: Verdict): Promise<unknown> => {
     expect(await endAttempts(service, 'x.test', verdict)).toBe(1)
@@ -209,7 +199,8 @@ test('an uncertain email is sent again only by a retry, and is then delivered', 
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
-  await using service = await createDeadLetterApi({
+  await using service = await createEmailApi({
+    clock: systemClock,
     delivers: true,
     settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) },
   })
@@ -229,8 +220,7 @@ test('an uncertain email is sent again only by a retry, and is then delivered', 
 })
 
 test('a retried sandbox email stays in the sandbox', async () => {
-  await using service = await createDeadLetterApi({}, false)
-  const emailId = await send(service, 'bob@x.test')
+  const emailId = await send(service, 'bob@x.test', { from: `ada@${UNVERIFIED}` })
   expect(await endAttempts(service, 'sandbox', FAILED)).toBe(1)
   const [letter] = await listLetters(service)
   expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
@@ -238,7 +228,6 @@ test('a retried sandbox email stays in the sandbox', async () => {
 })
 
 test('a retried broadcast email waits behind all other mail again', async () => {
-  await using service = await createDeadLetterApi()
   const emailId = await send(service, 'bob@x.test')
   service.app.db.run('UPDATE emails SET broadcast_id = 1')
   await endAttempts(service, 'x.test', FAILED)
@@ -248,7 +237,6 @@ test('a retried broadcast email waits behind all other mail again', async () => 
 })
 
 test('two concurrent retries put the email back once', async () => {
-  await using service = await createDeadLetterApi()
   await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
   const [letter] = await listLetters(service)
@@ -261,7 +249,6 @@ test('two concurrent retries put the email back once', async () => {
 
 // Proves: auth-17
 test('a retry is rejected while the account is paused, and for a recipient with another final status', async () => {
-  await using service = await createDeadLetterApi()
   const { api, app } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
@@ -282,7 +269,6 @@ test('a retry is rejected while the account is paused, and for a recipient with 
 
 // Proves: dead-3
 test('deleting a letter does not change its email', async () => {
-  await using service = await createDeadLetterApi()
   const { api } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
@@ -296,37 +282,4 @@ test('deleting a letter does not change its email', async () => {
     action: 'dead_letter.deleted',
     resource_id: letter?.id,
   })
-})
-
-// Proves: dead-3, dead-4
-test.each(['0', '999', '-1', 'abc', '1.0', '01', '99999999999999999999'])('the unknown id %s is a 404', async (id) => {
-  await using service = await createDeadLetterApi()
-  await send(service, 'bob@x.test')
-  await endAttempts(service, 'x.test', FAILED)
-  expect((await service.api('DELETE', `/v1/dead-letters/${id}`)).status).toBe(404)
-  const retried = await service.api('POST', `/v1/dead-letters/${id}/retry`)
-  expect({ status: retried.status, code: at(retried.body, 'code') }).toEqual({
-    status: 404,
-    code: 'dead_letter_not_found',
-  })
-  expect(await listLetters(service)).toHaveLength(1)
-})
-
-test("another account's letter is a 404, and writes need emails:send", async () => {
-  await using service = await createDeadLetterApi()
-  const { api } = service
-  await send(service, 'bob@x.test')
-  await endAttempts(service, 'x.test', FAILED)
-  const path = `/v1/dead-letters/${(await listLetters(service))[0]?.id}`
-  const other = { key: await service.newKey([], await service.newAccount()) }
-  expect((await api('GET', '/v1/dead-letters', undefined, other)).body).toEqual({ data: [], total: 0 })
-  expect((await api('DELETE', path, undefined, other)).status).toBe(404)
-  expect((await api('POST', `${path}/retry`, undefined, other)).status).toBe(404)
-  const reader = { key: await service.newKey(['emails:read']) }
-  expect((await api('GET', '/v1/dead-letters', undefined, reader)).status).toBe(200)
-  expect((await api('DELETE', path, undefined, reader)).status).toBe(403)
-  expect((await api('POST', `${path}/retry`, undefined, reader)).status).toBe(403)
-  const sender = { key: await service.newKey(['emails:send']) }
-  expect((await api('GET', '/v1/dead-letters', undefined, sender)).status).toBe(403)
-  expect((await api('POST', `${path}/retry`, undefined, sender)).status).toBe(200)
 })

@@ -1,16 +1,16 @@
-import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
+import { beforeEach, expect, spyOn, test } from 'bun:test'
 import { releaseOverdueMail } from '#features/sending/delivery/schedule/overdue.ts'
 import { createLog } from '#platform/log/log.ts'
 import { days, hours, minutes } from '#platform/units.ts'
-import { createEmailApi, EMAIL, type EmailApi, NOW } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, NOW, shareEmailApi } from '#test/support/email-api.ts'
 
-let emails: EmailApi
 const logged: string[] = []
-beforeEach(async () => {
+const emails = shareEmailApi(() =>
+  createEmailApi({ log: createLog('warn', { write: (line) => void logged.push(line) }) }),
+)
+beforeEach(() => {
   logged.length = 0
-  emails = await createEmailApi({ log: createLog('warn', { write: (line) => void logged.push(line) }) })
 })
-afterEach(() => emails[Symbol.asyncDispose]())
 
 /** Queues an email to each domain, with the given recipient fields. */
 async function insertQueued(

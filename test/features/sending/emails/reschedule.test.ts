@@ -120,12 +120,6 @@ describe('nothing changes, and the answer is', () => {
     const { id } = await emails.accepted({ send_at: isoAfter(hours(1)) })
     expectError(await emails.api('PATCH', `/v1/emails/${id}`, {}), 422, 'validation_failed', 'send_at')
   })
-
-  test('a 404 for an email of another account', async () => {
-    const { id } = await emails.accepted({ send_at: isoAfter(hours(1)) })
-    const key = await emails.newKey([], await emails.newAccount())
-    expectError(await emails.api('PATCH', `/v1/emails/${id}`, { send_at: null }, { key }), 404, 'email_not_found')
-  })
 })
 
 test('of a reschedule and a cancellation at the same time both or only the cancellation succeed', async () => {

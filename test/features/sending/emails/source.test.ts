@@ -5,7 +5,7 @@ import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
-import { createEmailApi, type EmailApi, expectError, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 
 const emails = shareEmailApi(createEmailApi)
 
@@ -140,11 +140,4 @@ test('a source over 1 MiB ends there', async () => {
   const { id } = await emails.accepted({ text_body: `${'long line of text\n'.repeat(100_000)}end` })
   const { source, truncated } = await readSource(emails, id)
   expect([source?.length, truncated]).toEqual([1024 * 1024, true])
-})
-
-test('an unknown email and one of another account are a 404', async () => {
-  const { id } = await emails.accepted()
-  const key = await emails.newKey([], await emails.newAccount())
-  expectError(await emails.api('GET', `/v1/emails/${id}/source`, undefined, { key }), 404, 'email_not_found')
-  expectError(await emails.api('GET', '/v1/emails/x/source'), 404, 'email_not_found')
 })

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readRemainingQuota } from '#features/core/accounts/accounts.ts'
 import { consumeSandboxQuota } from '#features/core/accounts/limits.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
@@ -27,6 +27,12 @@ test('what an account simulates changes no limit, causes no alert and delays no 
 })
 
 describe('mail to the simulator', () => {
+  let flow: MailFlow
+  beforeAll(async () => {
+    flow = await start()
+  })
+  afterAll(() => flow[Symbol.asyncDispose]())
+
   test.each([
     ['deliver', ['sent', 'delivered']],
     ['Deliver', ['sent', 'delivered']],
@@ -34,7 +40,6 @@ describe('mail to the simulator', () => {
     ['click', ['sent', 'delivered', 'opened', 'clicked']],
     ['complain', ['sent', 'delivered', 'complained']],
   ])('to %s is sent over SMTP and has its events', async (mailbox, types) => {
-    await using flow = await start()
     const { recipient, events } = await flow.outcome(at(mailbox), { html_body: '<a href="https://a.test/">a</a>' })
     expect(recipient).toMatchObject({ status: 'sent', attempts: 1, bounceCategory: null })
     expect(typesOf(events)).toEqual(types)
@@ -51,7 +56,6 @@ describe('mail to the simulator', () => {
     ['bounce+5.1.1', '550 5.1.1 Simulated rejection', 'hard', 'invalid_recipient'],
     ['bounce+5.3.4', '550 5.3.4 Simulated rejection', 'soft', 'message_too_large'],
   ])('to %s bounces with its reply, and suppresses nothing', async (mailbox, reply, type, category) => {
-    await using flow = await start()
     for (let round = 0; round < 2; round++) {
       const { recipient, events } = await flow.outcome(at(mailbox))
       expect(recipient).toMatchObject({ status: 'bounced', attempts: 1, bounceType: type, bounceCategory: category })
@@ -66,7 +70,6 @@ describe('mail to the simulator', () => {
   test.each(['nobody', 'deliver+5.1.1', 'bounce+4.1.1', 'defer+5.1.1', 'bounce+5.1.1111', 'constructor'])(
     'to %s bounces with the list of mailboxes',
     async (mailbox) => {
-      await using flow = await start()
       const { recipient } = await flow.outcome(at(mailbox))
       expect(recipient).toMatchObject({ status: 'bounced', bounceCategory: 'invalid_recipient' })
       expect(recipient.smtpResponse).toBe(
@@ -110,7 +113,6 @@ describe('mail to the simulator', () => {
   })
 
   test('to drop-after-dot is uncertain; the retry of its dead letter goes to the simulator again', async () => {
-    await using flow = await start()
     const { recipient, events } = await flow.outcome(at('drop-after-dot'))
     expect(recipient).toMatchObject({ status: 'uncertain', attempts: 1, nextAt: null })
     expect(typesOf(events)).toEqual(['uncertain'])

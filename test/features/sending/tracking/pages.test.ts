@@ -740,11 +740,6 @@ test('a full disk changes no response; the loss is logged, and counting resumes 
 })
 
 describe('GET /v1/emails/{id}/links', () => {
-  // Proves: email-23
-  test('is empty for an email without clicks', async () => {
-    expect(await email.links()).toEqual(linksBody())
-  })
-
   // Proves: email-25
   test('sums the clicks of all recipients of the email', async () => {
     const key = email.app.keys.subkey('tracking')
