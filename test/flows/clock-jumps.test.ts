@@ -1,12 +1,10 @@
 /** @module Clock jumps during deliveries to real servers: every recipient reaches the right final status, in time. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createResolver } from '#test/support/resolver.ts'
@@ -163,30 +161,27 @@ test('an hour back does not delay deferred mail, and scheduled mail keeps its ti
 
 // Proves: delivery-5
 test('mail that a run with a clock ahead of time postponed is due at the next start', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-clock-'))
-  try {
-    let times = 0
-    await using server = await startScriptedSmtp({ rcpt: () => (times++ > 0 ? '250 ok' : '450 4.2.0 Later') })
-    const ahead = new ManualClock(START + days(40))
-    const flow = await startMailFlow({ clock: ahead, zone, smtpPort: server.port, dataDir })
-    await using dns = flow.dns
-    await flow.outcome('bob@receiver.test')
-    await flow.service[Symbol.asyncDispose]()
-    const clock = new ManualClock(START)
-    await using again = await createTestApp({
-      dataDir,
-      clock,
-      delivers: true,
-      resolver: createResolver(dns),
-      settings: { TASSIS_SMTP_PORT: String(server.port) },
-    })
-    await eventually(() => rows(again)[0]?.nextAt === null)
-    expect(rows(again)).toMatchObject([{ status: 3, attempts: 2 }])
-    // The wrong time of the earlier run does not hold back the time of new events.
-    expect(again.app.eventTime()).toBe(again.app.clock.now())
-  } finally {
-    rmSync(dataDir, { recursive: true })
-  }
+  using folder = createFolder()
+  const dataDir = folder.path
+  let times = 0
+  await using server = await startScriptedSmtp({ rcpt: () => (times++ > 0 ? '250 ok' : '450 4.2.0 Later') })
+  const ahead = new ManualClock(START + days(40))
+  const flow = await startMailFlow({ clock: ahead, zone, smtpPort: server.port, dataDir })
+  await using dns = flow.dns
+  await flow.outcome('bob@receiver.test')
+  await flow.service[Symbol.asyncDispose]()
+  const clock = new ManualClock(START)
+  await using again = await createTestApp({
+    dataDir,
+    clock,
+    delivers: true,
+    resolver: createResolver(dns),
+    settings: { TASSIS_SMTP_PORT: String(server.port) },
+  })
+  await eventually(() => rows(again)[0]?.nextAt === null)
+  expect(rows(again)).toMatchObject([{ status: 3, attempts: 2 }])
+  // The wrong time of the earlier run does not hold back the time of new events.
+  expect(again.app.eventTime()).toBe(again.app.clock.now())
 })
 
 // Proves: delivery-6

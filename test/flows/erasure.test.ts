@@ -4,8 +4,6 @@
  * directory is searched. The others have lost nothing.
  */
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { days, seconds } from '#platform/units.ts'
@@ -13,6 +11,7 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { UNVERIFIED } from '#test/support/email-api.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
@@ -234,73 +233,70 @@ async function createHistory(office: PostOffice) {
 
 // Proves: privacy-3
 test('no data of an erased person is left in the data directory, the address stays suppressed, other data is unchanged', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-erasure-'))
+  using folder = createFolder()
+  const dataDir = folder.path
+  const clock = adjustableClock()
+  const office = await startPostOffice({}, { runsTasks: true, dataDir, clock })
+  let isStopped = false
   try {
-    const clock = adjustableClock()
-    const office = await startPostOffice({}, { runsTasks: true, dataDir, clock })
-    let isStopped = false
-    try {
-      const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await createHistory(office)
-      const before = await office.suppressions()
-      // In rows, content, captures and raw mail at least, or the search at the end would prove nothing.
-      const places = new Set(grepData(dataDir, WORDS).map((line) => line.split('/')[0]?.split(':')[0]))
-      expect([...places]).toEqual(expect.arrayContaining(['capture.db', 'content', 'raw-mail', 'tassis.db']))
-      const begun = await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
-      expect(begun).toEqual({
-        data: { email_address: KEY, rows_deleted: expect.any(Number), message: expect.any(String) },
-        operation_id: expect.any(String),
-      })
-      // Mail to another recipient still waits for its time; the test cancels it, because nothing else would end it.
-      await requestOk(office, 'POST', `/v1/emails/${waitingTogether.id}/cancel`)
-      const operation = await eventually(async () => {
-        // Content that was stored twice is deleted some minutes later.
-        clock.setForward(seconds(20))
-        office.app.removalDue.emit()
-        const found = at(await requestOk(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json
-        return found['status'] === 'completed' && found
-      }, 110_000)
-      expect(operation).toMatchObject({ operation_type: 'gdpr_erase', error_summary: null, failed_items: 0 })
-      expect(Number(at(operation, 'metadata', 'rows_deleted'))).toBeGreaterThan(30)
+    const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await createHistory(office)
+    const before = await office.suppressions()
+    // In rows, content, captures and raw mail at least, or the search at the end would prove nothing.
+    const places = new Set(grepData(dataDir, WORDS).map((line) => line.split('/')[0]?.split(':')[0]))
+    expect([...places]).toEqual(expect.arrayContaining(['capture.db', 'content', 'raw-mail', 'tassis.db']))
+    const begun = await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
+    expect(begun).toEqual({
+      data: { email_address: KEY, rows_deleted: expect.any(Number), message: expect.any(String) },
+      operation_id: expect.any(String),
+    })
+    // Mail to another recipient still waits for its time; the test cancels it, because nothing else would end it.
+    await requestOk(office, 'POST', `/v1/emails/${waitingTogether.id}/cancel`)
+    const operation = await eventually(async () => {
+      // Content that was stored twice is deleted some minutes later.
+      clock.setForward(seconds(20))
+      office.app.removalDue.emit()
+      const found = at(await requestOk(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json
+      return found['status'] === 'completed' && found
+    }, 110_000)
+    expect(operation).toMatchObject({ operation_type: 'gdpr_erase', error_summary: null, failed_items: 0 })
+    expect(Number(at(operation, 'metadata', 'rows_deleted'))).toBeGreaterThan(30)
 
-      const emptied = { subject: '', tags: [], metadata: {}, html_body: null, text_body: null, attachments: null }
-      expect(await office.detail(alone.id)).toMatchObject({ ...emptied, to: 'erased@erased.invalid', status: 'sent' })
-      expect(await office.detail(shared.id)).toMatchObject({
-        ...emptied,
-        to: `${OTHERS[0]}, erased@erased.invalid`,
-        cc: [OTHERS[1]],
-      })
-      expect(await office.detail(waiting.id)).toMatchObject({ ...emptied, status: 'cancelled' })
-      expect(await office.detail(others.id)).toMatchObject({ subject: 'For others', to: OTHERS[4], status: 'sent' })
-      const contacts = await requestOk(office, 'GET', `/v1/contact-lists/${listId}/contacts?per_page=100`)
-      expect((at(contacts, 'data') as Json[]).map(({ email }) => email).toSorted()).toEqual(OTHERS.toSorted())
-      const messages = at(await requestOk(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
-      expect(messages.map(({ subject }) => subject)).toEqual(['About plain words'])
-      const received = at(await requestOk(office, 'GET', '/v1/inbound'), 'data') as Json[]
-      expect(received.map(({ subject }) => subject)).toEqual(['Another question'])
+    const emptied = { subject: '', tags: [], metadata: {}, html_body: null, text_body: null, attachments: null }
+    expect(await office.detail(alone.id)).toMatchObject({ ...emptied, to: 'erased@erased.invalid', status: 'sent' })
+    expect(await office.detail(shared.id)).toMatchObject({
+      ...emptied,
+      to: `${OTHERS[0]}, erased@erased.invalid`,
+      cc: [OTHERS[1]],
+    })
+    expect(await office.detail(waiting.id)).toMatchObject({ ...emptied, status: 'cancelled' })
+    expect(await office.detail(others.id)).toMatchObject({ subject: 'For others', to: OTHERS[4], status: 'sent' })
+    const contacts = await requestOk(office, 'GET', `/v1/contact-lists/${listId}/contacts?per_page=100`)
+    expect((at(contacts, 'data') as Json[]).map(({ email }) => email).toSorted()).toEqual(OTHERS.toSorted())
+    const messages = at(await requestOk(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
+    expect(messages.map(({ subject }) => subject)).toEqual(['About plain words'])
+    const received = at(await requestOk(office, 'GET', '/v1/inbound'), 'data') as Json[]
+    expect(received.map(({ subject }) => subject)).toEqual(['Another question'])
 
-      const after = await office.suppressions()
-      expect(after).toEqual(
-        before.map((entry) => ({
-          ...entry,
-          address: entry.address === KEY ? expect.stringMatching(/^erased:[0-9a-f]{64}$/) : entry.address,
-        })),
-      )
-      const again = await office.accepted({ to: PERSON.toUpperCase(), transactional: true })
-      expect(again['status']).toBe('rejected')
-      await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
-      await eventually(() => {
-        clock.setForward(seconds(20))
-        office.app.removalDue.emit()
-        return office.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM erasures').get()?.n === 0
-      }, 110_000)
-      expectBalanced(office)
-      await office[Symbol.asyncDispose]()
-      isStopped = true
-      expect(grepData(dataDir, WORDS)).toEqual([])
-    } finally {
-      if (!isStopped) await office[Symbol.asyncDispose]()
-    }
+    const after = await office.suppressions()
+    expect(after).toEqual(
+      before.map((entry) => ({
+        ...entry,
+        address: entry.address === KEY ? expect.stringMatching(/^erased:[0-9a-f]{64}$/) : entry.address,
+      })),
+    )
+    const again = await office.accepted({ to: PERSON.toUpperCase(), transactional: true })
+    expect(again['status']).toBe('rejected')
+    await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
+    await eventually(() => {
+      clock.setForward(seconds(20))
+      office.app.removalDue.emit()
+      return office.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM erasures').get()?.n === 0
+    }, 110_000)
+    expectBalanced(office)
+    await office[Symbol.asyncDispose]()
+    isStopped = true
+    expect(grepData(dataDir, WORDS)).toEqual([])
   } finally {
-    rmSync(dataDir, { recursive: true, force: true })
+    if (!isStopped) await office[Symbol.asyncDispose]()
   }
 }, 300_000)

@@ -1,7 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { computeRetryDelayMs } from '#features/sending/delivery/verdict/retry-schedule.ts'
 import type { React } from '#features/sending/simulator/reaction.ts'
 import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
@@ -10,6 +7,7 @@ import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { greylist, type Misbehaving, reactAt, reactFirst, startMisbehaving } from '#test/support/misbehaving.ts'
@@ -265,11 +263,9 @@ describe('a receiver with TLS that', () => {
     }),
   )
   test('goes on in clear after its 220 gets nothing where TLS is required', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
-    const file = join(folder, 'providers.toml')
-    writeFileSync(file, '[strict]\nmx = ["receiver.test"]\ntls = "required"\n')
+    using folder = createFolder({ 'providers.toml': '[strict]\nmx = ["receiver.test"]\ntls = "required"\n' })
     await using receiver = await startMisbehaving({ tls: bad, react: reactAt('starttls', '220 Go ahead\r\n250 Clear') })
-    const settings = { TASSIS_PROVIDERS_FILE: file }
+    const settings = { TASSIS_PROVIDERS_FILE: folder.pathOf('providers.toml') }
     const zone = {
       'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
       'mx.receiver.test': { A: ['127.0.0.1'] },
@@ -279,7 +275,6 @@ describe('a receiver with TLS that', () => {
     expect(recipient.status).toBe('queued')
     expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: 'tls_failure' } }])
     expect({ connections: receiver.connections, dots: receiver.messages.length }).toEqual({ connections: 1, dots: 0 })
-    rmSync(folder, { recursive: true })
   })
   test.each([{ end: 'close' }, { end: 'reset' }, { reply: Buffer.from('not TLS\r\n') }] as const)(
     'breaks the handshake (%j) gets the mail in clear over a second connection',

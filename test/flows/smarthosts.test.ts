@@ -3,12 +3,10 @@
  * password. What is set for the provider or the pool of the recipients' mail does not apply to it.
  */
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { addRule } from '#features/sending/queue/queue-rules.ts'
 import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -64,43 +62,41 @@ test.each<[string, Way]>([
     await using server = await startScriptedSmtp({
       mail: () => '554 5.7.1 Client host [127.0.0.4] blocked using zen.spamhaus.org',
     })
-    const folder = mkdtempSync(join(tmpdir(), 'tassis-smarthosts-'))
-    writeFileSync(join(folder, 'ca.pem'), authority.pem)
-    writeFileSync(join(folder, 'providers.toml'), `[big]\nmx = ["big.test"]\n${way.policy ?? ''}`)
-    {
-      await using flow = await startMailFlow({
-        clock: new ManualClock(),
-        smtpPort: server.port,
-        zone: {
-          'one.test': { MX: [{ preference: 1, exchange: 'mx.big.test' }] },
-          'mx.big.test': { A: ['127.0.0.1'] },
-        },
-        settings: {
-          [way.url]: `${way.scheme}://tassis:s%40cret@127.0.0.1:${smarthost.port}`,
-          TASSIS_RELAY_TLS: 'required',
-          TASSIS_EXTRA_CA_FILE: join(folder, 'ca.pem'),
-          TASSIS_PROVIDERS_FILE: join(folder, 'providers.toml'),
-          TASSIS_OUTBOUND_IPS: '127.0.0.2=news.test@news,127.0.0.3=a.test,127.0.0.4=b.test',
-          TASSIS_DELIVERY: 'direct',
-          ...way.settings,
-        },
-      })
-      const rule = { selector: { accountId: flow.actor.accountId }, target: 'news', reason: '', createdBy: 'cli' }
-      await flow.app.commit.write((tx) => addRule(tx, { kind: 'pool', ...rule, createdAt: 0 }))
-      if (way.isBlocked) await flow.outcome('first@one.test')
-      const before = server.sessions.length
-      const sent = await Promise.all(Array.from({ length: COUNT }, (_, n) => flow.send({ to: `r${n}@one.test` })))
-      await eventually(() => smarthost.messages.length === COUNT)
-      const settled = await Promise.all(sent.map((one) => flow.settled(one)))
-      expect(settled.map(({ recipients }) => recipients[0]?.status)).toEqual(Array(COUNT).fill('sent'))
-      expect(server.sessions.length).toBe(before)
-      expect(smarthost.messages.every(({ secure }) => secure)).toBe(true)
-      expect([new Set(logins), remotes]).toEqual([new Set(['tassis s@cret']), new Set(['127.0.0.3'])])
-      expect(flow.events(sent[0] as (typeof sent)[0]).at(-1)).toMatchObject({
-        type: 'delivered',
-        data: { relay: true, ip_address: '127.0.0.3', tls: expect.stringContaining('certificate verified') },
-      })
-    }
-    rmSync(folder, { recursive: true, force: true })
+    using folder = createFolder({
+      'ca.pem': authority.pem,
+      'providers.toml': `[big]\nmx = ["big.test"]\n${way.policy ?? ''}`,
+    })
+    await using flow = await startMailFlow({
+      clock: new ManualClock(),
+      smtpPort: server.port,
+      zone: {
+        'one.test': { MX: [{ preference: 1, exchange: 'mx.big.test' }] },
+        'mx.big.test': { A: ['127.0.0.1'] },
+      },
+      settings: {
+        [way.url]: `${way.scheme}://tassis:s%40cret@127.0.0.1:${smarthost.port}`,
+        TASSIS_RELAY_TLS: 'required',
+        TASSIS_EXTRA_CA_FILE: folder.pathOf('ca.pem'),
+        TASSIS_PROVIDERS_FILE: folder.pathOf('providers.toml'),
+        TASSIS_OUTBOUND_IPS: '127.0.0.2=news.test@news,127.0.0.3=a.test,127.0.0.4=b.test',
+        TASSIS_DELIVERY: 'direct',
+        ...way.settings,
+      },
+    })
+    const rule = { selector: { accountId: flow.actor.accountId }, target: 'news', reason: '', createdBy: 'cli' }
+    await flow.app.commit.write((tx) => addRule(tx, { kind: 'pool', ...rule, createdAt: 0 }))
+    if (way.isBlocked) await flow.outcome('first@one.test')
+    const before = server.sessions.length
+    const sent = await Promise.all(Array.from({ length: COUNT }, (_, n) => flow.send({ to: `r${n}@one.test` })))
+    await eventually(() => smarthost.messages.length === COUNT)
+    const settled = await Promise.all(sent.map((one) => flow.settled(one)))
+    expect(settled.map(({ recipients }) => recipients[0]?.status)).toEqual(Array(COUNT).fill('sent'))
+    expect(server.sessions.length).toBe(before)
+    expect(smarthost.messages.every(({ secure }) => secure)).toBe(true)
+    expect([new Set(logins), remotes]).toEqual([new Set(['tassis s@cret']), new Set(['127.0.0.3'])])
+    expect(flow.events(sent[0] as (typeof sent)[0]).at(-1)).toMatchObject({
+      type: 'delivered',
+      data: { relay: true, ip_address: '127.0.0.3', tls: expect.stringContaining('certificate verified') },
+    })
   },
 )

@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { type ParsedMail, simpleParser } from 'mailparser'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { at } from '#test/support/api.ts'
@@ -295,27 +294,4 @@ test('on a plan without tracking, an email that requests tracking is sent withou
   const { id } = await flow.accepted({ html_body: HTML, tracking: true })
   expect((await flow.received(1)).html).not.toContain(PUBLIC_URL)
   expect((await flow.detail(id))['tracking_override']).toBe(true)
-})
-
-test('links of a domain with a verified tracking host use that host, with scheme and port of the public URL', async () => {
-  await using flow = await startFlow({}, { TASSIS_PUBLIC_URL: 'https://mail.tassis.test:8443/mail/' })
-  await createDomain(flow.app, flow.actor, 'other.test')
-  const hrefs = async (count: number) => {
-    await flow.accepted({ html_body: HTML, tracking: true })
-    return (await flow.received(count)).hrefs.slice(0, 2)
-  }
-  const under = (base: string) => expect.stringMatching(new RegExp(`^${base}/t/c/[\\w-]+/[\\w-]+$`))
-  const own = under('https://mail\\.tassis\\.test:8443/mail')
-  expect(await hrefs(1)).toEqual([own, own])
-  flow.app.db.run("UPDATE domains SET tracking_domain = 'links.sender.test' WHERE domain = 'sender.test'")
-  expect(await hrefs(2)).toEqual([own, own])
-  flow.app.db.run("UPDATE domains SET tracking_verified_at = 1 WHERE domain = 'sender.test'")
-  const vanity = under('https://links\\.sender\\.test:8443')
-  const links = await hrefs(3)
-  expect(links).toEqual([vanity, vanity])
-  const answer = await fetch((links[1] ?? '').replace('https://links.sender.test:8443', flow.url), {
-    redirect: 'manual',
-    headers: { host: 'links.sender.test:8443', 'user-agent': BROWSER },
-  })
-  expect([answer.status, answer.headers.get('location')]).toEqual([302, 'https://other.test/way'])
 })

@@ -363,3 +363,13 @@ if (import.meta.main) {
   const server = await startDnsServer(JSON.parse(readFileSync(file, 'utf8')) as Zone)
   console.log(server.address)
 }
+
+/** Gives each domain its own host, all at 127.0.0.1. */
+export const ownHosts = (...domains: readonly string[]): Zone =>
+  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
+
+/** Domains that share one mail host at 127.0.0.1. */
+export const sharedHost = (...domains: readonly string[]): Zone => ({
+  ...Object.fromEntries(domains.map((domain) => [domain, { MX: [{ preference: 10, exchange: 'mx.shared.test' }] }])),
+  'mx.shared.test': { A: ['127.0.0.1'] },
+})

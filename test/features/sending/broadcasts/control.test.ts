@@ -3,9 +3,6 @@
  * decisions at its start. The counts stay consistent throughout.
  */
 import { describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { findBroadcastById, recordDelayReason } from '#features/sending/broadcasts/states.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
@@ -27,6 +24,7 @@ import {
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 type Json = Record<string, unknown>
@@ -173,46 +171,41 @@ describe('mail that returns unattempted after the cancellation', () => {
 
   // Proves: broadcast-5
   test('because of a restart is not sent, and is withdrawn with its quota', async () => {
-    const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
-    try {
-      {
-        // Before any DATA: mail in flight was not sent.
-        await using kept = await startHangingReceiver('rcpt')
-        await using service = await createEmailApi({
-          clock: systemClock,
-          runsTasks: true,
-          delivers: true,
-          dataDir,
-          settings: relaySettings(kept.receiver),
-        })
-        const id = await startBroadcast(service, 30)
-        await eventually(() =>
-          kept.receiver.sessions.some(({ commands }) => commands.some((c) => c.startsWith('RCPT'))),
-        )
-        await eventually(() => readBroadcastEmails(service.app).length === 30)
-        await readAfterControl(service, id, 'cancel')
-        const during = await eventually(async () => {
-          const now = await getOperation(service, id)
-          return countByStatus(now)['queued'] === undefined && now
-        })
-        expect([during.metadata.state, Number(countByStatus(during)['processing']) > 0]).toEqual(['cancelling', true])
-      }
-      await using receiver = await startScriptedSmtp()
-      await using again = await createTestApp({
-        dataDir,
+    using folder = createFolder()
+    const dataDir = folder.path
+    {
+      // Before any DATA: mail in flight was not sent.
+      await using kept = await startHangingReceiver('rcpt')
+      await using service = await createEmailApi({
+        clock: systemClock,
         runsTasks: true,
         delivers: true,
-        settings: relaySettings(receiver),
+        dataDir,
+        settings: relaySettings(kept.receiver),
       })
-      await eventually(() => findBroadcastById(again.app.db, 1)?.state === 7)
-      expect(look(again)).toEqual({ state: 7, handedOver: 0, leftOut: 30, statuses: ['cancelled'] })
-      expect([countMessages(receiver), receiver.sessions.length]).toEqual([0, 0])
-      const used = again.app.db.query<{ n: number }, []>('SELECT SUM(recipients) AS n FROM usage').get()?.n
-      expect(used).toBe(0)
-      expectBalanced(again)
-    } finally {
-      rmSync(dataDir, { recursive: true, force: true })
+      const id = await startBroadcast(service, 30)
+      await eventually(() => kept.receiver.sessions.some(({ commands }) => commands.some((c) => c.startsWith('RCPT'))))
+      await eventually(() => readBroadcastEmails(service.app).length === 30)
+      await readAfterControl(service, id, 'cancel')
+      const during = await eventually(async () => {
+        const now = await getOperation(service, id)
+        return countByStatus(now)['queued'] === undefined && now
+      })
+      expect([during.metadata.state, Number(countByStatus(during)['processing']) > 0]).toEqual(['cancelling', true])
     }
+    await using receiver = await startScriptedSmtp()
+    await using again = await createTestApp({
+      dataDir,
+      runsTasks: true,
+      delivers: true,
+      settings: relaySettings(receiver),
+    })
+    await eventually(() => findBroadcastById(again.app.db, 1)?.state === 7)
+    expect(look(again)).toEqual({ state: 7, handedOver: 0, leftOut: 30, statuses: ['cancelled'] })
+    expect([countMessages(receiver), receiver.sessions.length]).toEqual([0, 0])
+    const used = again.app.db.query<{ n: number }, []>('SELECT SUM(recipients) AS n FROM usage').get()?.n
+    expect(used).toBe(0)
+    expectBalanced(again)
   })
 
   test('is withdrawn even between more deferred mail than one batch examines', async () => {

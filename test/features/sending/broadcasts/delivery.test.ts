@@ -1,7 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -18,6 +15,7 @@ import {
   waitForOperation,
 } from '#test/support/broadcasts.ts'
 import { createEmailApi, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 type Json = Record<string, unknown>
@@ -394,27 +392,24 @@ describe('while a broadcast is being sent', () => {
 
 // Proves: broadcast-7
 test('a broadcast continues after a restart, and neither skips nor repeats a contact', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
-  try {
-    const contacts = createContacts(120)
-    const first = await startFlow({ broadcastAhead: 10, dataDir })
-    const list = await createList(first, contacts)
-    await startBroadcast(first, list)
-    await eventually(() => first.count() >= 15)
-    await first[Symbol.asyncDispose]()
-    const before = await first.arrived()
-    expect(before.length).toBeLessThan(120)
+  using folder = createFolder()
+  const dataDir = folder.path
+  const contacts = createContacts(120)
+  const first = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' }, dataDir)
+  const list = await createList(first, contacts)
+  await startBroadcast(first, list)
+  await eventually(() => first.count() >= 15)
+  await first[Symbol.asyncDispose]()
+  const before = await first.arrived()
+  expect(before.length).toBeLessThan(120)
 
-    await using receiver = await startScriptedSmtp()
-    const settings = relaySettings(receiver.port)
-    await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, broadcastAhead: 10, settings })
-    await eventually(() => {
-      const emails = readBroadcastEmails(again.app)
-      return emails.length === 120 && emails.every(({ status }) => status === 'sent')
-    })
-    const after = await Promise.all(listMessages(receiver).map((raw) => simpleParser(raw)))
-    expect(listAddresses([...before, ...after])).toEqual(contacts.map(({ email }) => email).sort())
-  } finally {
-    rmSync(dataDir, { recursive: true, force: true })
-  }
+  await using receiver = await startScriptedSmtp()
+  const settings = relaySettings(receiver.port, { TASSIS_BROADCAST_AHEAD: '10' })
+  await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, settings })
+  await eventually(() => {
+    const emails = readBroadcastEmails(again.app)
+    return emails.length === 120 && emails.every(({ status }) => status === 'sent')
+  })
+  const after = await Promise.all(listMessages(receiver).map((raw) => simpleParser(raw)))
+  expect(listAddresses([...before, ...after])).toEqual(contacts.map(({ email }) => email).sort())
 })

@@ -13,7 +13,7 @@ import {
 import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import type { Zone } from '#test/support/dns-server.ts'
+import { ownHosts, sharedHost } from '#test/support/dns-server.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createPair, instantOf } from '#test/support/pairs.ts'
@@ -300,16 +300,6 @@ describe('slots', () => {
     expect(woken).toEqual(['1:x.test'])
   })
 })
-
-/** Domains that share one mail host at 127.0.0.1. */
-const sharedHost = (...domains: readonly string[]): Zone => ({
-  ...Object.fromEntries(domains.map((domain) => [domain, { MX: [{ preference: 10, exchange: 'mx.shared.test' }] }])),
-  'mx.shared.test': { A: ['127.0.0.1'] },
-})
-
-/** Gives each domain its own host, all at 127.0.0.1. */
-const ownHosts = (...domains: readonly string[]): Zone =>
-  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
 const createNames = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}`)

@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import type { Route } from '#features/sending/delivery/model/protocol.ts'
+import { type Route } from '#features/sending/delivery/model/protocol.ts'
 import { FailedAddresses } from '#features/sending/delivery/sites/failed-addresses.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
@@ -146,11 +144,7 @@ describe('a broken TLS handshake', () => {
       tls: testCertificate,
       react: reactAt('handshake', { end: 'close' }),
     })
-    using cleanup = new DisposableStack()
-    const folder = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
-    cleanup.defer(() => rmSync(folder, { recursive: true }))
-    const file = join(folder, 'providers.toml')
-    writeFileSync(file, '[strict]\nmx = ["strict.test"]\ntls = "required"\n')
+    using folder = createFolder({ 'providers.toml': '[strict]\nmx = ["strict.test"]\ntls = "required"\n' })
     await using flow = await startMailFlow({
       zone: {
         'open.test': { MX: [{ preference: 1, exchange: 'mx.open.test' }] },
@@ -159,7 +153,7 @@ describe('a broken TLS handshake', () => {
         'mx.strict.test': { A: ['127.0.0.1'] },
       },
       smtpPort: receiver.port,
-      settings: { TASSIS_PROVIDERS_FILE: file },
+      settings: { TASSIS_PROVIDERS_FILE: folder.pathOf('providers.toml') },
     })
     // Anyone may publish the address of the provider under another name.
     expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')

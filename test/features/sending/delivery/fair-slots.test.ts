@@ -10,7 +10,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import type { Zone } from '#test/support/dns-server.ts'
+import { ownHosts } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
@@ -20,10 +20,6 @@ const START = Date.UTC(2026, 2, 15, 12, 30)
 
 const createDomains = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}.test`)
-
-/** Gives each domain its own host, all at 127.0.0.1. */
-const ownHosts = (...domains: readonly string[]): Zone =>
-  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
 interface SilentServer extends AsyncDisposable {
   readonly port: number

@@ -4,23 +4,13 @@ import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import type { Zone } from '#test/support/dns-server.ts'
+import { ownHosts, sharedHost } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
-
-/** Domains that share one mail host at 127.0.0.1. */
-const sharedHost = (...domains: readonly string[]): Zone => ({
-  ...Object.fromEntries(domains.map((domain) => [domain, { MX: [{ preference: 10, exchange: 'mx.shared.test' }] }])),
-  'mx.shared.test': { A: ['127.0.0.1'] },
-})
-
-/** Gives each domain its own host, all at 127.0.0.1. */
-const ownHosts = (...domains: readonly string[]): Zone =>
-  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
 const createDomains = (count: number): string[] => Array.from({ length: count }, (_, i) => `d${i}.test`)
 

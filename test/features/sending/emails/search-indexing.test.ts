@@ -3,9 +3,7 @@
  * happens to them before that.
  */
 import { expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { cpSync } from 'node:fs'
 import type { App } from '#features/core/app/app.ts'
 import { searchEmails } from '#features/sending/emails/search-list.ts'
 import { anonymiseRecipients, eraseEmailContent } from '#features/sending/queue/erase.ts'
@@ -17,6 +15,7 @@ import { at } from '#test/support/api.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
+import { createFolder } from '#test/support/folder.ts'
 
 const searchSubjects = async (emails: EmailApi, query: Record<string, string>) => {
   const { body } = await emails.api('GET', `/v1/emails?${new URLSearchParams(query)}`)
@@ -134,16 +133,13 @@ test('emails that were pending when the process was killed are indexed after the
   await indexPendingEmails(emails.app)
   await accept(emails, 'two', 'three')
   // The files as kill -9 leaves them, with all committed data in the WAL.
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-killed-'))
-  try {
-    cpSync(emails.dataDir, dataDir, { recursive: true })
-    await using restarted = await createTestApp({ dataDir, runsTasks: true })
-    expectBalanced(restarted)
-    await eventually(() => indexed(restarted.app).length === 3)
-    expectBalanced(restarted)
-  } finally {
-    rmSync(dataDir, { recursive: true, force: true })
-  }
+  using folder = createFolder()
+  const dataDir = folder.path
+  cpSync(emails.dataDir, dataDir, { recursive: true })
+  await using restarted = await createTestApp({ dataDir, runsTasks: true })
+  expectBalanced(restarted)
+  await eventually(() => indexed(restarted.app).length === 3)
+  expectBalanced(restarted)
 })
 
 test('a batch that fails leaves its emails pending', async () => {

@@ -1,7 +1,4 @@
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import {
@@ -19,6 +16,7 @@ import { listSelectedLanes, readSelected } from '#features/sending/queue/selecti
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { createFolder } from '#test/support/folder.ts'
 
 /** A service with one email, and `count` recipients in each of many lanes, which no counter counts. */
 async function createLanes(lanes: number, count: number, accountId?: number): Promise<TestApp> {
@@ -36,11 +34,6 @@ async function createLanes(lanes: number, count: number, accountId?: number): Pr
      SELECT 1, 0, 'x@d', 0, iif(i % 3 = 0, 'bulk:', '') || ${accountId ?? 'i % 7 + 1'} || ':d' || i % ${lanes} || '.test', 1000 + i % 5 FROM n`,
   )
   return service
-}
-
-function temporaryFolder(): { path: string } & Disposable {
-  const path = mkdtempSync(join(tmpdir(), 'tassis-test-'))
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
 }
 
 const compareLanes = (a: OpenLane, b: OpenLane) => (a.lane < b.lane ? -1 : 1)
@@ -125,7 +118,7 @@ test('selected mail is read in batches, each recipient once, with its ordinary a
 })
 
 test('a start wakes every lane, however many there are', async () => {
-  using folder = temporaryFolder()
+  using folder = createFolder()
   const domains = 70
   const settings = { TASSIS_DELIVERY: 'capture' }
   {

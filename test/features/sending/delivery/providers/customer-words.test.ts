@@ -27,8 +27,6 @@ const OTHER_SENDER = 'other.test'
 test.each([
   ['rcpt', '550 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org'],
   ['rcpt', '450 4.7.1 Too many messages from you, slow down'],
-  ['rcpt', '421 4.7.0 Our own words: go away'],
-  ['rcpt', '550 5.7.1 Mail flood: your sending rate is too high'],
   ['data', '451 4.7.0 Throttled by our gateway'],
   ['dot', '550 5.7.1 Your IP is on our blacklist - gcdp'],
 ] as readonly (readonly [Step, string])[])('at %s, %s', async (step, reply) => {

@@ -1,48 +1,21 @@
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { listProviders } from '#app/operator/providers.ts'
 import { days, hours, minutes } from '#platform/units.ts'
-import { createTestApp, eventually } from '#test/support/app.ts'
+import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { startDnsServer } from '#test/support/dns-server.ts'
-import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { createFolder } from '#test/support/folder.ts'
+import type { MailFlow, MailFlowOptions } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { restartProviderFlow, startProviderFlow } from '#test/support/provider-flow.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
-const ZONE = {
-  'one.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
-  'mx1.big.test': { A: ['127.0.0.1'] },
-}
+const LIMITS = 'connections = 5\nper_minute = 6000'
 
-interface OverflowFlow extends AsyncDisposable {
-  readonly flow: MailFlow
-  readonly clock: ManualClock
-}
-
-/** A service with a provider "big". Its own `providers` come after that. */
-async function startFlow(
-  options: MailFlowOptions & { providers?: string; clock?: ManualClock },
-): Promise<OverflowFlow> {
-  const folder = mkdtempSync(join(tmpdir(), 'tassis-overflow-'))
-  const file = join(folder, 'providers.toml')
-  writeFileSync(file, `[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n${options.providers ?? ''}`)
-  const clock = options.clock ?? new ManualClock(START)
-  const settings = { TASSIS_PROVIDERS_FILE: file, TASSIS_RELAY_TLS: 'opportunistic', ...options.settings }
-  const flow = await startMailFlow({ zone: ZONE, ...options, clock, settings })
-  return {
-    flow,
-    clock,
-    async [Symbol.asyncDispose]() {
-      await flow[Symbol.asyncDispose]()
-      rmSync(folder, { recursive: true, force: true })
-    },
-  }
-}
+const startFlow = (options: MailFlowOptions & { clock?: ManualClock }) =>
+  startProviderFlow(LIMITS, { ...options, settings: { TASSIS_RELAY_TLS: 'opportunistic', ...options.settings } })
 
 type Running = Pick<MailFlow, 'app' | 'service'>
 const urlOf = ({ port }: ScriptedSmtp): string => `smtp://127.0.0.1:${port}`
@@ -61,9 +34,9 @@ const warmUpOf = (flow: Running) =>
 
 test('a new address: what is over the budget of a provider waits for the next day, also over a restart', async () => {
   await using server = await startScriptedSmtp({})
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-warm-'))
+  using folder = createFolder()
   const clock = new ManualClock(START)
-  const options = { smtpPort: server.port, clock, dataDir, settings: { TASSIS_WARM_UP: 'all' } }
+  const options = { smtpPort: server.port, clock, dataDir: folder.path, settings: { TASSIS_WARM_UP: 'all' } }
   {
     await using first = await startFlow(options)
     await sendMany(first.flow, 130)
@@ -73,36 +46,20 @@ test('a new address: what is over the budget of a provider waits for the next da
     expect(warmUpOf(first.flow)).toEqual({ budget: 50, used: 50, next_day_at: '2026-03-16T00:00:00.000Z' })
     expectBalanced(first.flow.service)
   }
-  {
-    await using dns = await startDnsServer(ZONE)
-    const folder = mkdtempSync(join(tmpdir(), 'tassis-overflow-'))
-    writeFileSync(join(folder, 'p.toml'), '[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n')
-    await using service = await createTestApp({
-      delivers: true,
-      dataDir,
-      clock,
-      settings: {
-        ...options.settings,
-        TASSIS_DNS_SERVERS: dns.address,
-        TASSIS_SMTP_PORT: String(server.port),
-        TASSIS_PROVIDERS_FILE: join(folder, 'p.toml'),
-      },
-    })
-    const second = { app: service.app, service }
-    await eventually(() => reasonOf(second).includes('big has had its 50 messages'))
-    clock.advance(hours(11))
-    await eventually(() => isIdle(second))
-    expect(countMessages(server)).toBe(50)
-    clock.advance(minutes(30))
-    await eventually(() => countOpen(second) === 10 && isIdle(second))
-    expect(countMessages(server)).toBe(120)
-    clock.advance(days(1))
-    await eventually(() => countOpen(second) === 0)
-    expect(countMessages(server)).toBe(130)
-    expectBalanced(service)
-    rmSync(folder, { recursive: true, force: true })
-  }
-  rmSync(dataDir, { recursive: true, force: true })
+  await using restarted = await restartProviderFlow(LIMITS, options)
+  const { service } = restarted
+  const second = { app: service.app, service }
+  await eventually(() => reasonOf(second).includes('big has had its 50 messages'))
+  clock.advance(hours(11))
+  await eventually(() => isIdle(second))
+  expect(countMessages(server)).toBe(50)
+  clock.advance(minutes(30))
+  await eventually(() => countOpen(second) === 10 && isIdle(second))
+  expect(countMessages(server)).toBe(120)
+  clock.advance(days(1))
+  await eventually(() => countOpen(second) === 0)
+  expect(countMessages(server)).toBe(130)
+  expectBalanced(service)
 }, 120_000)
 
 test('what is over the budget takes the smarthost, and its events say so', async () => {
@@ -134,13 +91,11 @@ test('a smarthost that wants TLS and a password takes the overflow, signed; one 
       else done(new Error('Authentication failed'))
     },
   })
-  const folder = mkdtempSync(join(tmpdir(), 'tassis-authority-'))
-  const extraCaFile = join(folder, 'ca.pem')
-  writeFileSync(extraCaFile, authority.pem)
+  using folder = createFolder({ 'ca.pem': authority.pem })
   const settings = {
     TASSIS_OVERFLOW_URL: `smtp://tassis:s%40cret@127.0.0.1:${smarthost.port}`,
     TASSIS_RELAY_TLS: 'required',
-    TASSIS_EXTRA_CA_FILE: extraCaFile,
+    TASSIS_EXTRA_CA_FILE: folder.pathOf('ca.pem'),
     TASSIS_WARM_UP: 'all',
   }
   await using overflow = await startFlow({ smtpPort: server.port, settings })
@@ -162,7 +117,6 @@ test('a smarthost that wants TLS and a password takes the overflow, signed; one 
   const delivered = sent.flatMap((one) => flow.events(one).filter(({ type }) => type === 'delivered'))
   expect(delivered.filter(({ data }) => 'relay' in data)).toHaveLength(10)
   expectBalanced(flow.service)
-  rmSync(folder, { recursive: true, force: true })
 }, 120_000)
 
 test('without a smarthost, only broadcasts are held to the budget unless the setting says all', async () => {
@@ -219,15 +173,4 @@ test('mail waits as before when the smarthost takes none either', async () => {
   })
   expect(countMessages(server) + countMessages(smarthost)).toBe(20)
   expectBalanced(flow.service)
-}, 120_000)
-
-test('mail to a provider with route = "smarthost" always takes the smarthost', async () => {
-  await using server = await startScriptedSmtp({})
-  await using smarthost = await startScriptedSmtp({})
-  const settings = { TASSIS_OVERFLOW_URL: urlOf(smarthost) }
-  await using overflow = await startFlow({ smtpPort: server.port, settings, providers: 'route = "smarthost"\n' })
-  const sent = await sendMany(overflow.flow, 3)
-  await eventually(() => countOpen(overflow.flow) === 0)
-  expect([countMessages(server), countMessages(smarthost)]).toEqual([0, 3])
-  expect(sent.every((one) => overflow.flow.events(one).some(({ data }) => 'relay' in data))).toBe(true)
 }, 120_000)

@@ -1,59 +1,34 @@
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { startDnsServer } from '#test/support/dns-server.ts'
-import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { createFolder } from '#test/support/folder.ts'
+import type { MailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { type ProviderFlow, restartProviderFlow, startProviderFlow } from '#test/support/provider-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
-/** Three domains at two sites of one provider. */
-const ZONE = {
-  'one.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
-  'two.test': { MX: [{ preference: 1, exchange: 'mx2.big.test' }] },
-  'three.test': { MX: [{ preference: 1, exchange: 'mx1.big.test' }] },
-  'mx1.big.test': { A: ['127.0.0.1'] },
-  'mx2.big.test': { A: ['127.0.0.1'] },
-}
-
-interface ProviderFlow extends AsyncDisposable {
-  readonly flow: MailFlow
-  readonly clock: ManualClock
+interface SteppedFlow extends ProviderFlow {
   /** Moves the clock in steps of a second, once nothing is in delivery. */
   pass(ms: number): Promise<void>
 }
 
 /** A service with a provider "big" of these limits. */
-async function startProviderFlow(
-  limits: string,
-  options: MailFlowOptions & { clock?: ManualClock },
-): Promise<ProviderFlow> {
-  const folder = mkdtempSync(join(tmpdir(), 'tassis-pairs-'))
-  const file = join(folder, 'providers.toml')
-  writeFileSync(file, `[big]\nmx = ["big.test"]\n${limits}\n`)
-  const clock = options.clock ?? new ManualClock(START)
-  const settings = { TASSIS_PROVIDERS_FILE: file, ...options.settings }
-  const flow = await startMailFlow({ zone: ZONE, ...options, clock, settings })
+async function startFlow(...given: Parameters<typeof startProviderFlow>): Promise<SteppedFlow> {
+  const provider = await startProviderFlow(...given)
+  const { flow, clock } = provider
   return {
-    flow,
-    clock,
+    ...provider,
     async pass(ms) {
       for (let passed = 0; passed < ms; passed += seconds(1)) {
         await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
         clock.advance(Math.min(seconds(1), ms - passed))
         await settleDown(flow)
       }
-    },
-    async [Symbol.asyncDispose]() {
-      await flow[Symbol.asyncDispose]()
-      rmSync(folder, { recursive: true, force: true })
     },
   }
 }
@@ -75,7 +50,7 @@ const count = (flow: MailFlow, query: string): number =>
 const countOpen = (flow: MailFlow): number => count(flow, 'recipients WHERE next_at IS NOT NULL')
 const countDeferred = (flow: MailFlow): number =>
   count(flow, "events WHERE type = (SELECT type FROM events WHERE data LIKE '%next_retry_at%' LIMIT 1)")
-const reasonOf = (flow: MailFlow): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
+const reasonOf = (flow: Pick<MailFlow, 'service'>): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
 
 test('a provider that says it limits our rate gets few messages, then one probe at a time, and all once it allows', async () => {
   let isBusy = true
@@ -88,7 +63,7 @@ test('a provider that says it limits our rate gets few messages, then one probe 
         : '250 2.1.0 ok'
     },
   })
-  await using provider = await startProviderFlow('connections = 5\nper_minute = 600', { smtpPort: server.port })
+  await using provider = await startFlow('connections = 5\nper_minute = 600', { smtpPort: server.port })
   const { flow, pass } = provider
   await sendMany(flow, 100)
   await eventually(() => attempts > 0)
@@ -110,7 +85,7 @@ test('a 421 about our address suspends the provider at all its sites: few connec
   await using server = await startScriptedSmtp({
     mail: () => (isBlocked ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
   })
-  await using provider = await startProviderFlow('connections = 5', { smtpPort: server.port })
+  await using provider = await startFlow('connections = 5', { smtpPort: server.port })
   const { flow, clock, pass } = provider
   await Promise.all([sendMany(flow, 40, 'one.test'), sendMany(flow, 40, 'two.test')])
   await eventually(() => reasonOf(flow).includes('big is suspended until'))
@@ -138,7 +113,7 @@ test('no second and no minute sees more messages than the policy of the provider
       return '250 2.1.0 ok'
     },
   })
-  await using provider = await startProviderFlow('per_second = 4\nper_minute = 60', { smtpPort: server.port, clock })
+  await using provider = await startFlow('per_second = 4\nper_minute = 60', { smtpPort: server.port, clock })
   const { flow, pass } = provider
   await Promise.all([sendMany(flow, 60, 'one.test'), sendMany(flow, 60, 'two.test')])
   for (let second = 0; second < 200 && countOpen(flow) > 0; second++) await pass(seconds(1))
@@ -155,7 +130,7 @@ test('mail that waits for a suspended provider names the rule of the suspension 
   await using server = await startScriptedSmtp({
     mail: '550 5.7.1 Service unavailable, Client host [192.0.2.1] blocked using zen.spamhaus.org',
   })
-  await using provider = await startProviderFlow('', { smtpPort: server.port })
+  await using provider = await startFlow('', { smtpPort: server.port })
   const { flow } = provider
   await flow.send({ to: 'first@one.test' })
   await eventually(() => reasonOf(flow).includes('is suspended until') || countDeferred(flow) > 0)
@@ -177,7 +152,7 @@ test('mail that waits for a suspended provider names the rule of the suspension 
 // Proves: status-17
 test('waiting mail costs one event per recipient and day, and no write per wait', async () => {
   await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
-  await using provider = await startProviderFlow('connections = 2', { smtpPort: server.port })
+  await using provider = await startFlow('connections = 2', { smtpPort: server.port })
   const { flow, clock } = provider
   const { app } = flow
   const recipients = 200
@@ -217,48 +192,33 @@ test('waiting mail costs one event per recipient and day, and no write per wait'
 }, 180_000)
 
 test('a restart keeps a suspension with its rule, its alert and its probe', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-pairs-data-'))
+  using folder = createFolder()
   const clock = new ManualClock(START)
   const reply = '554 5.7.1 Client host [192.0.2.1] blocked using zen.spamhaus.org'
   await using server = await startScriptedSmtp({ mail: reply })
-  const row = () => ({ provider: 'big', source: '', failures: 1, suspended_until: START + hours(1) })
+  const options = { smtpPort: server.port, clock, dataDir: folder.path }
   {
-    await using provider = await startProviderFlow('', { smtpPort: server.port, clock, dataDir })
-    await sendMany(provider.flow, 20)
-    await eventually(() => reasonOf(provider.flow).includes('is suspended until'))
-    await eventually(() => provider.flow.app.db.query('SELECT 1 FROM provider_pairs').get() !== null)
-    expect(
-      provider.flow.app.db.query('SELECT provider, source, failures, suspended_until FROM provider_pairs').all(),
-    ).toEqual([row()])
+    await using provider = await startFlow('', options)
+    const { flow } = provider
+    await sendMany(flow, 20)
+    await eventually(() => reasonOf(flow).includes('is suspended until'))
+    await eventually(() => flow.app.db.query('SELECT 1 FROM provider_pairs').get() !== null)
+    expect(flow.app.db.query('SELECT provider, source, failures, suspended_until FROM provider_pairs').all()).toEqual([
+      { provider: 'big', source: '', failures: 1, suspended_until: START + hours(1) },
+    ])
   }
   const sessions = server.sessions.length
-  {
-    await using dns = await startDnsServer(ZONE)
-    const folder = mkdtempSync(join(tmpdir(), 'tassis-pairs-'))
-    writeFileSync(join(folder, 'p.toml'), '[big]\nmx = ["big.test"]\n')
-    await using service = await createTestApp({
-      delivers: true,
-      dataDir,
-      clock,
-      settings: {
-        TASSIS_DNS_SERVERS: dns.address,
-        TASSIS_SMTP_PORT: String(server.port),
-        TASSIS_PROVIDERS_FILE: join(folder, 'p.toml'),
-      },
-    })
-    const reason = () => service.delivery?.scheduler.states()[0]?.reason ?? ''
-    expect(service.delivery?.scheduler.alerts.list()).toMatchObject([
-      { provider: 'big', rule: 'block-list', category: 'reputation', reply, firstAt: START, lastAt: START, count: 1 },
-    ])
-    clock.advance(minutes(59))
-    await eventually(() => reason().includes('big is suspended until'))
-    expect(server.sessions.length).toBe(sessions)
-    clock.advance(minutes(1))
-    await eventually(() => server.sessions.length === sessions + 1)
-    await eventually(() => service.app.db.query('SELECT 1 FROM provider_pairs WHERE failures = 2').get() !== null)
-    rmSync(folder, { recursive: true, force: true })
-  }
-  rmSync(dataDir, { recursive: true, force: true })
+  await using again = await restartProviderFlow('', options)
+  const { service } = again
+  expect(service.delivery?.scheduler.alerts.list()).toMatchObject([
+    { provider: 'big', rule: 'block-list', category: 'reputation', reply, firstAt: START, lastAt: START, count: 1 },
+  ])
+  clock.advance(minutes(59))
+  await eventually(() => reasonOf(again).includes('big is suspended until'))
+  expect(server.sessions.length).toBe(sessions)
+  clock.advance(minutes(1))
+  await eventually(() => server.sessions.length === sessions + 1)
+  await eventually(() => service.app.db.query('SELECT 1 FROM provider_pairs WHERE failures = 2').get() !== null)
 }, 120_000)
 
 test("at a provider with a limited rate another account's single message is next, not after all others", async () => {
@@ -270,7 +230,7 @@ test("at a provider with a limited rate another account's single message is next
       return '250 2.1.5 ok'
     },
   })
-  await using provider = await startProviderFlow('per_minute = 30', { smtpPort: server.port, clock })
+  await using provider = await startFlow('per_minute = 30', { smtpPort: server.port, clock })
   const { flow, pass } = provider
   await Promise.all([sendMany(flow, 60, 'one.test'), sendMany(flow, 60, 'two.test')])
   await pass(seconds(20))
@@ -287,27 +247,6 @@ test("at a provider with a limited rate another account's single message is next
   expect(countOpen(flow)).toBeGreaterThan(80)
 }, 120_000)
 
-test('mail to a provider whose route is the smarthost goes there, and other mail to its own hosts', async () => {
-  await using smarthost = await startScriptedSmtp({})
-  await using server = await startScriptedSmtp({})
-  await using provider = await startProviderFlow('route = "smarthost"', {
-    smtpPort: server.port,
-    zone: {
-      ...ZONE,
-      'other.test': { MX: [{ preference: 1, exchange: 'mx.other.test' }] },
-      'mx.other.test': { A: ['127.0.0.1'] },
-    },
-    settings: { TASSIS_RELAY_URL: `smtp://127.0.0.1:${smarthost.port}`, TASSIS_RELAY_TLS: 'opportunistic' },
-  })
-  for (const to of ['a@one.test', 'b@two.test', 'c@other.test'])
-    expect((await provider.flow.outcome(to)).recipient.status).toBe('sent')
-  const rcptOf = ({ sessions }: typeof server) =>
-    sessions.flatMap(({ commands }) =>
-      commands.filter((line) => line.startsWith('RCPT')).map((line) => line.slice(8).split(/[<>]/)[1]),
-    )
-  expect([rcptOf(smarthost).sort(), rcptOf(server)]).toEqual([['a@one.test', 'b@two.test'], ['c@other.test']])
-})
-
 test('a probe that ends before it begins lets the next lane probe at once', async () => {
   let isBlocked = true
   const seen: string[] = []
@@ -318,7 +257,7 @@ test('a probe that ends before it begins lets the next lane probe at once', asyn
       return '250 2.1.5 ok'
     },
   })
-  await using provider = await startProviderFlow('connections = 5', { smtpPort: server.port })
+  await using provider = await startFlow('connections = 5', { smtpPort: server.port })
   const { flow, clock, pass } = provider
   await flow.send({ to: 'first@one.test' })
   const pairs = () => flow.service.delivery?.scheduler.pairs

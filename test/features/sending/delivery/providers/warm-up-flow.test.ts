@@ -1,7 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { listProviders } from '#app/operator/providers.ts'
 import type { Actor } from '#features/core/app/app.ts'
@@ -14,6 +13,7 @@ import { addContacts, countByStatus, getOperation, newList } from '#test/support
 import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -23,13 +23,7 @@ const ZONE = {
   'mx1.big.test': { A: ['127.0.0.1'] },
 }
 
-/** A folder with a list of providers that has "big". */
-function createFolder() {
-  const path = mkdtempSync(join(tmpdir(), 'tassis-warm-up-'))
-  const providers = join(path, 'providers.toml')
-  writeFileSync(providers, '[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n')
-  return { path, providers, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
-}
+const PROVIDERS = { 'providers.toml': '[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n' }
 
 const countMessages = ({ sessions }: ScriptedSmtp): number => sessions.flatMap(({ messages }) => messages).length
 const countOpen = ({ app }: Pick<TestApp, 'app'>): number =>
@@ -53,12 +47,12 @@ test.each([
     const [, outboundIps, sentFrom, outboundIpsAfterwards, warmUps] = row
     await using receiver = await startScriptedSmtp({})
     await using dns = await startDnsServer(ZONE)
-    using folder = createFolder()
-    const dataDir = join(folder.path, 'data')
+    using folder = createFolder(PROVIDERS)
+    const dataDir = folder.pathOf('data')
     mkdirSync(dataDir)
     const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
     const settings = {
-      TASSIS_PROVIDERS_FILE: folder.providers,
+      TASSIS_PROVIDERS_FILE: folder.pathOf('providers.toml'),
       TASSIS_WARM_UP: 'all',
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_SMTP_PORT: String(receiver.port),
@@ -97,7 +91,7 @@ test.each([
 test('a broadcast gets four fifths of the budget of a day and is continued the next day; other mail passes it', async () => {
   await using receiver = await startScriptedSmtp({})
   await using dns = await startDnsServer(ZONE)
-  using folder = createFolder()
+  using folder = createFolder(PROVIDERS)
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
   await using service = await createEmailApi({
     clock,
@@ -106,7 +100,7 @@ test('a broadcast gets four fifths of the budget of a day and is continued the n
     settings: {
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_SMTP_PORT: String(receiver.port),
-      TASSIS_PROVIDERS_FILE: folder.providers,
+      TASSIS_PROVIDERS_FILE: folder.pathOf('providers.toml'),
       TASSIS_PUBLIC_URL: 'https://mail.tassis.test',
     },
   })
