@@ -395,7 +395,7 @@ test('a broadcast continues after a restart, and neither skips nor repeats a con
   using folder = createFolder()
   const dataDir = folder.path
   const contacts = createContacts(120)
-  const first = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' }, dataDir)
+  const first = await startFlow({ broadcastAhead: 10, dataDir })
   const list = await createList(first, contacts)
   await startBroadcast(first, list)
   await eventually(() => first.count() >= 15)
@@ -404,8 +404,8 @@ test('a broadcast continues after a restart, and neither skips nor repeats a con
   expect(before.length).toBeLessThan(120)
 
   await using receiver = await startScriptedSmtp()
-  const settings = relaySettings(receiver.port, { TASSIS_BROADCAST_AHEAD: '10' })
-  await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, settings })
+  const settings = relaySettings(receiver.port)
+  await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, broadcastAhead: 10, settings })
   await eventually(() => {
     const emails = readBroadcastEmails(again.app)
     return emails.length === 120 && emails.every(({ status }) => status === 'sent')

@@ -1,14 +1,20 @@
 import { expect, test } from 'bun:test'
+import { listLaneRecipients } from '#app/operator/queue.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { Sites } from '#features/sending/delivery/sites/sites.ts'
 import { computeSiteBackoffMs } from '#features/sending/delivery/verdict/outcome.ts'
-import { readEmailEvents } from '#features/sending/emails/read.ts'
+import { readEmailEvents, findEmail } from '#features/sending/emails/read.ts'
+import { computeMaxAttempts, computeRetryDelayMs, isExpired } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { emailRowWire } from '#features/sending/emails/wire.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { PROVIDER_REPLIES, reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { createPair, instantOf } from '#test/support/pairs.ts'
 
 test('the backoff of a site that accepts no connection doubles up to 15 minutes', () => {
@@ -135,4 +141,80 @@ test('held mail past its expiry bounces as expired and becomes a dead letter', a
     { status: 4, category: 'expired' },
   ])
   expect(app.db.query('SELECT count(*) AS n FROM dead_letters').get()).toEqual({ n: 60 })
+})
+
+// Proves: delivery-15
+test('the schedule begins at a minute, grows, and stays at 8 hours', () => {
+  expect([1, 2, 3, 4, 5, 6, 7, 8, 9, 50].map((attempt) => computeRetryDelayMs(attempt, 0))).toEqual([
+    minutes(1),
+    minutes(5),
+    minutes(15),
+    minutes(30),
+    hours(1),
+    hours(2),
+    hours(4),
+    hours(8),
+    hours(8),
+    hours(8),
+  ])
+})
+
+test('jitter only lengthens a delay, by at most a tenth', () => {
+  expect(computeRetryDelayMs(1, 0.999)).toBeGreaterThan(minutes(1))
+  expect(computeRetryDelayMs(1, 0.999)).toBeLessThanOrEqual(minutes(1.1))
+})
+
+// Proves: email-18
+test('max_attempts counts the attempts until expiry', () => {
+  // At 0, 1, 6, 21, 51 minutes, then 1:51, 3:51, 7:51, 15:51, 23:51, 31:51, 39:51, 47:51 and, as the last, 55:51 hours.
+  expect(computeMaxAttempts(48)).toBe(14)
+  expect(computeMaxAttempts(1)).toBe(6)
+})
+
+test('a message expires when its age reaches the limit, not before', () => {
+  expect(isExpired(0, hours(48) - 1, 50, 48)).toBe(false)
+  expect(isExpired(0, hours(48), 12, 48)).toBe(true)
+})
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const ZONE = { 'receiver.test': { A: ['127.0.0.1'] } }
+
+const timeOf = (text: string | null | undefined): number => Date.parse(text ?? '')
+
+function shownTimes(flow: MailFlow, id: string) {
+  const uuid = parseUuid(id)
+  const email = uuid && findEmail(flow.app.db, flow.actor.accountId, uuid)
+  if (!email) throw new Error('no such email')
+  return timeOf(emailRowWire(email, () => 14).next_retry_at)
+}
+
+// Proves: email-14, status-16
+test('a suspended host: mail that was tried and mail that never was show the end of the suspension', async () => {
+  const clock = new ManualClock(START)
+  await using receiver = await startMisbehaving({ react: reactAt('rcpt', PROVIDER_REPLIES.zenBlock) })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+  const tried = await flow.send({ to: 'ada@receiver.test' })
+  await flow.settled(tried)
+  const resumesAt = START + hours(1)
+  const untried = await flow.send({ to: 'bob@receiver.test' })
+  await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is suspended until'))
+  expect([shownTimes(flow, tried.id), shownTimes(flow, untried.id)]).toEqual([resumesAt, resumesAt])
+  const deferred = flow.events(tried).find(({ type }) => type === 'deferred')
+  expect(deferred?.data.next_retry_at).toBe(resumesAt)
+  const lane = flow.service.delivery?.scheduler.states()[0]?.lane ?? ''
+  const rows = listLaneRecipients(flow.app.db, lane, 10, undefined)
+  expect(rows.map(({ next_at: at }) => timeOf(at))).toEqual([resumesAt, resumesAt])
+})
+
+test('a host that backs off: mail shows when the host is tried again', async () => {
+  const clock = new ManualClock(START)
+  await using receiver = await startMisbehaving({ react: reactAt('banner', { end: 'close' }) })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
+  const first = await flow.send({ to: 'ada@receiver.test' })
+  await flow.settled(first)
+  const second = await flow.send({ to: 'bob@receiver.test' })
+  await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until'))
+  // The first backoff is 30 seconds; the retry of the first email is later.
+  expect(shownTimes(flow, second.id)).toBe(START + minutes(0.5))
+  expect(shownTimes(flow, first.id)).toBeGreaterThanOrEqual(START + minutes(1))
 })

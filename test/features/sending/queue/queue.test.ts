@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import {
@@ -12,8 +12,16 @@ import {
   QUEUE_START,
   type QueuePosition,
 } from '#features/sending/queue/queue.ts'
+import {
+  addRule,
+  findHold,
+  findPool,
+  findRedirect,
+  hasProviderRules,
+  removeRules,
+} from '#features/sending/queue/queue-rules.ts'
 import { listSelectedLanes, readSelected } from '#features/sending/queue/selection.ts'
-import { statusCode } from '#features/sending/queue/status.ts'
+import { deriveEmailStatus, type Status, statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
 import { createFolder } from '#test/support/folder.ts'
@@ -133,4 +141,81 @@ test('a start wakes every lane, however many there are', async () => {
   }
   await using service = await createTestApp({ dataDir: folder.path, settings, delivers: true })
   await eventually(() => listLanesAfter(service.app.db, '', 1).length === 0)
+})
+
+const RULE = { reason: 'a test', createdBy: 'operator', createdAt: 0 } as const
+
+test('rules are found in their transaction and after its commit, and not after a failed one', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const { db, commit } = app
+  const { accountId } = await createTestAccount(app)
+  const lane = `${accountId}:held.test`
+  const look = (database = db) => ({
+    hold: findHold(database, lane)?.reason,
+    redirect: findRedirect(database, lane),
+    pool: findPool(database, accountId),
+    ofProviders: hasProviderRules(database),
+  })
+  const none = { hold: undefined, redirect: undefined, pool: undefined, ofProviders: false }
+  expect(look()).toEqual(none)
+
+  const seen = await commit.write((tx) => {
+    addRule(tx, { ...RULE, kind: 'hold', selector: { domain: 'held.test' } })
+    return look(tx.db)
+  })
+  expect(seen).toEqual({ ...none, hold: 'a test' })
+  expect(look()).toEqual({ ...none, hold: 'a test' })
+
+  const failing = commit.write((tx) => {
+    addRule(tx, { ...RULE, kind: 'redirect', selector: { accountId }, target: 'mx.other.test' })
+    expect(look(tx.db).redirect).toBe('mx.other.test')
+    throw new Error('refused')
+  })
+  await expect(failing).rejects.toThrow('refused')
+  expect(look()).toEqual({ ...none, hold: 'a test' })
+
+  await commit.write((tx) => {
+    addRule(tx, { ...RULE, kind: 'redirect', selector: { provider: 'gmail' }, target: 'mx.other.test' })
+    addRule(tx, { ...RULE, kind: 'pool', selector: { accountId }, target: 'news' })
+  })
+  expect(look()).toEqual({ hold: 'a test', redirect: undefined, pool: 'news', ofProviders: true })
+  expect(findRedirect(db, lane, 'gmail')).toBe('mx.other.test')
+
+  await commit.write((tx) => removeRules(tx, {}, undefined))
+  await commit.write((tx) => removeRules(tx, {}, 'pool'))
+  expect(look()).toEqual(none)
+})
+
+const cases: readonly [recipients: Status[], email: Status][] = [
+  [['queued'], 'queued'],
+  [['scheduled'], 'scheduled'],
+  [['queued', 'queued'], 'queued'],
+  [['scheduled', 'scheduled'], 'scheduled'],
+  [['queued', 'rejected'], 'queued'],
+  [['queued', 'scheduled'], 'queued'],
+  [['sent', 'scheduled'], 'processing'],
+  [['processing', 'queued'], 'processing'],
+  [['sent', 'queued'], 'processing'],
+  [['bounced', 'processing'], 'processing'],
+  [['sent', 'sent'], 'sent'],
+  [['sent', 'bounced'], 'bounced'],
+  [['uncertain', 'bounced', 'sent'], 'uncertain'],
+  [['failed', 'uncertain', 'sent'], 'failed'],
+  [['sent', 'rejected'], 'sent'],
+  [['rejected', 'rejected'], 'rejected'],
+  [['cancelled', 'cancelled'], 'cancelled'],
+  [['rejected', 'cancelled'], 'cancelled'],
+  [['rejected', 'scheduled'], 'scheduled'],
+]
+
+describe('the status of an email follows from its recipients', () => {
+  // Proves: status-3, status-10
+  for (const [recipients, email] of cases)
+    test(`${recipients.join(' + ')} = ${email}`, () => expect(deriveEmailStatus(recipients)).toBe(email))
+})
+
+// Proves: status-10
+test('a suppressed recipient never hides a bounce', () => {
+  expect(deriveEmailStatus(['rejected', 'bounced'])).toBe('bounced')
 })
