@@ -202,21 +202,6 @@ test('a message wakes the waiting consumer, its reply is delivered in the thread
   })
 })
 
-test('one message wakes one of two waiting consumers; released, it goes to the other', async () => {
-  const { api } = office
-  const mailbox = await createMailbox('shared')
-  const waiting = [1, 2].map(() => api('GET', `${mailbox}/messages/next?timeout=60`))
-  const written = { to: `shared@${INBOUND_DOMAIN}`, id: '<1@receiver.test>', subject: 'Task', text: 'Do it.\r\n' }
-  await office.submit(letter(written))
-  const first = await Promise.race(waiting.map(async (each, index) => ({ index, answer: await each })))
-  const id = at(first.answer.body, 'data', 'id')
-  const lease = { lease_token: at(first.answer.body, 'lease_token') }
-  expect((await api('POST', `${mailbox}/messages/${id}/nack`, lease)).status).toBe(204)
-  const second = await waiting[1 - first.index]
-  expect([second?.status, at(second?.body, 'data', 'id')]).toEqual([200, id])
-  expect(at(second?.body, 'lease_token')).not.toBe(lease.lease_token)
-})
-
 const inboundOf = async (subject: string): Promise<Json[]> =>
   (at((await office.api('GET', '/v1/inbound')).body, 'data') as Json[]).filter((each) => each['subject'] === subject)
 

@@ -107,8 +107,6 @@ const NAME = 'receiver.example!sender.test!1763596800!1763683199'
 const WAYS: readonly (readonly [what: string, type: string, ending: string, pack: (xml: Buffer) => Uint8Array])[] = [
   ['zip', 'application/zip', 'zip', (xml) => zipSync({ 'report.xml': xml })],
   ['gzip', 'application/gzip', 'xml.gz', (xml) => gzipSync(xml)],
-  ['gzip of an unknown type', 'application/octet-stream', 'xml.gz', (xml) => gzipSync(xml)],
-  ['zip declared as gzip', 'application/gzip', 'xml.gz', (xml) => zipSync({ 'report.xml': xml })],
   ['plain XML', 'text/xml', 'xml', (xml) => xml],
 ]
 test.each(WAYS)(
@@ -196,34 +194,6 @@ const BOMBS: readonly (readonly [what: string, to: string, ending: string, bomb:
       'json.gz',
       () => gzipSync(new Uint8Array(8 * MiB)),
       'The report unpacks to more than 200 times its size.',
-    ],
-    [
-      'of 64 MiB in a zip',
-      DMARC,
-      'zip',
-      () => zipSync({ 'report.xml': new Uint8Array(64 * MiB) }),
-      'The report is larger than 10 MiB.',
-    ],
-    [
-      'of a zip in a zip',
-      DMARC,
-      'zip',
-      () => zipSync({ 'report.zip': zipSync({ 'report.xml': new Uint8Array(MiB) }) }),
-      'The report is packed twice.',
-    ],
-    [
-      'of a thousand files',
-      DMARC,
-      'zip',
-      () => zipSync(Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`${n}.xml`, new Uint8Array(10)]))),
-      'The archive has more than one file.',
-    ],
-    [
-      'that is truncated',
-      TLS,
-      'json.gz',
-      () => gzipSync(Buffer.from(tlsJson())).subarray(0, 60),
-      'The packed report is corrupt.',
     ],
   ]
 test.each(BOMBS)(

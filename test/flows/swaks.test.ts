@@ -150,13 +150,7 @@ suite('swaks', () => {
     expect(await shown('Null')).toMatchObject([{ mail_from: '', status: 'no_route', spf_result: 'none' }])
   })
 
-  const MAILBOXES = [
-    'postmaster',
-    'Postmaster',
-    `postmaster@${HOST}`,
-    `abuse@${HOST}`,
-    `postmaster@send.${INBOUND_DOMAIN}`,
-  ]
+  const MAILBOXES = ['postmaster', `abuse@${HOST}`]
   test.each(MAILBOXES)('sends to %s, which is stored for the operator and shown to no account', async (to) => {
     const subject = `To ${to}`
     expect(outcome(await swaks(...letter(subject, to)))).toEqual(TAKEN)
@@ -173,11 +167,8 @@ suite('swaks', () => {
 
   const REFUSED: readonly (readonly [what: string, to: string, reply: string])[] = [
     ['an unknown address of the host', `nobody@${HOST}`, '550 5.1.1 User unknown'],
-    ['a registered domain that does not accept mail', 'ada@sender.test', '550 5.7.1 Relay access denied'],
     ['a foreign domain', 'bob@elsewhere.test', '550 5.7.1 Relay access denied'],
     ['a forged return path', `b-${'a'.repeat(32)}@send.sender.test`, '550 5.1.1 User unknown'],
-    ['a foreign domain after a percent sign', `bob%elsewhere.test@${HOST}`, '550 5.1.1 User unknown'],
-    ['a foreign domain after ours', `"${SUPPORT}"@elsewhere.test`, '550 5.7.1 Relay access denied'],
     [
       'an address beyond ASCII without SMTPUTF8',
       `jürgen@${INBOUND_DOMAIN}`,

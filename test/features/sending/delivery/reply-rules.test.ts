@@ -257,7 +257,7 @@ test.each(
   expect(lines.length).toBeGreaterThan(0)
   const wrong = lines.filter((line) => {
     const [, phase, text] = /^(\w+) \| (.*)$/.exec(line) ?? []
-    return text === undefined || isPermanentlyInvalid(parseReply(text), phase as Phase) !== isDead
+    return text === undefined || isPermanentlyInvalid(parseReply(text), phase as 'rcpt') !== isDead
   })
   expect(wrong).toEqual([])
 })
