@@ -6,8 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { count } from '#features/core/events/record.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
-import { readShape } from '../protocols/arf/shapes.ts'
-import { type Copy, HOST, type PostOffice, startPostOffice } from './post-office.ts'
+import { type Copy, HOST, type PostOffice, startPostOffice, complaintAbout } from './post-office.ts'
 
 const YAHOO = 'feedback@arf.mail.yahoo.com'
 const MICROSOFT = 'staff@hotmail.com'
@@ -27,15 +26,7 @@ afterAll(() => office[Symbol.asyncDispose]())
 const report = (copy: Copy | undefined, mailFrom: string) => ({
   mailFrom,
   to: `fbl@${HOST}`,
-  raw: readShape('standard', {
-    return_path: copy?.mailFrom ?? '',
-    recipient: copy?.recipient ?? '',
-    other_recipient: 'nobody@receiver.test',
-    to: copy?.recipient ?? '',
-    message_id: copy?.header('Message-ID') ?? '',
-    unsubscribe: '',
-    unsubscribe_address: '',
-  }),
+  raw: copy ? complaintAbout(copy) : '',
 })
 
 async function isPaused(): Promise<boolean> {

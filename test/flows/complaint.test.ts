@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { complaintAdminCommands } from '#app/cli/complaints.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { UUID } from '#test/support/email-api.ts'
-import { listShapeNames, readShape } from '../protocols/arf/shapes.ts'
-import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
+import { listShapeNames } from '../protocols/arf/shapes.ts'
+import { type Copy, complaintAbout, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
 
 /**
  * What each shape proves in a report about a Bcc recipient's copy of an email to four recipients: the recipient, or
@@ -39,20 +39,7 @@ const TYPES: Readonly<Record<string, string>> = { fraud: 'fraud', virus: 'virus'
 const FBL = `fbl@${HOST}`
 const ABUSE = `abuse@${HOST}`
 
-/** A report of one shape about a received copy. */
-function reportOf(name: string, copy: Copy, others: readonly string[] = []): Uint8Array {
-  const [, unsubscribe = '', address = ''] =
-    /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
-  return readShape(name, {
-    return_path: copy.mailFrom,
-    recipient: copy.recipient,
-    other_recipient: others[0] ?? 'nobody@provider.test',
-    to: copy.header('To'),
-    message_id: copy.header('Message-ID'),
-    unsubscribe,
-    unsubscribe_address: address,
-  })
-}
+const reportOf = (name: string, copy: Copy, others: readonly string[] = []) => complaintAbout(copy, name, others[0])
 
 /** A report that returns the received copy itself, below its server's trace field. */
 function createReturning(copy: Copy): Uint8Array {

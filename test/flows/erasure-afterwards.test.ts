@@ -8,8 +8,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createFolder } from '#test/support/folder.ts'
 import { grepData } from '#test/support/grep-data.ts'
-import { readShape } from '../protocols/arf/shapes.ts'
-import { HOST, startPostOffice } from './post-office.ts'
+import { complaintAbout, HOST, startPostOffice } from './post-office.ts'
 
 const MARK = 'marker.qzx'
 const PERSON = `${MARK}@receiver.test`
@@ -40,20 +39,7 @@ test('later actions of other recipients of the same email restore nothing of an 
     const clicked = await fetch(`${office.url}${link}`, { redirect: 'manual', headers: { 'user-agent': userAgent } })
     expect(clicked.headers.get('location')).toBe(`https://shop.test/?for=${PERSON}`)
   }
-  const [, unsubscribe = '', address = ''] =
-    /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
-  await office.submit({
-    to: copy.mailFrom,
-    raw: readShape('standard', {
-      return_path: copy.mailFrom,
-      recipient: OTHER,
-      other_recipient: 'nobody@provider.test',
-      to: copy.header('To'),
-      message_id: copy.header('Message-ID'),
-      unsubscribe,
-      unsubscribe_address: address,
-    }),
-  })
+  await office.submit({ to: copy.mailFrom, raw: complaintAbout(copy) })
   await eventually(async () => (await office.eventTypes(shared.id)).includes('clicked'))
   expect((await office.eventTypes(shared.id)).filter((type) => type === 'clicked' || type === 'complained')).toEqual([
     'clicked',

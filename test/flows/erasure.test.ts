@@ -13,8 +13,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { UNVERIFIED } from '#test/support/email-api.ts'
 import { createFolder } from '#test/support/folder.ts'
 import { grepData } from '#test/support/grep-data.ts'
-import { readShape } from '../protocols/arf/shapes.ts'
-import { type Copy, HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
+import { type Copy, complaintAbout, HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
 
 type Json = Record<string, unknown>
 
@@ -82,20 +81,6 @@ const bounceOf = (copy: Copy): string =>
     '--b--',
     '',
   ].join('\r\n')
-
-const complaintOf = (copy: Copy): Uint8Array => {
-  const [, unsubscribe = '', address = ''] =
-    /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
-  return readShape('standard', {
-    return_path: copy.mailFrom,
-    recipient: copy.recipient,
-    other_recipient: 'nobody@provider.test',
-    to: copy.header('To'),
-    message_id: copy.header('Message-ID'),
-    unsubscribe,
-    unsubscribe_address: address,
-  })
-}
 
 const letterFrom = (
   from: string,
@@ -222,7 +207,7 @@ async function createHistory(office: PostOffice) {
   const copy = bounced.copyFor(PERSON)
   const reports = await office.submit(
     { to: copy.mailFrom, raw: bounceOf(copy) },
-    { to: complained.copyFor(PERSON).mailFrom, raw: complaintOf(complained.copyFor(PERSON)) },
+    { to: complained.copyFor(PERSON).mailFrom, raw: complaintAbout(complained.copyFor(PERSON)) },
     // About an email that we do not know.
     { to: `postmaster@${HOST}`, raw: bounceOf({ ...copy, mailFrom: 'x', raw: 'Subject: x\r\n\r\nx' }) },
   )

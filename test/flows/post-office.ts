@@ -17,6 +17,7 @@ import { createResolver } from '#test/support/resolver.ts'
 import { type ScriptedSession, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
+import { readShape } from '../protocols/arf/shapes.ts'
 
 export const HOST = 'mail.tassis.test'
 /** Verified, and accepts mail. */
@@ -238,3 +239,18 @@ const waitForRequests = ({ requests }: HttpsReceiver, path: string, count: numbe
     const found = requests.filter(({ url }) => url === path)
     return found.length >= count && found
   })
+
+/** A report of a complaint about a copy, in one of the shapes of providers. */
+export function complaintAbout(copy: Copy, shape = 'standard', otherRecipient = 'nobody@provider.test'): Uint8Array {
+  const [, unsubscribe = '', address = ''] =
+    /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
+  return readShape(shape, {
+    return_path: copy.mailFrom,
+    recipient: copy.recipient,
+    other_recipient: otherRecipient,
+    to: copy.header('To'),
+    message_id: copy.header('Message-ID'),
+    unsubscribe,
+    unsubscribe_address: address,
+  })
+}

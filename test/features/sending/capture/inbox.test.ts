@@ -1,9 +1,9 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { MiB } from '#platform/units.ts'
-import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { CAPTURE_OPTIONS, createTestUser, postForm } from '#test/support/users.ts'
+import { createTestUser, postForm } from '#test/support/users.ts'
+import { capture, startCapturing } from './fixture.ts'
 
 setDefaultTimeout(120_000)
 
@@ -17,27 +17,9 @@ interface Row {
 const rowsOf = ({ body }: ApiResponse) => at(body, 'data') as readonly Row[]
 const subjectsOf = (answer: ApiResponse) => rowsOf(answer).map(({ subject }) => subject)
 
-async function startService(settings: Readonly<Record<string, string>> = {}): Promise<TestApi> {
-  const service = await createTestApi({ ...CAPTURE_OPTIONS, settings: { ...CAPTURE_OPTIONS.settings, ...settings } })
-  await createDomain(service.app, service.actor, 'sender.test')
-  return service
-}
-
-/** Sends an email and waits until it is captured for all recipients. */
-async function capture({ api }: TestApi, request: Record<string, unknown> = {}): Promise<string> {
-  const email = { from: 'Ada <ada@sender.test>', to: 'bob@x.test', subject: 'Hello', text_body: 'Hello.', ...request }
-  const { status, body } = await api('POST', '/v1/emails', email)
-  if (status !== 202) throw new Error(`not accepted: ${JSON.stringify(body)}`)
-  const id = String(at(body, 'data', 'id'))
-  await eventually(
-    async () => at((await api('GET', `/v1/emails/${id}`)).body, 'data', 'status') === 'sent' || undefined,
-  )
-  return id
-}
-
 // Proves: email-32
 test('captured mail is listed once per email, newest first, and found by recipient, sender and subject', async () => {
-  await using service = await startService()
+  await using service = await startCapturing()
   const { api } = service
   await capture(service, { subject: 'Grüße aus Köln', to: ['bob@x.test', 'cy@y.test'] })
   await capture(service, { subject: 'Invoice 47', from: 'Billing <billing@sender.test>', to: 'dora@z.test' })
@@ -75,7 +57,7 @@ test('captured mail is listed once per email, newest first, and found by recipie
 })
 
 test('of an email above 1 MiB the bodies are whole if only attachments are beyond, and marked if not', async () => {
-  await using service = await startService()
+  await using service = await startCapturing()
   const { api } = service
   const read = async (id: string) => at((await api('GET', `/v1/captured-emails/${id}`)).body, 'data')
   const file = { filename: 'a.bin', content: 'A'.repeat(2 * MiB), content_type: 'application/octet-stream' }
@@ -92,7 +74,7 @@ test('of an email above 1 MiB the bodies are whole if only attachments are beyon
 
 // Proves: email-33
 test('an email is marked as read and unread, and has its content', async () => {
-  await using service = await startService()
+  await using service = await startCapturing()
   const { api } = service
   const id = await capture(service, {
     html_body: '<p>Hi</p>',
@@ -140,7 +122,7 @@ test('an email is marked as read and unread, and has its content', async () => {
 
 // Proves: email-34
 test('deletion removes captures, not emails; other accounts and system mail are never seen', async () => {
-  await using service = await startService()
+  await using service = await startCapturing()
   const { api } = service
   const first = await capture(service, { subject: 'First' })
   await capture(service, { subject: 'Second', to: ['bob@x.test', 'cy@y.test'] })
@@ -161,7 +143,7 @@ test('deletion removes captures, not emails; other accounts and system mail are 
 })
 
 test('mail of the service itself, such as a reset of the password, has no row', async () => {
-  await using service = await startService({ TASSIS_SYSTEM_FROM: 'service@sender.test' })
+  await using service = await startCapturing({ TASSIS_SYSTEM_FROM: 'service@sender.test' })
   const { app, actor } = service
   await createTestUser(app, actor, 'ada@people.test', 'owner')
   app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sender.test'")

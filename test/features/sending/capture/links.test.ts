@@ -1,12 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { findLinks } from '#features/sending/capture/links.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { randomBytes } from '#platform/ids.ts'
-import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { CAPTURE_OPTIONS } from '#test/support/users.ts'
+import { capture, startCapturing } from './fixture.ts'
 
 setDefaultTimeout(120_000)
 
@@ -131,24 +130,11 @@ function startWeb() {
 }
 
 /** On a clock that stands, so that no request of a check takes too long and no rate recovers. */
-async function startService(settings: Readonly<Record<string, string>>): Promise<TestApi> {
-  const service = await createTestApi({
-    ...CAPTURE_OPTIONS,
-    clock: new ManualClock(),
-    settings: { ...CAPTURE_OPTIONS.settings, TASSIS_PUBLIC_URL: 'http://mail.own.test', ...settings },
-  })
-  await createDomain(service.app, service.actor, 'sender.test')
-  return service
-}
+const startService = (settings: Readonly<Record<string, string>>): Promise<TestApi> =>
+  startCapturing({ TASSIS_PUBLIC_URL: 'http://mail.own.test', ...settings }, { clock: new ManualClock() })
 
-async function capture({ api }: TestApi, html: string, more: Record<string, unknown> = {}): Promise<string> {
-  const email = { from: 'ada@sender.test', to: 'bob@x.test', subject: 'Hello', html_body: html, ...more }
-  const id = String(at((await api('POST', '/v1/emails', email)).body, 'data', 'id'))
-  await eventually(
-    async () => at((await api('GET', `/v1/emails/${id}`)).body, 'data', 'status') === 'sent' || undefined,
-  )
-  return id
-}
+const captureHtml = (service: TestApi, html: string, more: Readonly<Record<string, unknown>> = {}): Promise<string> =>
+  capture(service, { html_body: html, ...more })
 
 const toLinks = (base: string, ...paths: readonly string[]) =>
   paths.map((path) => `<a href="${base}${path}">x</a>`).join('')
@@ -159,7 +145,7 @@ describe('the check of links', () => {
     await using web = startWeb()
     await using service = await startService({ TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' })
     const paths = ['/fine#part', '/missing', '/no-head', '/moved', '/loop', '/hop', '/to-port-25', '/unsubscribe']
-    const id = await capture(service, `${toLinks(web.url, ...paths)}${toLinks('http://127.0.0.1:1', ':bad')}`)
+    const id = await captureHtml(service, `${toLinks(web.url, ...paths)}${toLinks('http://127.0.0.1:1', ':bad')}`)
     const { status, body } = await service.api('POST', `/v1/captured-emails/${id}/check-links`)
     expect(status).toBe(200)
     const links = at(body, 'data', 'links') as readonly Checked[]
@@ -194,7 +180,7 @@ describe('the check of links', () => {
     })
     service.app.db.run("UPDATE domains SET tracking_domain = 'click.sender.test'")
     const port = web.url.split(':').at(-1)
-    const id = await capture(
+    const id = await captureHtml(
       service,
       toLinks(
         '',
@@ -223,7 +209,7 @@ describe('the check of links', () => {
     })
     // Mail of a domain that is not verified has no tracked links.
     service.app.db.run('UPDATE domains SET verified_at = 1')
-    const id = await capture(service, toLinks(web.url, '/fine'), { tracking: true })
+    const id = await captureHtml(service, toLinks(web.url, '/fine'), { tracking: true })
     const detail = await service.api('GET', `/v1/captured-emails/${id}`)
     expect(at(detail.body, 'data', 'html')).toContain('/t/c/')
     const { body } = await service.api('POST', `/v1/captured-emails/${id}/check-links`)
@@ -235,8 +221,8 @@ describe('the check of links', () => {
   test('checks at most 50 links, and runs once at a time for an account', async () => {
     await using web = startWeb()
     await using service = await startService({ TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' })
-    const many = await capture(service, toLinks(web.url, ...Array.from({ length: 60 }, (_, n) => `/${n}`)))
-    const slow = await capture(service, toLinks(web.url, '/slow'))
+    const many = await captureHtml(service, toLinks(web.url, ...Array.from({ length: 60 }, (_, n) => `/${n}`)))
+    const slow = await captureHtml(service, toLinks(web.url, '/slow'))
     const running = service.api('POST', `/v1/captured-emails/${slow}/check-links`)
     await eventually(() => web.requests[0])
     const second = await service.api('POST', `/v1/captured-emails/${many}/check-links`)
@@ -250,7 +236,7 @@ describe('the check of links', () => {
 
   test('runs at most ten times a minute for an account', async () => {
     await using service = await startService({ TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' })
-    const id = await capture(service, '<b>'.repeat(6000))
+    const id = await captureHtml(service, '<b>'.repeat(6000))
     const checks = []
     for (let n = 0; n < 11; n++) checks.push(await service.api('POST', `/v1/captured-emails/${id}/check-links`))
     expect(checks.map(({ status }) => status)).toEqual([...Array(10).fill(200), 429])
