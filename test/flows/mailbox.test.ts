@@ -205,15 +205,6 @@ test('a message wakes the waiting consumer, its reply is delivered in the thread
 const inboundOf = async (subject: string): Promise<Json[]> =>
   (at((await office.api('GET', '/v1/inbound')).body, 'data') as Json[]).filter((each) => each['subject'] === subject)
 
-test('mail to the address of a deleted mailbox is accepted for the domain and stored in no mailbox', async () => {
-  const { api } = office
-  const mailbox = await createMailbox('former')
-  expect((await api('DELETE', mailbox)).status).toBe(204)
-  const to = `former@${INBOUND_DOMAIN}`
-  await office.submit(letter({ to, id: '<late@receiver.test>', subject: 'Late', text: 'Hello?\r\n' }))
-  expect(await inboundOf('Late')).toMatchObject([{ rcpt_to: [to], status: 'no_route' }])
-})
-
 test('a message to two mailboxes and to an unknown address is stored once in each mailbox and once for the domain', async () => {
   const { api } = office
   const paths = [await createMailbox('left'), await createMailbox('right')]

@@ -93,8 +93,9 @@ export async function createEmailApi(options: TestApiOptions = {}): Promise<Emai
 }
 
 /**
- * One service for the tests of a file. Each test finds the rows that `create` left, and its time; a test that moved the
- * clock or damaged the database has the service made anew for the next.
+ * One service for the tests of a file. Each test finds the rows that `create` left, and its time; after a test that moved
+ * the clock, the service is made anew. What the service remembers besides its rows stays, such as rates, pauses, parents
+ * of accounts and content: a test that changes these, or fills the disk, creates a service of its own.
  */
 export function shareEmailApi<S extends EmailApi>(create: () => Promise<S>): S {
   let service: S | undefined
@@ -119,7 +120,7 @@ export function shareEmailApi<S extends EmailApi>(create: () => Promise<S>): S {
   return new Proxy({} as S, { get: (_, name) => service && Reflect.get(service, name) })
 }
 
-/** Gives every table the rows of the attached copy. Row ids of accounts are not used again: caches know them. */
+/** Gives every table the rows of the attached copy; row ids begin anew, too. */
 function restoreRows({ app: { db } }: EmailApi): void {
   const tables = db
     .query<{ name: string }, []>("SELECT name FROM pragma_table_list WHERE schema = 'first' AND type = 'table'")
