@@ -2,6 +2,7 @@
  * @module Debian's Chromium, headless, for tests of pages: driven by playwright-core, which brings no browser. Each
  * test has a browser without cookies and cache, and with scripts disabled, because public pages must work without them.
  */
+import { expect } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
@@ -149,14 +150,15 @@ export async function overflowPx(page: Page): Promise<number> {
   return tooWide
 }
 
-/** WCAG 2.2 §1.4.3 for text, §2.5.5 for buttons. */
+/** WCAG 2.2 §1.4.3 for text, §2.5.5 for buttons and fields. */
 const MIN_CONTRAST = 4.5
-const MIN_BUTTON_PX = 44
+const MIN_TARGET_PX = 44
 
 /** What a page behind a link of a mail shows, and its problems for sight and for motor control. */
 export async function inspectTextPage(page: Page) {
   const texts = await seenTexts(page)
-  const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
+  const targets = await page.locator('button, input:not([type=hidden])').all()
+  const boxes = await Promise.all(targets.map((target) => target.boundingBox()))
   return {
     title: await page.title(),
     language: await page.locator('html').getAttribute('lang'),
@@ -164,11 +166,9 @@ export async function inspectTextPage(page: Page) {
     buttons: await page.getByRole('button').allTextContents(),
     overflowPx: await overflowPx(page),
     faint: texts.filter(({ contrast }) => contrast < MIN_CONTRAST),
-    small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
+    small: boxes.filter((box) => box === null || box.height < MIN_TARGET_PX || box.width < MIN_TARGET_PX),
   }
 }
-/** Of `inspectTextPage`, for a page in English. */
-export const NO_PROBLEMS = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
 /**
  * The same on the narrowest phone with letters twice as large (WCAG 2.2 §1.4.10, §1.4.4); afterwards restores the page.
@@ -188,3 +188,29 @@ export async function narrowOverflowPx(
   await page.setViewportSize(before)
   return tooWide
 }
+
+/** Shows a page on another screen. */
+export async function showOn(page: Page, { width, height, colours }: Screen): Promise<void> {
+  await page.setViewportSize({ width, height })
+  await page.emulateMedia({ colorScheme: colours })
+}
+
+/**
+ * What a page behind a link of a mail shows on every screen, which must be the same, and its problems there and on the
+ * narrowest phone. Afterwards it is shown on the first screen.
+ */
+export async function inspectOnScreens({ page, picture }: OpenPage, name: string) {
+  const looks: Awaited<ReturnType<typeof inspectTextPage>>[] = []
+  for (const screen of SCREENS) {
+    await showOn(page, screen)
+    await picture(`${name}-on-${screen.name}`)
+    looks.push(await inspectTextPage(page))
+  }
+  await showOn(page, SCREENS[0] as Screen)
+  const narrowPx = await narrowOverflowPx(page, () => picture(`${name}-on-narrow`))
+  const [look] = looks as [(typeof looks)[number]]
+  expect([name, looks]).toEqual([name, SCREENS.map(() => look)])
+  return { ...look, narrowPx }
+}
+/** Of `inspectOnScreens`, for a page in English. */
+export const NO_PROBLEMS = { language: 'en', overflowPx: 0, narrowPx: 0, faint: [], small: [] }

@@ -4,11 +4,12 @@ import { suppress, unsuppressAddress } from '#features/setup/suppression-store/s
 import { TEXTS } from '#features/setup/wording/languages.ts'
 import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import {
-  inspectTextPage,
+  inspectOnScreens,
   isChromiumAvailable,
   NO_PROBLEMS,
   openPage,
   SCREENS,
+  type Screen,
   startBrowser,
 } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
@@ -19,6 +20,8 @@ setDefaultTimeout(120_000)
 /** Evaluated in the page: its language, its title, and by how many pixels it is too wide. */
 const SHAPE =
   '(({ lang, scrollWidth, clientWidth }) => [lang, document.title, scrollWidth - clientWidth])(document.documentElement)'
+
+const [PHONE] = SCREENS as [Screen]
 
 describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   let service: Unsubscribable
@@ -32,147 +35,139 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
     await service?.[Symbol.asyncDispose]()
   })
 
-  describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
-    // Proves: suppress-15
-    test('a person unsubscribes from a stream, then from all, and undoes both', async () => {
-      const path = await service.link({ stream: 'news', to: `${screen.name}@receiver.test` })
-      await using opened = await openPage(browser, screen)
-      const { page, requested, complaints, picture } = opened
-      const press = (name: string) => page.getByRole('button', { name, exact: true }).click()
+  // Proves: suppress-15
+  test('a person unsubscribes from a stream, then from all, and undoes both', async () => {
+    const path = await service.link({ stream: 'news', to: 'reader@receiver.test' })
+    await using opened = await openPage(browser, PHONE)
+    const { page, requested, complaints } = opened
+    const press = (name: string) => page.getByRole('button', { name, exact: true }).click()
 
-      await page.goto(`${service.url}${path}`)
-      await picture('1-asks')
-      expect(await inspectTextPage(page)).toEqual({
-        ...NO_PROBLEMS,
-        title: 'Unsubscribe',
-        headings: ['Unsubscribe?', 'Or stop all such mail'],
-        buttons: ['Unsubscribe', 'Unsubscribe from all'],
-      })
-      expect(service.suppressions()).toEqual([])
-
-      await press('Unsubscribe')
-      await picture('2-stopped')
-      expect(await inspectTextPage(page)).toEqual({
-        ...NO_PROBLEMS,
-        title: 'You are unsubscribed',
-        headings: ['You are unsubscribed', 'Or stop all such mail', 'Was it a mistake?'],
-        buttons: ['Unsubscribe from all', 'Subscribe again'],
-      })
-      expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news'])
-
-      await press('Unsubscribe from all')
-      await picture('3-all-stopped')
-      expect(await inspectTextPage(page)).toEqual({
-        ...NO_PROBLEMS,
-        title: 'You are unsubscribed',
-        headings: ['You are unsubscribed', 'Was it a mistake?'],
-        buttons: ['Subscribe again'],
-      })
-      expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news', null])
-
-      await press('Subscribe again')
-      await press('Subscribe again')
-      await picture('4-again')
-      expect(await inspectTextPage(page)).toEqual({
-        ...NO_PROBLEMS,
-        title: 'You are subscribed again',
-        headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all such mail'],
-        buttons: ['Unsubscribe', 'Unsubscribe from all'],
-      })
-      expect(service.suppressions()).toEqual([])
-      expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
-      expect(complaints).toEqual([])
+    await page.goto(`${service.url}${path}`)
+    expect(await inspectOnScreens(opened, '1-asks')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'Unsubscribe',
+      headings: ['Unsubscribe?', 'Or stop all such mail'],
+      buttons: ['Unsubscribe', 'Unsubscribe from all'],
     })
+    expect(service.suppressions()).toEqual([])
 
-    test('a person whose address gets nothing from the sender sees whom to ask', async () => {
-      const { app, actor } = service
-      const to = `blocked-${screen.name}@receiver.test`
-      const path = await service.link({ stream: 'news', to })
-      await app.commit.write((tx) =>
-        suppress(app, tx, { accountId: actor.accountId, address: to, covers: 'all', reason: 'complaint' }),
-      )
-      await using opened = await openPage(browser, screen)
-      const { page, picture } = opened
-      await page.goto(`${service.url}${path}`)
-      await picture('8-blocked')
-      expect(await inspectTextPage(page)).toEqual({
-        ...NO_PROBLEMS,
-        title: 'You get no mail from this sender',
-        headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed permanently'],
-        buttons: ['Unsubscribe'],
-      })
-      await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
-      await picture('9-blocked-and-unsubscribed')
-      expect(await inspectTextPage(page)).toEqual({
-        ...NO_PROBLEMS,
-        title: 'You are unsubscribed',
-        headings: ['You are unsubscribed', 'Do you want mail again?'],
-        buttons: [],
-      })
-      await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
+    await press('Unsubscribe')
+    expect(await inspectOnScreens(opened, '2-stopped')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'You are unsubscribed',
+      headings: ['You are unsubscribed', 'Or stop all such mail', 'Was it a mistake?'],
+      buttons: ['Unsubscribe from all', 'Subscribe again'],
     })
+    expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news'])
 
-    // Proves: account-20
-    test('own German texts and a logo fit and are readable', async () => {
-      await putLogo(service, await drawLogo('png', 480, 192))
-      const words = 'Verbraucherinformationsdienst-Abmeldebestätigungsverfahren'
-      await service.api('PATCH', '/v1/account/wording', {
-        name: 'Donaudampfschifffahrtsgesellschaft mbH & Co. KG',
-        texts: {
-          de: {
-            unsubscribe_heading: `Möchten Sie ${words} wirklich verlassen?`,
-            unsubscribe_text: `Schade!\n${'Wir hätten Ihnen gern weiter geschrieben. '.repeat(10)}${words}`,
-            unsubscribe_button: 'Newsletter nicht mehr erhalten',
-            unsubscribed_heading: 'Auf Wiedersehen',
-            unsubscribed_text: 'Danke, dass Sie dabei waren.',
-          },
+    await press('Unsubscribe from all')
+    expect(await inspectOnScreens(opened, '3-all-stopped')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'You are unsubscribed',
+      headings: ['You are unsubscribed', 'Was it a mistake?'],
+      buttons: ['Subscribe again'],
+    })
+    expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news', null])
+
+    await press('Subscribe again')
+    await press('Subscribe again')
+    expect(await inspectOnScreens(opened, '4-again')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'You are subscribed again',
+      headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all such mail'],
+      buttons: ['Unsubscribe', 'Unsubscribe from all'],
+    })
+    expect(service.suppressions()).toEqual([])
+    expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
+    expect(complaints).toEqual([])
+  })
+
+  test('a person whose address gets nothing from the sender sees whom to ask', async () => {
+    const { app, actor } = service
+    const to = 'blocked@receiver.test'
+    const path = await service.link({ stream: 'news', to })
+    await app.commit.write((tx) =>
+      suppress(app, tx, { accountId: actor.accountId, address: to, covers: 'all', reason: 'complaint' }),
+    )
+    await using opened = await openPage(browser, PHONE)
+    const { page } = opened
+    await page.goto(`${service.url}${path}`)
+    expect(await inspectOnScreens(opened, '8-blocked')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'You get no mail from this sender',
+      headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed permanently'],
+      buttons: ['Unsubscribe'],
+    })
+    await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
+    expect(await inspectOnScreens(opened, '9-blocked-and-unsubscribed')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'You are unsubscribed',
+      headings: ['You are unsubscribed', 'Do you want mail again?'],
+      buttons: [],
+    })
+    await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
+  })
+
+  // Proves: account-20
+  test('own German texts and a logo fit and are readable', async () => {
+    await putLogo(service, await drawLogo('png', 480, 192))
+    const words = 'Verbraucherinformationsdienst-Abmeldebestätigungsverfahren'
+    await service.api('PATCH', '/v1/account/wording', {
+      name: 'Donaudampfschifffahrtsgesellschaft mbH & Co. KG',
+      texts: {
+        de: {
+          unsubscribe_heading: `Möchten Sie ${words} wirklich verlassen?`,
+          unsubscribe_text: `Schade!\n${'Wir hätten Ihnen gern weiter geschrieben. '.repeat(10)}${words}`,
+          unsubscribe_button: 'Newsletter nicht mehr erhalten',
+          unsubscribed_heading: 'Auf Wiedersehen',
+          unsubscribed_text: 'Danke, dass Sie dabei waren.',
         },
-      })
-      try {
-        const path = await service.link({ stream: 'news', to: `own-${screen.name}@receiver.test` })
-        await using opened = await openPage(browser, screen, 'de-DE')
-        const { page, picture, complaints } = opened
-        await page.goto(`${service.url}${path}`)
-        await picture('wording-unsubscribe')
-        expect(await inspectTextPage(page)).toMatchObject({
-          ...NO_PROBLEMS,
-          language: 'de',
-          buttons: ['Newsletter nicht mehr erhalten', expect.any(String)],
-        })
-        expect(await page.evaluate<number>('document.querySelector("img").naturalWidth')).toBe(480)
-        await page.getByRole('button', { name: 'Newsletter nicht mehr erhalten' }).click()
-        await page.getByRole('heading', { name: 'Auf Wiedersehen' }).waitFor()
-        await picture('wording-unsubscribed')
-        expect(await inspectTextPage(page)).toMatchObject({ ...NO_PROBLEMS, language: 'de', title: 'Auf Wiedersehen' })
-        // Other tests expect that nobody has unsubscribed.
-        await page.getByRole('button', { name: TEXTS.de.unsubscribed_button, exact: true }).click()
-        await page.getByRole('heading', { name: TEXTS.de.resubscribed_heading }).waitFor()
-        expect(complaints).toEqual([])
-      } finally {
-        await service.api('DELETE', '/v1/account/wording')
-      }
+      },
     })
-
-    test('the longest names and the page of a damaged link fit and are readable', async () => {
-      const path = await service.link({ to: `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.test` })
-      await using opened = await openPage(browser, screen)
-      const { page, picture } = opened
+    try {
+      const path = await service.link({ stream: 'news', to: 'own@receiver.test' })
+      await using opened = await openPage(browser, PHONE, 'de-DE')
+      const { page, complaints } = opened
       await page.goto(`${service.url}${path}`)
-      await picture('5-long')
-      expect(await inspectTextPage(page)).toEqual({
+      expect(await inspectOnScreens(opened, 'wording-unsubscribe')).toMatchObject({
         ...NO_PROBLEMS,
-        title: 'Unsubscribe',
-        headings: ['Unsubscribe?'],
-        buttons: ['Unsubscribe'],
+        language: 'de',
+        buttons: ['Newsletter nicht mehr erhalten', expect.any(String)],
       })
-      await page.goto(`${service.url}${path.slice(0, -1)}`)
-      await picture('6-damaged')
-      expect(await inspectTextPage(page)).toEqual({
+      expect(await page.evaluate<number>('document.querySelector("img").naturalWidth')).toBe(480)
+      await page.getByRole('button', { name: 'Newsletter nicht mehr erhalten' }).click()
+      await page.getByRole('heading', { name: 'Auf Wiedersehen' }).waitFor()
+      expect(await inspectOnScreens(opened, 'wording-unsubscribed')).toMatchObject({
         ...NO_PROBLEMS,
-        title: 'This link is incomplete',
-        headings: ['This link is incomplete'],
-        buttons: [],
+        language: 'de',
+        title: 'Auf Wiedersehen',
       })
+      // Other tests expect that nobody has unsubscribed.
+      await page.getByRole('button', { name: TEXTS.de.unsubscribed_button, exact: true }).click()
+      await page.getByRole('heading', { name: TEXTS.de.resubscribed_heading }).waitFor()
+      expect(complaints).toEqual([])
+    } finally {
+      await service.api('DELETE', '/v1/account/wording')
+    }
+  })
+
+  test('the longest names and the page of a damaged link fit and are readable', async () => {
+    const path = await service.link({ to: `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.test` })
+    await using opened = await openPage(browser, PHONE)
+    const { page } = opened
+    await page.goto(`${service.url}${path}`)
+    expect(await inspectOnScreens(opened, '5-long')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'Unsubscribe',
+      headings: ['Unsubscribe?'],
+      buttons: ['Unsubscribe'],
+    })
+    await page.goto(`${service.url}${path.slice(0, -1)}`)
+    expect(await inspectOnScreens(opened, '6-damaged')).toEqual({
+      ...NO_PROBLEMS,
+      title: 'This link is incomplete',
+      headings: ['This link is incomplete'],
+      buttons: [],
     })
   })
 
@@ -192,23 +187,21 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   // Proves: suppress-15
   test('the page works by keyboard with a visible focus', async () => {
     const path = await service.link({ to: 'keys@receiver.test' })
-    for (const screen of SCREENS.slice(0, 1)) {
-      await using opened = await openPage(browser, screen)
-      const { page, picture } = opened
-      await page.goto(`${service.url}${path}`)
-      const outline = () =>
-        page.evaluate<string>(
-          'getComputedStyle(document.querySelector("button")).outlineStyle + document.activeElement.tagName',
-        )
-      expect(await outline()).toBe('noneBODY')
-      await page.keyboard.press('Tab')
-      expect(await outline()).toBe('solidBUTTON')
-      await picture('7-focus')
-      await page.keyboard.press('Enter')
-      await page.waitForURL(`**${path}`)
-      await page.getByRole('heading', { name: 'You are unsubscribed' }).waitFor()
-      await page.getByRole('button', { name: 'Subscribe again' }).press('Space')
-      await page.getByRole('heading', { name: 'You are subscribed again' }).waitFor()
-    }
+    await using opened = await openPage(browser, PHONE)
+    const { page, picture } = opened
+    await page.goto(`${service.url}${path}`)
+    const outline = () =>
+      page.evaluate<string>(
+        'getComputedStyle(document.querySelector("button")).outlineStyle + document.activeElement.tagName',
+      )
+    expect(await outline()).toBe('noneBODY')
+    await page.keyboard.press('Tab')
+    expect(await outline()).toBe('solidBUTTON')
+    await picture('7-focus')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`**${path}`)
+    await page.getByRole('heading', { name: 'You are unsubscribed' }).waitFor()
+    await page.getByRole('button', { name: 'Subscribe again' }).press('Space')
+    await page.getByRole('heading', { name: 'You are subscribed again' }).waitFor()
   })
 })
