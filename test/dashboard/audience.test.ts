@@ -16,15 +16,9 @@ import { parseUuid } from '#platform/ids.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { newList } from '#test/support/broadcasts.ts'
-import {
-  BROWSER_TEST_MS,
-  isChromiumAvailable,
-  narrowOverflowPx,
-  overflowPx,
-  startBrowser,
-} from '#test/support/browser.ts'
+import { BROWSER_TEST_MS, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
-import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
 import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
 setDefaultTimeout(BROWSER_TEST_MS)
@@ -49,12 +43,6 @@ async function createService(): Promise<TestApi> {
 
 const add = ({ api }: TestApi, list: string, email: string, metadata: Record<string, unknown> = {}) =>
   api('POST', `/v1/contact-lists/${list}/contacts`, { email, metadata })
-
-async function newForm({ api }: TestApi, list: string, form: Record<string, unknown>): Promise<string> {
-  const { status, body } = await api('POST', '/v1/signup-forms', { list_id: list, ...form })
-  if (status !== 201) throw new Error(`no form: ${JSON.stringify(body)}`)
-  return String(at(body, 'data', 'id'))
-}
 
 /** Adds many contacts `person-000001@people.test` directly to the tables, with their counter. */
 function insertContacts({ app }: TestApi, list: string, count: number): void {
@@ -328,132 +316,18 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     await heading(page, 'Your sign-up forms will appear here')
     await expectHarmless(service, { ...dashboard, errors: dashboard.errors })
   })
+})
 
-  test('100,000 contacts are paged and searched as fast as ten', async () => {
-    await using service = await createService()
-    const list = await newList(service, 'Everybody')
-    insertContacts(service, list, 100_000)
-    await using dashboard = await openDashboard(browser, service, ADA)
-    const { page, goTo } = dashboard
-    await goTo(`/audience/lists/${list}`)
-    await page.getByText('100,000 contacts').waitFor()
-    await page.getByText('person-0100000@people.test').waitFor()
-    await page.getByRole('button', { name: 'Next' }).click()
-    await page.getByText('person-0099950@people.test').waitFor()
-    await page.getByRole('button', { name: 'First page' }).click()
-    await page.getByText('person-0100000@people.test').waitFor()
-    await page.getByLabel('Address').fill('person-00500')
-    await page.keyboard.press('Enter')
-    await page.getByText('100 contacts').waitFor()
-    await page.getByText('person-0050000@people.test').waitFor()
-    await page.getByRole('button', { name: 'Next' }).click()
-    await page.getByText('person-0050099@people.test').waitFor()
-    await page.getByLabel('Address').fill('person')
-    await page.keyboard.press('Enter')
-    await page.getByText('At least 10,000 contacts').waitFor()
-    const { path } = { path: `/v1/contact-lists/${list}/contacts?per_page=50` }
-    for (const query of ['', '&starts_with=person', '&starts_with=person-0099&status=active', '&starts_with=zzz']) {
-      const startMs = cpuMs()
-      expect((await service.api('GET', path + query)).status).toBe(200)
-      expect(cpuMs() - startMs).toBeLessThan(500)
-    }
-  })
-
-  test('hostile text is only text, axe finds nothing, and all of it fits on small screens', async () => {
-    await using service = await createService()
-    const list = await newList(service, `List ${HOSTILE}`)
-    await service.api('PUT', `/v1/contact-lists/${list}`, {
-      name: `List ${HOSTILE}`,
-      description: EMOJI,
-      double_opt_in: true,
-    })
-    await add(service, list, 'bob@example.net', { [HOSTILE]: HOSTILE, long: EMOJI, link: 'javascript:window.ran=1' })
-    const form = await newForm(service, list, {
-      title: `Form ${HOSTILE}`.slice(0, 200),
-      description: EMOJI,
-      success_message: HOSTILE,
-      custom_fields: [{ name: 'first_name', label: HOSTILE }],
-      messages: { submit_button: HOSTILE },
-    })
-    await using dashboard = await openDashboard(browser, service, ADA)
-    const { page, goTo } = dashboard
-    const check = async (what: string) => {
-      expect({ what, found: await findAxeViolations(page) }).toEqual({ what, found: [] })
-      expect({ what, overflow: [await overflowPx(page), await narrowOverflowPx(page)] }).toEqual({
-        what,
-        overflow: [0, 0],
-      })
-    }
-    await goTo('/audience')
-    await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
-    await check('lists')
-    await page.getByRole('button', { name: 'New list' }).click()
-    await page.getByRole('dialog').waitFor()
-    await check('new list')
-    await goTo(`/audience/lists/${list}`)
-    await page.locator('[data-row]', { hasText: 'bob@example.net' }).waitFor()
-    await page.locator('[data-row]', { hasText: 'Waiting for confirmation' }).waitFor()
-    await check('list')
-    for (const name of ['Add a contact', 'Edit the list', 'Delete the list']) {
-      await page.getByRole('button', { name }).click()
-      await page.getByRole('dialog').waitFor()
-      await check(name)
-      await page.keyboard.press('Escape')
-      await page.getByRole('dialog').waitFor({ state: 'detached' })
-    }
-    await goTo(`/audience/lists/${list}/contacts/bob@example.net`)
-    await page.getByRole('button', { name: 'Send the confirmation again' }).waitFor()
-    await check('contact')
-    await goTo(`/audience/lists/${list}/import`)
-    await page.setInputFiles('input[type=file]', {
-      name: `${HOSTILE.replaceAll('/', '')}.csv`,
-      mimeType: 'text/csv',
-      buffer: Buffer.from(
-        `email,"${HOSTILE.slice(0, 40).replaceAll('"', '""')}"\nbob@example.net,${EMOJI}\n<script>,x\n`,
-      ),
-    })
-    await page.getByText('1 line would be left out').waitFor()
-    await check('import')
-    await goTo('/audience/forms')
-    await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
-    await check('forms')
-    await goTo(`/audience/forms/${form}`)
-    for (const name of ['Confirmation and what follows', 'Look', 'Texts'])
-      await page.getByRole('button', { name }).click()
-    await page.getByLabel('Corner radius').waitFor()
-    await check('form')
-    await expectHarmless(service, dashboard)
-  })
-
-  test('a viewer sees everything and can change nothing', async () => {
-    await using service = await createService()
-    const list = await newList(service, 'News')
-    await add(service, list, 'bob@example.net')
-    const form = await newForm(service, list, { title: 'Our newsletter' })
-    await using dashboard = await openDashboard(browser, service, VIEWER)
-    const { page, goTo } = dashboard
-    const expectForbidden = async (...names: string[]) => {
-      for (const name of names) {
-        const button = page.getByRole('button', { name, exact: true }).first()
-        await button.waitFor()
-        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
-      }
-    }
-    await goTo('/audience')
-    await expectForbidden('New list')
-    await goTo(`/audience/lists/${list}`)
-    await expectForbidden('Add a contact', 'Import a CSV file', 'Edit the list', 'Delete the list')
-    await page.getByRole('button', { name: 'Add a contact' }).focus()
-    await page.getByRole('tooltip').getByText('Your role is viewer').waitFor()
-    await page.keyboard.press('Enter')
-    expect(await page.getByRole('dialog').count()).toBe(0)
-    await page.locator('[data-row] a').first().click()
-    await expectForbidden('Save', 'Remove from the list')
-    await goTo(`/audience/forms/${form}`)
-    await expectForbidden('Save', 'Turn it off', 'Delete the form')
-    await goTo(`/audience/lists/${list}/import`)
-    await page.getByText('Your role is viewer').waitFor()
-  })
+test('100,000 contacts are paged and searched as fast as ten', async () => {
+  await using service = await createService()
+  const list = await newList(service, 'Everybody')
+  insertContacts(service, list, 100_000)
+  const path = `/v1/contact-lists/${list}/contacts?per_page=50`
+  for (const query of ['', '&starts_with=person', '&starts_with=person-0099&status=active', '&starts_with=zzz']) {
+    const startMs = cpuMs()
+    expect((await service.api('GET', path + query)).status).toBe(200)
+    expect(cpuMs() - startMs).toBeLessThan(500)
+  }
 })
 
 describe('the search of contacts', () => {

@@ -6,19 +6,14 @@ import { encode } from 'uqr'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+
 import { systemClock } from '#platform/time/clock.ts'
-import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
+import { drawLogo } from '#test/features/setup/wording/logos.ts'
+
 import { at, createTestApi } from '#test/support/api.ts'
 import { createBillingApi } from '#test/support/billing.ts'
-import {
-  BROWSER_TEST_MS,
-  eventually,
-  isChromiumAvailable,
-  narrowOverflowPx,
-  overflowPx,
-  startBrowser,
-} from '#test/support/browser.ts'
-import { type DashboardOptions, type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
+import { type DashboardOptions, type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
@@ -184,44 +179,8 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await dialog(page).getByText('has no verified domain from which it could send').waitFor()
     const command = `tassis users create 'o'\\''hara@people.test' --role developer --account ${plain.actor.accountUuid}`
     await dialog(page).getByText(command).waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
-    expect(await narrowOverflowPx(page)).toBe(0)
     await confirm(page, 'Done')
     await page.getByRole('row').filter({ hasText: "o'hara@people.test" }).waitFor()
-  })
-
-  test('a member who is removed is out at the next click; one whose role is taken away learns the reason', async () => {
-    const { ada, open, add } = await createTeam()
-    const [ben, dora] = [await add('ben', 'developer'), await add('dora', 'developer')]
-    await using mine = await open(ada)
-    await using removed = await open(ben)
-    await using demoted = await open(dora)
-    for (const { goTo } of [removed, demoted]) await goTo('/settings/streams')
-    await removed.page.getByRole('link', { name: 'Transactional' }).waitFor()
-    await mine.goTo('/settings/team')
-    await mine.page.getByRole('button', { name: `Remove ${ben}` }).click()
-    await confirm(mine.page, 'Remove')
-    await isClosed(mine.page)
-    await mine.page.getByRole('button', { name: `Change role of ${dora}` }).click()
-    await mine.page.getByRole('radio', { name: 'viewer' }).check()
-    await confirm(mine.page, 'Change the role')
-    await isClosed(mine.page)
-
-    await removed.page.getByRole('link', { name: 'Transactional' }).click()
-    await dialog(removed.page).getByText('Sign in again').waitFor()
-    await dialog(removed.page).getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
-    await confirm(removed.page, 'Sign in')
-    await dialog(removed.page).getByText('you belong to no account').waitFor()
-
-    await demoted.page.getByRole('button', { name: 'Create a stream' }).click()
-    await demoted.page.getByRole('textbox', { name: 'Name' }).fill('News')
-    await confirm(demoted.page, 'Create')
-    await dialog(demoted.page).getByText('Your role, viewer, does not allow this').waitFor()
-    expect(await demoted.page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('News')
-    await confirm(demoted.page, 'Back')
-    await isClosed(demoted.page)
-    const create = demoted.page.getByRole('button', { name: 'Create a stream' })
-    await eventually(async () => (await create.getAttribute('aria-disabled')) === 'true')
   })
 
   test('the own password changes; other browsers are signed out, one or all', async () => {
@@ -278,8 +237,6 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     const secret = new URL(uri).searchParams.get('secret') ?? ''
     expect(await dialog(page).locator('code').textContent()).toBe(secret)
     expect(await code.locator('path').getAttribute('d')).toBe(toQrPath(encode(uri, { border: 4, ecc: 'M' }).data))
-    expect(await findAxeViolations(page)).toEqual([])
-    expect(await narrowOverflowPx(page)).toBe(0)
     const totp = new TOTP({ secret: Secret.fromBase32(secret) })
     await dialog(page).getByLabel('Six digits').fill('000000')
     await page.keyboard.press('Enter')
@@ -481,8 +438,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
   })
 
   test('the audit log says who, what, when and from where; its filters are in the URL', async () => {
-    const { actor, ada, open, add, api } = await createTeam()
-    const vera = await add('vera', 'viewer')
+    const { ada, open, api } = await createTeam()
     await api('POST', '/v1/templates', { alias: 'hello', name: HOSTILE, subject: 'x', html_body: 'x' })
     for (let i = 0; i < 55; i++) await api('PATCH', '/v1/account', { name: `Name ${i}` })
     await using dashboard = await open(ada)
@@ -524,11 +480,6 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await page.getByRole('button', { name: '1 new', exact: true }).click()
     await rows.first().getByText('Second').first().waitFor()
     await expectUnharmed(dashboard)
-    // A viewer may read it too, without the names of keys.
-    await using reader = await open(vera)
-    await reader.goTo('/settings/audit?actor_type=api_key')
-    await reader.page.getByText('Account settings changed').first().waitFor()
-    expect(actor.accountId).toBeGreaterThan(0)
   })
 
   test("a person's data is downloaded and erased; the account is exported once an hour", async () => {
@@ -562,7 +513,6 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await page.getByText(/The person is (being )?erased/).waitFor()
     await page.reload()
     await page.getByText(/The person is (being )?erased/).waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
     await eventually(async () => {
       const body = await api('GET', '/v1/emails?to=bob%40receiver.test')
       return (at(body, 'data') as unknown[]).length === 0
@@ -581,7 +531,6 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     const { page } = dashboard
     await dashboard.goTo('/settings/privacy')
     await page.getByRole('button', { name: 'Delete this account' }).click()
-    expect(await findAxeViolations(page)).toEqual([])
     await dialog(page).getByLabel('Type Short Lived to confirm').fill('Short')
     await page.keyboard.press('Enter')
     expect((await service.api('GET', '/v1/account', undefined, { key })).status).toBe(200)
@@ -591,14 +540,9 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     expect((await service.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
   })
 
-  test('the plan shows its use and limits; plans are bought at the payment provider, if there is one', async () => {
-    const { ada, open } = await createTeam()
-    await using dashboard = await open(ada)
-    await dashboard.goTo('/settings/plan')
-    await dashboard.page.getByText('This server sells no plans.').waitFor()
+  test('the plan shows its use and limits, and plans are bought at the payment provider', async () => {
     await using billing = await createBillingApi({ TASSIS_LOGINS_PER_MINUTE: '1000' })
     await createTestUser(billing.service.app, billing.actor, 'pia@people.test', 'owner')
-    await createTestUser(billing.service.app, billing.actor, 'alan@people.test', 'admin')
     await using buyer = await openDashboard(browser, billing.service, 'pia@people.test')
     const { page } = buyer
     await page.route('https://pay.test/**', (route) =>
@@ -610,106 +554,12 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await page.waitForURL('https://pay.test/**')
     await billing.buy()
     await billing.tell('customer.subscription.created')
-    await buyer.goTo('/settings/plan?purchase=done')
+    await buyer.load('/settings/plan?purchase=done')
     await page.getByText('Thank you').waitFor()
     await page.getByText('Your plan: pro').waitFor()
     await page.getByText('until the first invoice is paid').waitFor()
     await page.getByRole('button', { name: 'Invoices, card, change or cancel' }).click()
     await page.waitForURL('https://pay.test/portal')
-    await using admin = await openDashboard(browser, billing.service, 'alan@people.test')
-    await admin.goTo('/settings/plan')
-    const forbidden = admin.page.getByRole('button', { name: 'Invoices, card, change or cancel' })
-    expect(await forbidden.getAttribute('aria-description')).toContain('this needs the role owner')
-  })
-
-  test('a viewer sees all of it and changes nothing', async () => {
-    const { open, add, ada } = await createTeam()
-    const vera = await add('vera', 'viewer')
-    await using dashboard = await open(vera)
-    const { page } = dashboard
-    const methods = new Set<string>()
-    page.on('request', (request) => methods.add(request.method()))
-    for (const [path, names] of [
-      ['/settings', ['Save']],
-      ['/settings/team', ['Invite somebody', `Change role of ${ada}`, `Remove ${ada}`]],
-      ['/settings/streams', ['Create a stream']],
-      ['/settings/accounts', ['Create a sub-account']],
-      ['/settings/wording', ['Save the name', 'Save the texts']],
-      ['/settings/plan', []],
-      ['/settings/audit', []],
-      [
-        '/settings/privacy',
-        ['Download person.json', 'Erase this person', 'Download account.json', 'Delete this account'],
-      ],
-    ] as const) {
-      await dashboard.goTo(path)
-      for (const name of names) {
-        const button = page.getByRole('button', { name, exact: true })
-        await button.waitFor()
-        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
-        expect(await button.getAttribute('aria-description')).toContain('Your role is viewer')
-        await button.click({ force: true })
-        expect(
-          await dialog(page)
-            .filter({ hasNot: page.getByRole('tooltip') })
-            .count(),
-        ).toBe(0)
-      }
-    }
-    await dashboard.goTo('/settings/team')
-    await page.getByRole('link', { name: `Changes by ${ada}` }).click()
-    await page.waitForURL(/\/settings\/audit\?actor_id=/)
-    expect([...methods]).toEqual(['GET'])
-    await expectUnharmed(dashboard)
-  })
-
-  test('has no axe violations in light and dark, and fits narrow screens', async () => {
-    const { ada, open, add, api, key } = await createTeam(HOSTILE)
-    await add('vera', 'viewer')
-    await api('POST', '/v1/team/invitations', {
-      email: 'somebody-with-a-long-address@a-long-domain.people.test',
-      role: 'developer',
-    })
-    const stream = at(await api('POST', '/v1/streams', { slug: 'x'.repeat(63), name: '🎉'.repeat(100) }), 'data', 'id')
-    const sub = at(
-      await api('POST', '/v1/accounts', { name: 'Shop', email: `axe${++count}@people.test`, password: OTHER }),
-      'data',
-      'id',
-    )
-    await api('PATCH', '/v1/account/wording', {
-      name: 'x'.repeat(100),
-      texts: { en: { mail_intro: '<b>'.repeat(300) } },
-    })
-    await putLogo({ url: service.url, key }, await drawLogo('png', 480, 20))
-    await using dashboard = await open(ada)
-    const { page } = dashboard
-    for (const [path, button] of [
-      ['/settings', undefined],
-      ['/settings/team', 'Invite somebody'],
-      ['/settings/team', 'Leave the team'],
-      ['/settings/profile', 'Sign out all other browsers'],
-      ['/settings/streams', 'Create a stream'],
-      [`/settings/streams/${stream}`, 'Delete this stream'],
-      ['/settings/accounts', 'Create a sub-account'],
-      [`/settings/accounts/${sub}`, 'Create an API key for it'],
-      ['/settings/wording', undefined],
-      ['/settings/plan', undefined],
-      ['/settings/audit', undefined],
-      ['/settings/privacy', 'Delete this account'],
-    ] as const) {
-      await dashboard.goTo(path)
-      await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
-      if (path === '/settings/audit') await page.getByText('Details').first().click()
-      expect([path, await findAxeViolations(page)]).toEqual([path, []])
-      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
-      const target = button && page.getByRole('button', { name: button, exact: true })
-      if (!target || (await target.getAttribute('aria-disabled')) === 'true') continue
-      await target.click()
-      await dialog(page).waitFor()
-      expect([path, button, await findAxeViolations(page)]).toEqual([path, button, []])
-      expect([path, button, await narrowOverflowPx(page)]).toEqual([path, button, 0])
-    }
-    await expectUnharmed(dashboard)
   })
 })
 

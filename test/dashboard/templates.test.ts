@@ -1,15 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Locator, Page } from 'playwright-core'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import {
-  BROWSER_TEST_MS,
-  eventually,
-  isChromiumAvailable,
-  narrowOverflowPx,
-  overflowPx,
-  startBrowser,
-} from '#test/support/browser.ts'
-import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
+import { type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
 setDefaultTimeout(BROWSER_TEST_MS)
@@ -181,7 +174,6 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
     await page.getByText('This template was saved by somebody else').waitFor()
     expect(await page.locator('.diff-removed').allTextContents()).toEqual(['−Removed: <p>Theirs</p>'])
     expect(await page.locator('.diff-added').allTextContents()).toEqual(['+Added: <p>Mine</p>'])
-    expect(await findAxeViolations(page)).toEqual([])
     await page.getByRole('button', { name: 'Save mine over version 2' }).click()
     await page.getByText('Saved as version 3').waitFor()
     const stored = () => service.api('GET', `/v1/templates/${id}`)
@@ -229,7 +221,6 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
 
     await page.getByRole('link', { name: 'All templates' }).click()
     await page.getByText('Leave without saving?').waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
     await page.getByRole('button', { name: 'Back' }).click()
     expect(await source(page, 'HTML').textContent()).toBe('<p>Typed</p>')
     await save(page)
@@ -277,74 +268,10 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
     await page.keyboard.press('Escape')
     await page.keyboard.press('Control+z')
     await eventually(async () => ((await editor.textContent())?.includes('g e') ? undefined : true))
-    await dashboard.goTo('/templates?search=nothing&page=7')
+    await dashboard.load('/templates?search=nothing&page=7')
     await page.getByText('No template has this').waitFor()
     await page.getByRole('link', { name: 'Show all' }).click()
     await page.getByRole('link', { name: 'Receipt' }).waitFor()
-  })
-
-  test('a viewer sees texts, preview and versions, and can change nothing', async () => {
-    await using service = await startService()
-    const id = await addTemplate(service)
-    await service.api('PUT', `/v1/templates/${id}`, { subject: 'Two' })
-    await using dashboard = await openDashboard(browser, service, VIEWER)
-    const { page } = dashboard
-    const changes: string[] = []
-    page.on('request', (request) => {
-      if (request.method() !== 'GET') changes.push(`${request.method()} ${new URL(request.url()).pathname}`)
-    })
-    await dashboard.goTo('/templates')
-    expect(await page.getByRole('button', { name: 'New template' }).getAttribute('aria-disabled')).toBe('true')
-    await page.getByRole('link', { name: 'Welcome' }).click()
-    await frame(page).getByText('Ada').waitFor()
-    for (const name of ['Save', 'Send a test email', 'Duplicate', 'Delete'])
-      expect(await page.getByRole('button', { name, exact: true }).getAttribute('aria-disabled')).toBe('true')
-    expect(await source(page, 'HTML').getAttribute('aria-readonly')).toBe('true')
-    await source(page, 'HTML').focus()
-    await page.keyboard.type('x')
-    await page.keyboard.press('Control+s')
-    await page.getByRole('link', { name: 'Versions' }).click()
-    await page.getByRole('link', { name: 'Version 1' }).click()
-    const restore = page.getByRole('button', { name: 'Restore this version' })
-    await restore.waitFor()
-    expect(await restore.getAttribute('aria-disabled')).toBe('true')
-    await dashboard.goTo('/templates/new?from=example')
-    await frame(page).getByText('Welcome, Ada').waitFor()
-    await page.keyboard.press('Control+s')
-    expect(new Set(changes)).toEqual(new Set(['POST /v1/templates/render']))
-    expect(at((await service.api('GET', '/v1/templates')).body, 'pagination', 'total')).toBe(1)
-  })
-
-  test('has no axe violations in light and dark, and fits narrow screens', async () => {
-    await using service = await startService()
-    const id = await addTemplate(service, { name: 'x'.repeat(200), subject: '\u{1f600}'.repeat(499) })
-    await service.api('PUT', `/v1/templates/${id}`, { html_body: '<!-- a -->\n<p class="b">{{ x }}</p>\n' })
-    await using dashboard = await openDashboard(browser, service, ADA)
-    const { page } = dashboard
-    for (const [path, text] of [
-      ['/templates', 'welcome'],
-      ['/templates?search=none', 'Show all'],
-      ['/templates/new', 'Nothing is written yet.'],
-      [`/templates/${id}`, 'This is what is sent with the data.'],
-      [`/templates/${id}?tab=data`, 'This is what is sent with the data.'],
-      [`/templates/${id}/versions?version=1`, 'Restore this version'],
-      ['/templates/unknown', 'Try again'],
-    ] as const) {
-      await dashboard.goTo(path)
-      await page.getByText(text).first().waitFor()
-      expect([path, await findAxeViolations(page)]).toEqual([path, []])
-      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
-    }
-    await dashboard.goTo(`/templates/${id}?tab=data`)
-    await write(page.getByRole('textbox', { name: 'Data of the preview' }), '{"x": }')
-    await page.getByText('The JSON is wrong at "}".').waitFor()
-    await page.getByText('The data is not valid JSON, so nothing is rendered.').waitFor()
-    await write(page.getByRole('textbox', { name: 'Data of the preview' }), '{}')
-    await page.getByText('The variable "x" is missing').waitFor({ state: 'attached' })
-    expect(await findAxeViolations(page)).toEqual([])
-    await page.getByRole('button', { name: 'Delete', exact: true }).click()
-    await page.getByLabel('Type welcome to confirm').waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
   })
 })
 

@@ -2,15 +2,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { Browser, Page } from 'playwright-core'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import {
-  BROWSER_TEST_MS,
-  eventually,
-  isChromiumAvailable,
-  narrowOverflowPx,
-  overflowPx,
-  startBrowser,
-} from '#test/support/browser.ts'
-import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
+import { type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 import { startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
@@ -90,7 +83,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     const id = new URL(page.url()).pathname.split('/').at(-1) ?? ''
     receiver.answer({ status: 502, body: HOSTILE })
     await deactivate(service, id)
-    await dashboard.goTo('/webhooks')
+    await dashboard.load('/webhooks')
     await page.getByText('Deactivated').waitFor()
     await page.getByRole('link', { name: 'Billing' }).click()
     const notice = page.getByRole('group', { name: 'This webhook was deactivated, because it failed' })
@@ -131,7 +124,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await service.throughRests(
       () => service.deliveries({ id, secret: '' }).filter(({ statusCode }) => statusCode === 204).length === 12,
     )
-    await dashboard.goTo(`/webhooks/${id}?status=delivered&event=delivered`)
+    await dashboard.load(`/webhooks/${id}?status=delivered&event=delivered`)
     await page.getByRole('link', { name: 'delivered', exact: true }).first().click()
     await page.getByText(/Your server accepted it with 204/).waitFor()
     const before = receiver.requests.length
@@ -201,7 +194,6 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await show.click()
     const asks = page.getByRole('dialog', { name: 'Enter your password' })
     await asks.waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
     await page.keyboard.press('Escape')
     await page.getByText('Nothing was done, because this needs your password.').waitFor()
     await show.click()
@@ -253,7 +245,6 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     const conflict = page.getByRole('alert', { name: 'Somebody changed this webhook in the meantime' })
     await conflict.getByText('Theirs', { exact: true }).waitFor()
     expect(await description.inputValue()).toBe('Mine')
-    expect(await findAxeViolations(page)).toEqual([])
     await page.getByRole('button', { name: 'Store my version' }).click()
     await heading(page, 'Mine')
     await page.getByRole('switch', { name: 'Post events to this webhook' }).click()
@@ -266,95 +257,5 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.keyboard.press('Enter')
     await heading(page, 'Your webhooks will appear here')
     expect((await api('GET', `/v1/webhooks/${hook.id}`)).status).toBe(404)
-  })
-
-  test('a viewer sees everything but the secret, and can change nothing', async () => {
-    await using service = await startService()
-    const { addWebhook, receiver } = service
-    receiver.answer({ status: 500 })
-    const hook = await addWebhook(['delivered'])
-    await deactivate(service, hook.id, 10)
-    await using dashboard = await openDashboard(browser, service, VIEWER)
-    const { page } = dashboard
-    const changes: string[] = []
-    page.on('request', (request) => {
-      if (request.method() !== 'GET' && !request.url().endsWith('/replay/count')) changes.push(request.url())
-    })
-    const expectDisabled = async (...names: string[]) => {
-      for (const name of names) {
-        const button = page.getByRole('button', { name, exact: true })
-        expect([name, await button.getAttribute('aria-disabled')]).toEqual([name, 'true'])
-        expect(await button.getAttribute('aria-description')).toContain('Your role is viewer')
-        await button.click({ force: true })
-      }
-    }
-    await dashboard.goTo('/webhooks')
-    await expectDisabled('Add a webhook')
-    await page.getByRole('link', { name: /hooks.test/ }).waitFor()
-    await page.keyboard.press('j')
-    await page.keyboard.press('Enter')
-    await page.getByText('10 attempts in a row failed').waitFor()
-    await expectDisabled('Activate', 'Send a test event', 'Replay a range of time')
-    await page.getByRole('link', { name: 'delivered', exact: true }).first().click()
-    await page.getByRole('region', { name: 'Payload' }).waitFor()
-    await expectDisabled('Replay this delivery')
-    await dashboard.goTo(`/webhooks/${hook.id}?tab=settings`)
-    await page.getByLabel('URL').waitFor()
-    await expectDisabled('Show the secret', 'Replace the secret', 'Save', 'Delete this webhook')
-    await dashboard.goTo('/webhooks/new')
-    await page.getByLabel('URL').fill('https://hooks.test/x')
-    await page.keyboard.press('Enter')
-    expect(changes).toEqual([])
-  })
-
-  test('has no axe violations in light and dark, and fits narrow screens', async () => {
-    await using service = await startService()
-    const { addWebhook, receiver, email, tell, release, settled, api } = service
-    const long = await addWebhook(['delivered', 'bounced'], `/${'a-long-path/'.repeat(20)}?token=${'x'.repeat(300)}`)
-    receiver.answer({ status: 503, body: HOSTILE })
-    await deactivate(service, long.id)
-    const failing = await addWebhook(['delivered'])
-    await tell(await email(), 'delivered')
-    release()
-    await settled(failing, 1)
-    const off = { url: receiver.url('hooks.test', '/off'), events: ['sent'], description: HOSTILE.slice(0, 150) }
-    const { id: offId } = await addWebhook(['sent'])
-    await api('PUT', `/v1/webhooks/${offId}`, { ...off, is_active: false })
-    const delivery = String(at((await api('GET', `/v1/webhooks/${long.id}/deliveries`)).body, 'data', 0, 'id'))
-    await using dashboard = await openDashboard(browser, service, ADA)
-    const { page } = dashboard
-    for (const [path, text] of [
-      ['/webhooks', 'Deactivated'],
-      ['/webhooks/new', 'Add the webhook'],
-      [`/webhooks/${long.id}`, 'This webhook was deactivated'],
-      [`/webhooks/${failing.id}`, 'Failed, is retried'],
-      [`/webhooks/${offId}`, 'This webhook is off'],
-      [`/webhooks/${long.id}?tab=settings`, 'Saving a change activates it again'],
-      [`/webhooks/${long.id}/deliveries/${delivery}`, 'Body of the response'],
-      [`/webhooks/${long.id}?event=test`, 'No delivery matches'],
-      [`/webhooks/${'0'.repeat(8)}-0000-7000-8000-000000000000`, 'This could not be loaded'],
-    ] as const) {
-      await dashboard.goTo(path)
-      if (text === 'Body of the response') await page.getByRole('region', { name: text }).waitFor()
-      else await page.getByText(text).first().waitFor()
-      expect([path, await findAxeViolations(page)]).toEqual([path, []])
-      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
-    }
-    await page.setViewportSize({ width: 768, height: 800 })
-    await dashboard.goTo(`/webhooks/${long.id}`)
-    await page.getByText('Undeliverable').nth(1).waitFor()
-    expect(await overflowPx(page)).toBe(0)
-    await page.getByRole('button', { name: 'Send a test event' }).click()
-    await page.getByText('The test event failed.').waitFor()
-    await page.getByRole('button', { name: 'Activate' }).click()
-    await page.getByLabel('Also replay 13 events').waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
-    await dashboard.goTo(`/webhooks/${failing.id}`)
-    await page.getByRole('button', { name: 'Replay a range of time' }).click()
-    await page.getByLabel('Only events that were not delivered').waitFor()
-    expect(await findAxeViolations(page)).toEqual([])
-    expect(await page.evaluate('window.ran')).toBeUndefined()
-    expect(await dashboard.policyViolations()).toEqual([])
-    expectNothingFromElsewhere(dashboard, service)
   })
 })

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { count } from '#features/core/events/record.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
-import { type Copy, HOST, type PostOffice, startPostOffice, complaintAbout } from './post-office.ts'
+import { type Copy, complaintAbout, HOST, type PostOffice, startPostOffice } from './post-office.ts'
 
 const YAHOO = 'feedback@arf.mail.yahoo.com'
 const MICROSOFT = 'staff@hotmail.com'

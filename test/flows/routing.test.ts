@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eventually } from '#test/support/app.ts'
 import type { Zone } from '#test/support/dns-server.ts'
-import { startMailFlow, type MailFlow } from '#test/support/mail-flow.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
-import { startScriptedSmtp, type ScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
 
 describe('a domain without a usable mail host', () => {

@@ -1,5 +1,5 @@
 /** @module Signs in to the dashboard by its pages, for tests with several tabs: records what the browser did. */
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { STEP_MS } from './browser.ts'
 import { PASSWORD } from './users.ts'
 
@@ -13,18 +13,12 @@ export interface DashboardTab extends AsyncDisposable {
   openTab(): Promise<Page>
 }
 
-/** Signs in as a user does. `bypassCSP` allows `findAxeViolations`. */
-export async function signInToDashboard(
-  browser: Browser,
-  url: string,
-  email: string,
-  options: BrowserContextOptions = {},
-): Promise<DashboardTab> {
+/** Signs in as a user does. */
+export async function signInToDashboard(browser: Browser, url: string, email: string): Promise<DashboardTab> {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 800 },
     locale: 'en-GB',
     reducedMotion: 'reduce',
-    ...options,
   })
   context.setDefaultTimeout(STEP_MS)
   const requested: string[] = []

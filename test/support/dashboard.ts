@@ -14,8 +14,10 @@ export interface DashboardPage extends AsyncDisposable {
   readonly requested: readonly string[]
   /** Errors of the page's scripts. */
   readonly errors: readonly string[]
-  /** Opens a path below /app and waits for its heading. */
+  /** Shows a path below /app and waits for its heading: loads the page the first time, then as a link on it does. */
   goTo(path: string): Promise<void>
+  /** Loads the page at a path below /app, which knows nothing of before. */
+  load(path: string): Promise<void>
   /** What our own page broke of its Content-Security-Policy; frames are not counted. */
   policyViolations(): Promise<string[]>
 }
@@ -30,6 +32,19 @@ const NOTE_VIOLATIONS = `
   window.policyViolations = []
   document.addEventListener('securitypolicyviolation', (event) =>
     window.policyViolations.push(event.violatedDirective + ' ' + event.blockedURI))`
+
+/** Shows a screen as a link to it does, and waits until it has its heading. */
+const follow = (path: string) => `new Promise((shown) => {
+  const isSameScreen = location.pathname === new URL(${JSON.stringify(path)}, location.href).pathname
+  const observer = new MutationObserver(() => {
+    if (!document.querySelector('h1')) return
+    observer.disconnect()
+    shown()
+  })
+  observer.observe(document.querySelector('main'), { subtree: true, childList: true, characterData: true })
+  history.pushState({}, '', ${JSON.stringify(path)})
+  if (isSameScreen) shown()
+})`
 
 /** Opens a browser window in which a user of `createTestUser` is signed in. */
 export async function openDashboard(
@@ -58,13 +73,18 @@ export async function openDashboard(
   const page = await context.newPage()
   page.on('pageerror', (error) => errors.push(String(error)))
   await page.addInitScript(NOTE_VIOLATIONS)
+  const load = async (path: string) => {
+    await page.goto(`${service.url}/app${path}`)
+    await page.waitForSelector('h1')
+  }
   return {
     page,
     requested,
     errors,
+    load,
     async goTo(path) {
-      await page.goto(`${service.url}/app${path}`)
-      await page.waitForSelector('h1')
+      if (page.url() === 'about:blank') await load(path)
+      else await page.evaluate(follow(`/app${path === '/' ? '' : path}`))
     },
     policyViolations: () => page.evaluate<string[]>('window.policyViolations'),
     [Symbol.asyncDispose]: () => context.close(),
@@ -75,6 +95,12 @@ export async function openDashboard(
 export const pressInOneGo = (page: Page, ...keys: readonly string[]): Promise<unknown> =>
   Promise.all(keys.map((key) => page.keyboard.press(key)))
 
+type Colours = 'light' | 'dark'
+
+/** Lets the page and the documents in it do what they do by themselves. */
+export const letPageRun = (page: Page): Promise<unknown> =>
+  page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))')
+
 let axeSource: string | undefined
 /** The rules of axe that depend on colours; the others find the same in light and dark. */
 const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
@@ -83,13 +109,17 @@ const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
  * The findings of axe on a page as it is now, in light, then in dark mode: rule and elements. Other documents in frames
  * are not examined.
  */
-export async function findAxeViolations(page: Page): Promise<string[]> {
+export async function findAxeViolations(
+  page: Page,
+  colours: readonly Colours[] = ['light', 'dark'],
+): Promise<string[]> {
   axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
   // Scripts of the debugger are not subject to the policy of the page.
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axeSource)
   // Some colours change over some frames, in which no text is readable.
   await page.evaluate(END_TRANSITIONS)
   const found = await runAxe(page, {})
+  if (!colours.includes('dark')) return found
   await showColours(page, 'dark')
   const foundInDark = await runAxe(page, { runOnly: COLOUR_RULES })
   await showColours(page, 'light')
@@ -101,7 +131,7 @@ const END_TRANSITIONS = `new Promise((done) => requestAnimationFrame(() => reque
   done()
 })))`
 
-async function showColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
+async function showColours(page: Page, colorScheme: Colours): Promise<void> {
   await page.emulateMedia({ colorScheme })
   await page.waitForSelector(`html[data-mantine-color-scheme=${colorScheme}]`)
   await page.evaluate(END_TRANSITIONS)

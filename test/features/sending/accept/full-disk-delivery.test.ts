@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { createLog } from '#platform/log/log.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
+import { createLog } from '#platform/log/log.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { createTestDisk } from '#test/support/disk.ts'

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { consumeSandboxQuota } from '#features/core/accounts/limits.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -149,16 +150,23 @@ describe('the send rate', () => {
 })
 
 const SANDBOX = { from: `a@${UNVERIFIED}` }
-const start = () => createEmailApi({ settings: { TASSIS_SANDBOX_PER_DAY: '5' } })
+
+/** A service whose account has five sandbox recipients left today. */
+async function start() {
+  const emails = await createEmailApi()
+  const { app, actor } = emails
+  await app.commit.write((tx) => consumeSandboxQuota(app, tx, actor.accountId, 9_995))
+  return emails
+}
 
 // Proves: quota-8
-test('sandbox mail has a daily limit of recipients; more are a 429 that names the setting and stores nothing', async () => {
+test('sandbox mail has a daily limit of recipients; more are a 429 that names the limit and stores nothing', async () => {
   await using emails = await start()
   await emails.accepted({ ...SANDBOX, to: ['a@r.test', 'b@r.test', 'c@r.test'] })
   const before = emails.stored()
   const refused = await emails.send({ ...SANDBOX, to: ['d@r.test', 'e@r.test', 'f@r.test'], text_body: 'never stored' })
   expectError(refused, 429, 'sandbox_limit')
-  expect(at(refused.body, 'message')).toContain('TASSIS_SANDBOX_PER_DAY')
+  expect(at(refused.body, 'message')).toContain('10000 sandbox recipients')
   expect(refused.headers.get('retry-after')).toBe(String((Date.UTC(2026, 2, 16) - NOW) / 1000))
   expect(emails.stored()).toEqual(before)
   // The limit does not apply to other mail.

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
-import { systemClock } from '#platform/time/clock.ts'
 import { parseUuid } from '#platform/ids.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

@@ -4,8 +4,12 @@ import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { Sites } from '#features/sending/delivery/sites/sites.ts'
 import { computeSiteBackoffMs } from '#features/sending/delivery/verdict/outcome.ts'
-import { readEmailEvents, findEmail } from '#features/sending/emails/read.ts'
-import { computeMaxAttempts, computeRetryDelayMs, isExpired } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import {
+  computeMaxAttempts,
+  computeRetryDelayMs,
+  isExpired,
+} from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire } from '#features/sending/emails/wire.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'

@@ -5,8 +5,8 @@ import { WaitQueue } from '#features/sending/delivery/providers/wait-queue.ts'
 import { listOpenLanes } from '#features/sending/delivery/schedule/open-lanes.ts'
 import { RouteTurns } from '#features/sending/delivery/schedule/route-turns.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
-import { systemClock } from '#platform/time/clock.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 
 const always = () => true
