@@ -5,7 +5,7 @@ import { minutes } from '#platform/units.ts'
 import { INBOUND, type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { letPageRun, openDashboard } from '#test/support/dashboard.ts'
+import { openDashboard } from '#test/support/dashboard.ts'
 import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 import { deliverMessage, getTestMailbox, type TestMessage } from '#test/support/mailboxes.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
@@ -48,56 +48,7 @@ function findDomainRow({ db }: App): number {
   return row.id
 }
 
-/** A server that no request must reach. */
-function startTrap() {
-  const paths: string[] = []
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch({ url }) {
-      paths.push(new URL(url).pathname)
-      return new Response('')
-    },
-  })
-  return { url: `http://127.0.0.1:${server.port}`, paths, [Symbol.asyncDispose]: () => server.stop(true) }
-}
-
-const hostileHtml = (trap: string) => `<!doctype html><html><head>
-<base href="${trap}/" target="_top"><meta http-equiv="refresh" content="0;url=${trap}/refresh">
-<link rel="stylesheet" href="${trap}/style.css"><link rel="preconnect" href="${trap}">
-<script>parent.ran = 1; top.location = "${trap}/top"; fetch("${trap}/fetch")</script>
-<style>@import "${trap}/import.css"; body { background: url(${trap}/background.png) }</style>
-</head><body onload="parent.ran = 1"><p style="position:fixed;inset:0;z-index:99999">Hostile</p>
-<img src="${trap}/picture.png" onerror="parent.ran = 1"><svg onload="parent.ran = 1"></svg>
-<iframe src="${trap}/frame"></iframe><object data="${trap}/object"></object>
-<form action="${trap}/form" method="post" target="_top"><button id="submit">Sign in</button></form>
-<a id="top" href="${trap}/link" target="_top">Out</a> <a id="script" href="javascript:top.ran=1" target="_parent">Run</a>
-</body></html>`
-
 const HOSTILE = '"><script>parent.ran=1</script><img src=x onerror=ran=1>\u202E'
-
-const hostileMail = (trap: string): TestInbound => ({
-  text: HOSTILE,
-  html: hostileHtml(trap),
-  raw: `Subject: ${HOSTILE}\r\nX: <script>ran=1</script>\r\n\r\n${HOSTILE}`,
-  headers: [
-    ['Subject', HOSTILE],
-    ['X-Folded', 'one\r\n Authentication-Results: forged; dmarc=pass'],
-    [`X-${HOSTILE}`, 'javascript:ran=1'],
-  ],
-  attachments: ['../../etc/passwd\u202Efdp.exe', '<svg onload=ran=1>.svg', 'CON\\..\\a\r\nb', ''].map((filename) => ({
-    filename,
-    contentType: 'text/html"><script>ran=1</script>',
-    content: Buffer.from('<script>ran=1</script>'),
-  })),
-  message: {
-    from: `"${HOSTILE}" <eve@evil.test>`,
-    to: HOSTILE,
-    fromAddresses: [`eve${HOSTILE}@evil.test`],
-    subject: `${HOSTILE}${'😀'.repeat(998)}`,
-    messageId: `<${HOSTILE}>`,
-  },
-})
 
 let service: InboundService
 beforeEach(async () => {
@@ -343,39 +294,26 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     expect(await dashboard.policyViolations()).toEqual([])
   })
 
-  test('runs nothing of a hostile message and sends no request', async () => {
-    await using trap = startTrap()
-    const id = await service.store(hostileMail(trap.url))
-    const mailbox = await service.addMailbox()
-    await service.deliver(mailbox, {
-      from: `"${HOSTILE}" <eve@evil.test>`,
-      replyTo: `${HOSTILE} <eve@evil.test>`,
-      subject: `${HOSTILE}${'😀'.repeat(998)}`,
-      text: HOSTILE,
-      html: hostileHtml(trap.url),
-      attachments: [{ filename: '..\\..\\a\u202Efdp.exe', contentType: 'text/html', content: Buffer.from('x') }],
+  test('shows headers and names of attachments that strangers chose as text, without what turns its direction', async () => {
+    const id = await service.store({
+      html: '<p>Hello</p>',
+      headers: [
+        ['X-Folded', 'one\r\n Authentication-Results: forged; dmarc=pass'],
+        [`X-${HOSTILE}`, 'javascript:ran=1'],
+      ],
+      attachments: ['../../etc/passwd\u202Efdp.exe', '<svg onload=ran=1>.svg', 'CON\\..\\a\r\nb', ''].map(
+        (filename) => ({
+          filename,
+          contentType: 'text/html"><script>ran=1</script>',
+          content: Buffer.from('<script>ran=1</script>'),
+        }),
+      ),
+      message: { from: `"${HOSTILE}" <eve@evil.test>`, to: HOSTILE, messageId: `<${HOSTILE}>` },
     })
     await using dashboard = await openDashboard(browser, service, ADA)
-    const { page, goTo, requested } = dashboard
-    const expectQuiet = async () => {
-      await letPageRun(page)
-      expect(trap.paths).toEqual([])
-      expect(await page.evaluate('window.ran')).toBeUndefined()
-      expect(await dashboard.policyViolations()).toEqual([])
-      expect(page.url()).toStartWith(`${service.url}/app/inbound`)
-      expect(page.context().pages().length).toBe(1)
-    }
-    await goTo('/inbound')
-    await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
-    await expectQuiet()
+    const { page, goTo } = dashboard
     await goTo(`/inbound/${id}`)
-    const frame = page.frameLocator('iframe')
-    await frame.getByText('Hostile').waitFor()
-    for (const target of ['#submit', '#top', '#script']) await frame.locator(target).click({ force: true })
-    for (const tab of ['Text', 'Headers', 'Source']) {
-      await page.getByRole('tab', { name: tab }).click()
-      await page.locator('.long-text').waitFor()
-    }
+    await page.frameLocator('iframe').getByText('Hello').waitFor()
     await page.getByRole('tab', { name: 'Headers' }).click()
     const headers = (await page.locator('.long-text').textContent()) ?? ''
     expect(headers.split('\n')).toContain('x-folded: one Authentication-Results: forged; dmarc=pass')
@@ -387,22 +325,13 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
       'CON\\..\\a[U+000D][U+000A]b',
       'attachment 4',
     ])
-    await expectQuiet()
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('link', { name: '../../etc/passwd' }).click(),
     ])
     expect(download.suggestedFilename()).not.toMatch(/[/\\\u202E]/)
-
-    await goTo(`/inbound/mailboxes/${mailbox}`)
-    await page.locator('[data-row]', { hasText: '<script>' }).locator('a').first().click()
-    await page.getByRole('button', { name: 'Show the HTML' }).click()
-    await frame.getByText('Hostile').waitFor()
-    for (const target of ['#submit', '#top', '#script']) await frame.locator(target).click({ force: true })
-    await page.getByRole('button', { name: 'Details' }).click()
-    await page.getByText('Envelope sender').waitFor()
-    await expectQuiet()
-    expect(requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(await dashboard.policyViolations()).toEqual([])
     expect(dashboard.errors).toEqual([])
   })
 })

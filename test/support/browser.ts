@@ -10,8 +10,11 @@ import { eventually as eventuallyWithin } from './app.ts'
 
 /** The headless shell has the same engine without the rest of the browser, and needs three quarters of the CPU time. */
 const EXECUTABLES = ['/usr/lib/chromium/chromium-headless-shell', '/usr/bin/chromium']
-/** With few cores, V8 loses time by its helper threads, and our pages need only one renderer process. */
-const ARGUMENTS = ['--js-flags=--single-threaded', '--renderer-process-limit=1']
+/**
+ * With few cores, V8 loses time by its helper threads and by compiling what a short visit never calls, and our pages need
+ * only one renderer process.
+ */
+const ARGUMENTS = ['--js-flags=--single-threaded --max-lazy', '--renderer-process-limit=1']
 /** Time limit of a step, such as the start of the browser: most need less than a second, on a busy machine half a minute. */
 export const STEP_MS = 120_000
 /** Time limit of a test with a browser. Bun ends the browser of a test that exceeds it, so later tests would fail too. */

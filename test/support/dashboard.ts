@@ -24,6 +24,8 @@ export interface DashboardPage extends AsyncDisposable {
 
 export interface DashboardOptions {
   readonly width?: number
+  /** By how much letters are larger than usual; default 1. */
+  readonly zoom?: number
   /** A session of the user; default: a new one, without a code. */
   readonly session?: Pick<BrowserSession, 'cookie'>
 }
@@ -51,7 +53,7 @@ export async function openDashboard(
   browser: Browser,
   service: Pick<TestApi, 'url'>,
   email: string,
-  { width = 1280, session }: DashboardOptions = {},
+  { width = 1280, zoom = 1, session }: DashboardOptions = {},
 ): Promise<DashboardPage> {
   const { cookie } = session ?? (await signIn(service, email))
   const [name = '', value = ''] = cookie.split('=')
@@ -76,6 +78,7 @@ export async function openDashboard(
   const load = async (path: string) => {
     await page.goto(`${service.url}/app${path}`)
     await page.waitForSelector('h1')
+    if (zoom !== 1) await page.evaluate(`document.documentElement.style.fontSize = '${100 * zoom}%'`)
   }
   return {
     page,
@@ -95,8 +98,6 @@ export async function openDashboard(
 export const pressInOneGo = (page: Page, ...keys: readonly string[]): Promise<unknown> =>
   Promise.all(keys.map((key) => page.keyboard.press(key)))
 
-type Colours = 'light' | 'dark'
-
 /** Lets the page and the documents in it do what they do by themselves. */
 export const letPageRun = (page: Page): Promise<unknown> =>
   page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))')
@@ -109,17 +110,13 @@ const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
  * The findings of axe on a page as it is now, in light, then in dark mode: rule and elements. Other documents in frames
  * are not examined.
  */
-export async function findAxeViolations(
-  page: Page,
-  colours: readonly Colours[] = ['light', 'dark'],
-): Promise<string[]> {
+export async function findAxeViolations(page: Page): Promise<string[]> {
   axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
   // Scripts of the debugger are not subject to the policy of the page.
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axeSource)
   // Some colours change over some frames, in which no text is readable.
   await page.evaluate(END_TRANSITIONS)
   const found = await runAxe(page, {})
-  if (!colours.includes('dark')) return found
   await showColours(page, 'dark')
   const foundInDark = await runAxe(page, { runOnly: COLOUR_RULES })
   await showColours(page, 'light')
@@ -131,7 +128,7 @@ const END_TRANSITIONS = `new Promise((done) => requestAnimationFrame(() => reque
   done()
 })))`
 
-async function showColours(page: Page, colorScheme: Colours): Promise<void> {
+async function showColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
   await page.emulateMedia({ colorScheme })
   await page.waitForSelector(`html[data-mantine-color-scheme=${colorScheme}]`)
   await page.evaluate(END_TRANSITIONS)
