@@ -189,9 +189,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
     await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Complaints;' }).waitFor()
     await page.goBack()
     await heading(page, 'Whole period')
-    expect(dashboard.errors).toEqual([])
-    expect(await dashboard.policyViolations()).toEqual([])
-    expect(dashboard.requested.filter((url) => !url.startsWith(service.url))).toEqual([])
+    await dashboard.expectHarmless()
   })
 
   test('a wrong URL is explained, and other days are chosen', async () => {
@@ -246,9 +244,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
     expect(await page.locator('a[href^="javascript:"]').count()).toBe(0)
     await page.getByRole('button', { name: 'Mark as read' }).click()
     await page.getByText('Read:').waitFor()
-    expect(await page.evaluate('window.ran')).toBeUndefined()
-    expect(await dashboard.policyViolations()).toEqual([])
-    expect(dashboard.errors).toEqual([])
+    await dashboard.expectHarmless()
   })
 
   test('a report is generated now, once a day; the next one has its time', async () => {

@@ -18,7 +18,7 @@ import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { newList } from '#test/support/broadcasts.ts'
 import { BROWSER_TEST_MS, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
-import { type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
+import { openDashboard } from '#test/support/dashboard.ts'
 import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
 setDefaultTimeout(BROWSER_TEST_MS)
@@ -70,13 +70,6 @@ const heading = (page: Page, name: string | RegExp) =>
     .getByRole('heading', { name, exact: typeof name === 'string' })
     .first()
     .waitFor()
-
-async function expectHarmless(service: TestApi, { page, errors, requested, policyViolations }: DashboardPage) {
-  expect(await page.evaluate('window.ran')).toBeUndefined()
-  expect(errors).toEqual([])
-  expect(await policyViolations()).toEqual([])
-  expect(requested.filter((url) => !url.startsWith(service.url) && !/^(?:data|blob):/.test(url))).toEqual([])
-}
 
 describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
   let browser: Browser
@@ -152,7 +145,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     await page.getByLabel('Type News to confirm').fill('news')
     await page.getByRole('button', { name: 'Delete the list' }).last().click()
     await heading(page, 'Your contact lists will appear here')
-    await expectHarmless(service, dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('a CSV file is checked, imported and exported; formulas are text', async () => {
@@ -193,7 +186,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
       `fetch(document.querySelector('a[download]').href).then((response) => response.text())`,
     )
     expect(file).toContain('"{""First name"":""=1+2""}"')
-    await expectHarmless(service, dashboard)
+    await dashboard.expectHarmless()
     await importer.stop()
   })
 
@@ -220,7 +213,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
       { email: 'b@example.net', status: 'unsubscribed', metadata: { 'Consent level': '1' } },
       { email: 'a@example.net', status: 'active', metadata: { 'Consent level': '1' } },
     ])
-    await expectHarmless(service, dashboard)
+    await dashboard.expectHarmless()
     await importer.stop()
   })
 
@@ -314,7 +307,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     await page.getByRole('button', { name: 'Delete the form' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete the form' }).click()
     await heading(page, 'Your sign-up forms will appear here')
-    await expectHarmless(service, { ...dashboard, errors: dashboard.errors })
+    await dashboard.expectHarmless()
   })
 })
 

@@ -16,7 +16,7 @@ import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
+import { openDashboard } from '#test/support/dashboard.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { createTestUser, signIn } from '#test/support/users.ts'
@@ -103,13 +103,6 @@ const heading = (page: Page, name: string | RegExp) =>
     .first()
     .waitFor()
 const state = (page: Page, name: string) => page.locator(`[data-state=${name}]`).waitFor()
-
-async function expectHarmless(service: TestApi, { page, errors, requested, policyViolations }: DashboardPage) {
-  expect(await page.evaluate('window.ran')).toBeUndefined()
-  expect(errors).toEqual([])
-  expect(await policyViolations()).toEqual([])
-  expect(requested.filter((url) => !url.startsWith(service.url) && !/^(?:data|blob):/.test(url))).toEqual([])
-}
 
 describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
   let browser: Browser
@@ -200,7 +193,7 @@ describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
     await page.getByRole('link', { name: 'Delivered' }).click()
     await page.getByText('199 emails').waitFor()
     await page.getByRole('button', { name: 'Remove the filter Broadcast' }).waitFor()
-    await expectHarmless(service, dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('one is scheduled, and a draft again when it is cancelled; drafts are kept and deleted', async () => {
@@ -242,7 +235,7 @@ describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
     await heading(page, 'Broadcasts')
     await page.locator('[data-row]', { hasText: 'Cancelled' }).waitFor()
     expect(service.sink.messages).toEqual([])
-    await expectHarmless(service, dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('a template is chosen, and what fails for a contact is said', async () => {

@@ -113,8 +113,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await page.getByText('The first').waitFor({ state: 'detached' })
     await dashboard.load(`/inbound/${id}`)
     await page.getByText('This account has no received message with this id').waitFor()
-    expect(dashboard.errors).toEqual([])
-    expect(await dashboard.policyViolations()).toEqual([])
+    await dashboard.expectHarmless()
   })
 
   test('is filtered by the URL, and errors of a filter are shown at it', async () => {
@@ -290,8 +289,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await page.getByLabel(`Type agent@${INBOUND} to confirm`).fill(`agent@${INBOUND}`)
     await confirm.click()
     await page.getByRole('heading', { name: 'Your mailboxes will appear here' }).waitFor()
-    expect(dashboard.errors).toEqual([])
-    expect(await dashboard.policyViolations()).toEqual([])
+    await dashboard.expectHarmless()
   })
 
   test('shows headers and names of attachments that strangers chose as text, without what turns its direction', async () => {
@@ -330,9 +328,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
       page.getByRole('link', { name: '../../etc/passwd' }).click(),
     ])
     expect(download.suggestedFilename()).not.toMatch(/[/\\\u202E]/)
-    expect(await page.evaluate('window.ran')).toBeUndefined()
-    expect(await dashboard.policyViolations()).toEqual([])
-    expect(dashboard.errors).toEqual([])
+    await dashboard.expectHarmless()
   })
 })
 

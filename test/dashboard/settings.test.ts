@@ -83,15 +83,6 @@ const dialog = (page: Page) => page.getByRole('dialog')
 const confirm = (page: Page, name: string) => dialog(page).getByRole('button', { name, exact: true }).click()
 const isClosed = (page: Page) => dialog(page).waitFor({ state: 'detached' })
 
-/** Nothing ran, nothing left, nothing broke. */
-async function expectUnharmed({ page, errors, requested, policyViolations }: DashboardPage): Promise<void> {
-  expect(await page.evaluate('window.ran')).toBeUndefined()
-  expect(errors).toEqual([])
-  expect(await policyViolations()).toEqual([])
-  const foreign = requested.filter((url) => !url.startsWith(service.url) && !/^(data|blob):/.test(url))
-  expect(foreign).toEqual([])
-}
-
 describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
   test('the account is renamed and its defaults change; what somebody else changed stays', async () => {
     const { ada, open, api } = await createTeam('Before')
@@ -164,7 +155,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await dialog(page).getByText('Invitations that they sent are no longer valid.').waitFor()
     await confirm(page, 'Remove')
     await page.getByRole('row').filter({ hasText: ben }).waitFor({ state: 'detached' })
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('an invitation that could not be mailed says so, and what the operator can do', async () => {
@@ -271,7 +262,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
       .fill(renewed[0] ?? '')
     await confirm(page, 'Turn it off')
     await page.getByRole('button', { name: 'Set up an authenticator app' }).waitFor()
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('streams are created, renamed and deleted by keyboard; a conflict is said and the text stays', async () => {
@@ -334,7 +325,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await page.getByRole('tooltip').waitFor({ state: 'hidden' })
     await page.keyboard.press('Escape')
     await heading(page, 'Streams')
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('own texts, a name and a logo are saved, previewed as readers see them, and replaced by ours again', async () => {
@@ -384,7 +375,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await page.getByRole('link', { name: 'Streams' }).first().click()
     await dialog(page).getByText('The texts that you changed are lost.').waitFor()
     await confirm(page, 'Leave')
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('a sub-account is created, gets a key that is shown once, is disabled, enabled, changed and deleted', async () => {
@@ -434,7 +425,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await confirm(page, 'Delete it with all its data')
     await page.getByText('Your sub-accounts will appear here').waitFor()
     expect((await asShop()).status).toBe(401)
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('the audit log says who, what, when and from where; its filters are in the URL', async () => {
@@ -479,7 +470,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
     await page.getByRole('button', { name: '1 new', exact: true }).click()
     await rows.first().getByText('Second').first().waitFor()
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test("a person's data is downloaded and erased; the account is exported once an hour", async () => {
@@ -517,7 +508,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
       const body = await api('GET', '/v1/emails?to=bob%40receiver.test')
       return (at(body, 'data') as unknown[]).length === 0
     })
-    await expectUnharmed(dashboard)
+    await dashboard.expectHarmless()
   })
 
   test('the account is deleted after its name was typed, by an owner only', async () => {

@@ -99,8 +99,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
     await page.getByRole('button', { name: 'Remove from the list' }).click()
     await page.getByText('Mail to bob@example.com is sent again.').waitFor()
     expect(await read()).toEqual([])
-    expect(dashboard.errors).toEqual([])
-    expect(await dashboard.policyViolations()).toEqual([])
+    await dashboard.expectHarmless()
   })
 
   test('a pasted list is shown before it is imported, line by line, and can be imported again', async () => {
@@ -131,9 +130,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
     await page.getByRole('button', { name: 'Check' }).click()
     await page.getByRole('button', { name: 'Import 3 lines' }).click()
     await page.getByText('3 of 3 lines: 0 new, 2 already on the list, 1 refused.').waitFor()
-    expect(await page.evaluate('window.ran')).toBeUndefined()
-    expect(dashboard.errors).toEqual([])
-    expect(await dashboard.policyViolations()).toEqual([])
+    await dashboard.expectHarmless()
   })
 
   test('a file is imported in parts; after a cancellation and an error the rest is continued', async () => {
@@ -226,8 +223,6 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
     await page.getByText('is sent again').waitFor()
     await page.getByRole('link', { name: 'Email', exact: true }).last().click()
     await page.waitForURL(new RegExp(`/emails/${email.id}`))
-    expect(await page.evaluate('window.ran')).toBeUndefined()
-    expect(dashboard.requested.filter((url) => !url.startsWith(service.url))).toEqual([])
-    expect(await dashboard.policyViolations()).toEqual([])
+    await dashboard.expectHarmless()
   })
 })

@@ -2,6 +2,7 @@
  * @module The dashboard in a browser, for tests: a signed-in page with scripts on, the log of its requests, what it
  * reports, and the findings of axe.
  */
+import { expect } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import type { TestApi } from './api.ts'
@@ -20,6 +21,8 @@ export interface DashboardPage extends AsyncDisposable {
   load(path: string): Promise<void>
   /** What our own page broke of its Content-Security-Policy; frames are not counted. */
   policyViolations(): Promise<string[]>
+  /** Expects that no script of a stranger ran (they set `ran`), nothing left for another host, and nothing broke. */
+  expectHarmless(): Promise<void>
 }
 
 export interface DashboardOptions {
@@ -80,6 +83,7 @@ export async function openDashboard(
     await page.waitForSelector('h1')
     if (zoom !== 1) await page.evaluate(`document.documentElement.style.fontSize = '${100 * zoom}%'`)
   }
+  const policyViolations = () => page.evaluate<string[]>('window.policyViolations')
   return {
     page,
     requested,
@@ -89,7 +93,13 @@ export async function openDashboard(
       if (page.url() === 'about:blank') await load(path)
       else await page.evaluate(follow(`/app${path === '/' ? '' : path}`))
     },
-    policyViolations: () => page.evaluate<string[]>('window.policyViolations'),
+    policyViolations,
+    async expectHarmless() {
+      expect(await page.evaluate('window.ran')).toBeUndefined()
+      expect(errors).toEqual([])
+      expect(await policyViolations()).toEqual([])
+      expect(requested.filter((to) => !to.startsWith(service.url) && !/^(?:data|blob):/.test(to))).toEqual([])
+    },
     [Symbol.asyncDispose]: () => context.close(),
   }
 }
