@@ -4,7 +4,6 @@
  * directory is searched. The others have lost nothing.
  */
 import { expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { days, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

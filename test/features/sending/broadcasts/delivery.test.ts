@@ -215,7 +215,7 @@ describe('a broadcast', () => {
   })
 
   test('concurrent with another one to the same list reaches everybody twice', async () => {
-    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    await using flow = await startFlow({ broadcastAhead: 10 })
     const list = await createList(flow, createContacts(50))
     const both = await Promise.all([
       startBroadcast(flow, list, { subject: 'One' }),
