@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { rewriteAuditChain } from '#test/support/audit-chain.ts'
-import { createDataFolder, type DataFolder, runTassis, runTassisJson, runTassisList, startServing } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, runTassisList } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
@@ -87,21 +87,6 @@ test('--expect finds an earlier hash in a log that continues from it, but not in
   const { exitCode, stdout } = await runTassis(['audit', 'verify', '--expect', head], data.settings)
   expect([plain.exitCode, exitCode]).toEqual([0, 1])
   expect(stdout).toContain(`no entry has the hash ${head}`)
-})
-
-test('--expect must be a hash', async () => {
-  const { exitCode, stderr } = await runTassis(['audit', 'verify', '--expect', 'abc'], intact.settings)
-  expect({ exitCode, stderr }).toEqual({
-    exitCode: 2,
-    stderr: 'tassis: --expect must be the 64 hexadecimal digits that `tassis audit verify` printed.\n',
-  })
-})
-
-test('verify works while a running service writes', async () => {
-  using data = copyWithChange('SELECT 1')
-  await using _ = await startServing(data.settings)
-  await runTassis(['keys', 'create', '--account', 'one', '--name', 'later'], data.settings)
-  expect(await runTassisJson<Verified>(['audit', 'verify'], data.settings)).toMatchObject({ ok: true, entries: 5 })
 })
 
 test('list shows entries of all accounts or of one, newest first, without control characters', async () => {

@@ -129,24 +129,6 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   })
 })
 
-test('the list shows how many emails of a broadcast failed', async () => {
-  using data = createDataFolder()
-  const { key } = await setUpAccount(data.settings, { verified: true })
-  await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
-  const ask = createClient(service.url, key)
-  const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
-  const contacts = [{ email: 'ann@receiver.test', metadata: { name: 'Ann' } }, { email: 'bob@receiver.test' }]
-  await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
-  const news = { ...NEWS, text_body: 'Hi {{ contact.name }}.', contact_list_id: list }
-  const id = at(await ask('/v1/emails/broadcast', news), 'operation_id')
-  await eventually(async () => at(await ask(`/v1/operations/${id}`), 'metadata', 'emails', 'failed') === 1)
-  const { out } = await createRunner(data)('operations')
-  expect(out).toContain('  2 of 2 enqueued, 1 failed  ')
-  expect((await createRunner(data)('operations', 'show', String(id))).out).toContain(
-    '\nProgress:  2 of 2 enqueued, 1 failed\n',
-  )
-})
-
 test('a list suppression shows the name of its list, even a deleted one', async () => {
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings, { verified: true })
@@ -166,22 +148,4 @@ test('a list suppression shows the name of its list, even a deleted one', async 
   const headers = { authorization: `Bearer ${key}` }
   await fetch(`${service.url}/v1/contact-lists/${list}`, { method: 'DELETE', headers })
   expect((await createRunner(data)('suppressions', 'list')).out).toMatch(shown)
-})
-
-test('cancel works without a service and says when it takes effect', async () => {
-  using data = createDataFolder()
-  const { key } = await setUpAccount(data.settings, { verified: true })
-  await using service = await startServing(data.settings)
-  const ask = createClient(service.url, key)
-  const request = { ...NEWS, contact_list_id: await createList(ask), send_at: formatInAnHour() }
-  const id = String(at(await ask('/v1/emails/broadcast', request), 'operation_id'))
-  service.signal('SIGTERM')
-  expect(await service.exited).toBe(0)
-  const { out } = await createRunner(data)('operations', 'cancel', id)
-  expect(out).toContain('\nState:     cancelling\n')
-  expect(out).toEndWith('\nNo service is running; the broadcast continues when one starts.')
-
-  await using again = await startServing(data.settings)
-  const asked = createClient(again.url, key)
-  await eventually(async () => at(await asked(`/v1/operations/${id}`), 'metadata', 'state') === 'cancelled')
 })

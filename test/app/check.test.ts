@@ -1,7 +1,8 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { CONSISTENCY_RULES, checkConsistency } from '#app/consistency-rules.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { flipBit } from '#test/support/bit-flip.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
@@ -40,10 +41,6 @@ async function checkCorrupted(corrupt: (db: Database, path: string) => void) {
   const { ok, findings } = JSON.parse(stdout) as Result
   return { exitCode, ok, stderr, wrong: findings.filter(({ differences }) => differences.length > 0) }
 }
-
-test('check exits with 0 when every rule holds', async () => {
-  expect(await checkCorrupted(() => undefined)).toEqual({ exitCode: 0, ok: true, stderr: '', wrong: [] })
-})
 
 // Proves: storage-8
 test.each([
@@ -228,10 +225,31 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
   ],
 ]
 
-test.each(CORRUPTIONS)('check finds a violation of: %s', async (rule, sql) => {
-  const { exitCode, wrong } = await checkCorrupted((db) => db.run(sql))
-  expect(exitCode).toBe(1)
-  expect(wrong.map((finding) => finding.rule)).toContain(rule)
+describe('check finds a violation of:', () => {
+  let db: Database
+  beforeAll(() => {
+    db = new Database(join(intact.path, 'tassis.db'))
+    db.run('PRAGMA foreign_keys = OFF')
+  })
+  afterAll(() => db.close())
+
+  const known = new Set(CONSISTENCY_RULES.map(({ rule }) => rule))
+  test.each(CORRUPTIONS)('%s', async (rule, sql) => {
+    if (!known.has(rule)) {
+      // The command adds these.
+      const { wrong } = await checkCorrupted((copy) => copy.run(sql))
+      return expect(wrong.map((finding) => finding.rule)).toContain(rule)
+    }
+    db.run('SAVEPOINT intact')
+    try {
+      db.run(sql)
+      const wrong = checkConsistency(db).filter(({ differences }) => differences.length > 0)
+      expect(wrong.map((finding) => finding.rule)).toContain(rule)
+    } finally {
+      db.run('ROLLBACK TO intact')
+      db.run('RELEASE intact')
+    }
+  })
 })
 
 test('check works beside a running service and writes nothing', async () => {

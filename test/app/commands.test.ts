@@ -1,11 +1,12 @@
 import { Database } from 'bun:sqlite'
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import {
   createDataFolder,
+  type DataFolder,
   MAIN,
   runTassis,
   runTassisJson,
@@ -47,44 +48,48 @@ test('without a service, commands open the data directory and see the changes of
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
 })
 
-test('with a service, commands run over its socket and take effect immediately', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await using service = await startServing(data.settings)
-  const { key } = await runTassisJson<{ key: string }>(['keys', 'create', '--name', 'live'], data.settings)
-  expect(await requestStatus(service.url, key)).toBe(200)
-  const revoked = await runTassisProcess(['keys', 'revoke', key], data.settings)
-  expect(revoked.exitCode).toBe(0)
-  expect(revoked.stdout).not.toContain(key)
-  expect(await requestStatus(service.url, key)).toBe(401)
-})
-
-test('keys create prints only the key on standard output', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  const created = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
-  expect({ ...created, stdout: /^\S{20,}\n$/.test(created.stdout) }).toEqual({
-    exitCode: 0,
-    stdout: true,
-    stderr: 'This is the key "app" (scopes: all). It is shown only once: store it.\n',
+describe('with a service', () => {
+  let data: DataFolder
+  let service: Awaited<ReturnType<typeof startServing>>
+  beforeAll(async () => {
+    data = createDataFolder()
+    await setUpAccount(data.settings)
+    service = await startServing(data.settings)
   })
-})
+  afterAll(async () => {
+    await service[Symbol.asyncDispose]()
+    data[Symbol.dispose]()
+  })
 
-// Proves: auth-3
-test('an imported key works, read from standard input', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await using service = await startServing(data.settings)
-  const own = 'an-operators-own-key-0001'
-  const imported = await runTassisProcess(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
-  expect({ ...imported, stdout: imported.stdout.includes(own) }).toEqual({ exitCode: 0, stderr: '', stdout: false })
-  expect(await requestStatus(service.url, own)).toBe(200)
-})
+  test('commands run over its socket and take effect immediately', async () => {
+    const { key } = await runTassisJson<{ key: string }>(['keys', 'create', '--name', 'live'], data.settings)
+    expect(await requestStatus(service.url, key)).toBe(200)
+    const revoked = await runTassisProcess(['keys', 'revoke', key], data.settings)
+    expect(revoked.exitCode).toBe(0)
+    expect(revoked.stdout).not.toContain(key)
+    expect(await requestStatus(service.url, key)).toBe(401)
+  })
 
-test('only the owner can use the admin socket', async () => {
-  using data = createDataFolder()
-  await using _ = await startServing(data.settings)
-  expect(statSync(join(data.path, 'admin.sock')).mode & 0o777).toBe(0o600)
+  test('keys create prints only the key on standard output', async () => {
+    const created = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
+    expect({ ...created, stdout: /^\S{20,}\n$/.test(created.stdout) }).toEqual({
+      exitCode: 0,
+      stdout: true,
+      stderr: 'This is the key "app" (scopes: all). It is shown only once: store it.\n',
+    })
+  })
+
+  // Proves: auth-3
+  test('an imported key works, read from standard input', async () => {
+    const own = 'an-operators-own-key-0001'
+    const imported = await runTassisProcess(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
+    expect({ ...imported, stdout: imported.stdout.includes(own) }).toEqual({ exitCode: 0, stderr: '', stdout: false })
+    expect(await requestStatus(service.url, own)).toBe(200)
+  })
+
+  test('only the owner can use the admin socket', async () => {
+    expect(statSync(join(data.path, 'admin.sock')).mode & 0o777).toBe(0o600)
+  })
 })
 
 test('with several accounts, a command asks for --account and accepts its name or ID', async () => {
@@ -163,27 +168,6 @@ test('domains remove asks, and finds the account that has the domain', async () 
   })
   expect((await remove('Sender.test', '--yes')).stdout).toStartWith('Removed sender.test: ')
   expect(await runTassisList(['domains', 'list', '--account', 'Acme'], data.settings)).toEqual([])
-})
-
-test('with --json, each error is one line of JSON with a code, also of wrong usage', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  const cases = [
-    [['emails', 'show', '00000000'], 1, 'email_not_found'],
-    [['queue', 'hold', '--yes'], 2, 'no_mail_named'],
-    [['emails', 'list', '--since', 'soon'], 2, 'invalid_time'],
-    [['emails', 'list', '--bogus'], 2, 'wrong_usage'],
-    [['keys', 'revoke'], 2, 'wrong_usage'],
-    [['bogus'], 2, 'wrong_usage'],
-  ] as const
-  for (const [args, expected, code] of cases) {
-    const { exitCode, stdout, stderr } = await runTassis([...args, '--json'], data.settings)
-    expect({ args, exitCode, stdout }).toEqual({ args, exitCode: expected, stdout: '' })
-    expect(stderr.trimEnd()).not.toContain('\n')
-    expect(JSON.parse(stderr)).toEqual({ error: { code, message: expect.stringMatching(/^[^\n]{5,}$/) as string } })
-  }
-  const wrong = await runTassis(['queue', '--json'], { ...data.settings, TASSIS_WORKERS: 'x' })
-  expect([wrong.exitCode, JSON.parse(wrong.stderr)]).toMatchObject([2, { error: { code: 'wrong_configuration' } }])
 })
 
 test('on data of another version, commands name the version to use and end with 2', async () => {
@@ -281,11 +265,6 @@ test.each([
     stdout: '',
     stderr: `tassis: unknown command '${unknown}'\n(Did you mean ${meant}?)\n${advice}\n`,
   })
-})
-
-test('the help of bench shows its default in input form', async () => {
-  const { stdout } = await runTassis(['bench', '--help'], {})
-  expect(stdout.replaceAll(/\s+/g, ' ')).toContain('(default: 0,100000,1000000)')
 })
 
 test('config names the settings that differ in a running service and never shows a secret', async () => {

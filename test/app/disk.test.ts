@@ -192,19 +192,3 @@ test('the table names the accounts that use the most, and what is deleted next f
   expect(stdout).toMatch(new RegExp(`\nreceived mail .* ${second?.id} +\\d+ KiB +\\d+ % +- +-\n`))
   expect(stdout).toContain(`\nDropped: 7 messages to `)
 })
-
-test('retention run works with and without a service', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  const nothing = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
-  expect(await runTassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
-  const result = await runTassis(['retention', 'run'], data.settings)
-  expect(result).toEqual({
-    exitCode: 0,
-    stderr: '',
-    stdout:
-      'Content removed of 0 emails.\nRemoved: 0 emails, 0 events, 0 received messages, 0 entries of the audit log.\n',
-  })
-  await using _service = await startServing(data.settings)
-  expect(await runTassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
-})

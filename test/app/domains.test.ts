@@ -2,15 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import {
-  createDataFolder,
-  MAIN,
-  runTassis,
-  runTassisJson,
-  runTassisList,
-  type Settings,
-  setUpAccount,
-} from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, runTassisList, type Settings, setUpAccount } from './process.ts'
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(300_000)
@@ -76,22 +68,6 @@ test('commands that show records warn of a host name without a dot in every deli
     expect(stdout).toContain('The host name "vm" is not fully qualified')
     expect((await runTassis(command, data.settings)).stdout).not.toContain('is not fully qualified')
   }
-})
-
-test('serve logs a warning for a host name without a dot in direct delivery', async () => {
-  using data = createDataFolder()
-  const warned = async (delivery: string) => {
-    const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm', TASSIS_DELIVERY: delivery }
-    await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
-      env: { PATH: process.env['PATH'] ?? '', ...settings },
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
-    await child.stdout.getReader().read()
-    child.kill('SIGTERM')
-    return (await child.stderr.text()).includes('Set TASSIS_HOSTNAME to a name')
-  }
-  expect([await warned('direct'), await warned('capture')]).toEqual([true, false])
 })
 
 test('records include the tracking domain, as a block and as a zone file line', async () => {
@@ -166,26 +142,6 @@ test('vouch verifies a domain without DNS until 72 hours after a check that find
   // The account had been notified.
   expect(await verify()).toEqual([1, expect.stringMatching(/: its mail has been refused since .+Z\. /)])
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
-})
-
-test('`domains verify --without-dns` equals `domains vouch` and comes first in the help', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await using dns = await startDnsServer({})
-  const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
-  const verified = await runTassis(['domains', 'verify', 'sender.test', '--without-dns'], settings)
-  expect(verified).toEqual(await runTassis(['domains', 'vouch', 'sender.test'], settings))
-  expect(verified).toMatchObject({
-    exitCode: 0,
-    stdout: expect.stringContaining('sender.test counts as verified and accepts mail, without a DNS check.') as string,
-  })
-  const [listed] = await runTassisList<{ verified: boolean }>(['domains', 'list'], settings)
-  expect(listed?.verified).toBe(true)
-  expect(dns.queries).toEqual([])
-  const { stdout: help } = await runTassis(['domains', '--help'], settings)
-  expect(help).toMatch(
-    /\n {2}verify \[options\] <domain> .*\n[\s\S]*\n {2}vouch \[options\] <domain> [\s\S]*`verify\s+--without-dns`/,
-  )
 })
 
 test('a subdomain of a verified domain is shown as sending under it until it is verified itself', async () => {

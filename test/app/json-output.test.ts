@@ -1,9 +1,10 @@
 /**
  * @module Every command with `--json`, without a service: what it prints when it is done, and its errors. The table must
- * name each command of the program.
+ * name each command of the program. Where root runs the tests, another user owns the data and must still own them
+ * after each command.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { chownSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
@@ -26,6 +27,8 @@ import {
   type CommandResult,
   createDataFolder,
   type DataFolder,
+  listForeign,
+  OWNER,
   runTassis,
   runTassisJson,
   runTassisProcess,
@@ -35,6 +38,7 @@ import {
 
 setDefaultTimeout(300_000)
 
+const IS_ROOT = process.getuid?.() === 0
 const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
 
 /** The ids of what exists, for the arguments. */
@@ -216,6 +220,7 @@ beforeAll(async () => {
   writeFileSync(join(files.path, 'addresses.csv'), 'email_address\nc@x.test\n')
   const { accountId } = await setUpAccount(settings, { verified: true })
   const stored = await storeRows(accountId)
+  if (IS_ROOT) for (const name of ['', ...listForeign(data.path)]) chownSync(join(data.path, name), OWNER, OWNER)
   await runTassisJson(['domains', 'add', 'captured.test'], settings)
   const send = async (to: string): Promise<string> => {
     const args = ['send', '--from', 'ada@sender.test', '--to', to, '--no-follow']
@@ -354,6 +359,7 @@ test('with --json every command prints a list or an object in snake_case, and fa
   for (const { args, prints, exitCode = 0, fails, stdin } of cases) {
     const name = nameOf(args)
     const done = await run([...name, ...args.slice(1), '--json'], settings, stdin)
+    if (IS_ROOT) expect({ name, ownedByRoot: listForeign(data.path) }).toEqual({ name, ownedByRoot: [] })
     if (prints === 'error') {
       expect({ name, ...describeFailure(done) }).toEqual({ name, ...failure(exitCode) })
       continue

@@ -1,7 +1,6 @@
 /** @module Tests of `tassis accounts plan`. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { assignPlan } from '#features/people/billing/assign.ts'
-import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createBillingApi, PRO } from '#test/support/billing.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 
@@ -51,14 +50,4 @@ test('the plan of an account that pays follows its subscription, but not its quo
     { plan: 'starter', previous_plan: 'free' },
     { monthly_quota: 12 },
   ])
-})
-
-test('sub-accounts have the plan of their parent and cannot get their own', async () => {
-  await using service = await createTestApp()
-  const { app } = service
-  const [parent, child] = [await createTestAccount(app, 'free'), await createTestAccount(app, 'free')]
-  app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, child.accountId])
-  await expect(assignPlan(app, child, { plan: 'pro' })).rejects.toMatchObject({ code: 'sub_account' })
-  await assignPlan(app, parent, { plan: 'pro' })
-  expect(app.db.query('SELECT plan FROM accounts ORDER BY id').all()).toEqual([{ plan: 'pro' }, { plan: 'pro' }])
 })

@@ -1,6 +1,6 @@
 /** @module Runs `tassis` as users do: with settings in its environment and its own data directory. */
 import { spyOn } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommandLine } from '#app/cli/program.ts'
@@ -45,6 +45,16 @@ export function createDataFolder(): DataFolder {
     [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
   }
 }
+
+/** A user without a name, who owns the data where root runs commands on it. */
+export const OWNER = 61_234
+
+/** What in a data directory belongs to somebody else. */
+export const listForeign = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => {
+    const { uid, gid } = lstatSync(join(folder, name))
+    return uid !== OWNER || gid !== OWNER
+  })
 
 const buildEnvironment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
 

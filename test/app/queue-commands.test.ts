@@ -109,44 +109,6 @@ test('the commands ask first, act in the running service, and say what they did'
     expect(stdout).toContain(`queue.${action}`)
 })
 
-test.each([
-  [
-    ['hold', '--yes'],
-    'Name the mail: `--domain example.com`, `--provider gmail` or `--account Acme`, together or alone, or `--email ID`.',
-  ],
-  [['hold', '--provider', 'gmial', '--yes'], '"gmial" is not a provider; `tassis providers --all` lists their names.'],
-  [['hold', '--domain', 'one', '--yes'], '"one" is not a domain name; write it as example.com.'],
-  [['bounce', '--domain', 'one.test', '--yes'], "required option '--reason <sentence>' not specified"],
-  [['redirect', '--domain', 'one.test', '--yes'], 'Give either --to with a destination, or --off.'],
-  [['drop', '--email', 'x', '--yes'], '"x" matches no email; `tassis emails list` shows ids'],
-  [['drop', '--account', 'nobody', '--yes'], 'Account "nobody" not found; `tassis accounts list` shows all.'],
-])('tassis queue %j fails with what to write', async (args, message) => {
-  const { exitCode, stderr } = await runTassis(['queue', ...args], data.settings)
-  expect([exitCode === 0, stderr]).toEqual([false, expect.stringContaining(message)])
-})
-
-test('an email is named by the beginning of its id, as the list of emails shows it', async () => {
-  await using service = await startServing(data.settings)
-  await fill(service.url, 'three.test', 2)
-  const { stdout } = await runTassis(['emails', 'list', '--to', 'r1@three.test'], data.settings)
-  const [shown = ''] = /[\da-f-]{18}/.exec(stdout) ?? []
-  const held = await runTassis(['queue', 'hold', '--email', shown, '--reason', 'Look first', '--yes'], data.settings)
-  expect(held.stdout).toBe(`1 held. It waits until \`tassis queue release --email ${shown}\`.\n`)
-  expect((await runTassis(['queue'], data.settings)).stdout).toMatch(/^r1@three\.test +scheduled +0 +held /m)
-  const explained = (await runTassis(['explain', shown], data.settings)).stdout
-  expect(explained).toContain('nothing, until that has ended')
-  expect(explained).toMatch(
-    /held since .* until you release it \(tassis queue release --email [\da-f-]{36}\): Look first/,
-  )
-  await runTassis(['queue', 'release', '--email', shown, '--yes'], data.settings)
-  expect(await runTassis(['queue', 'drop', '--email', shown, '--yes'], data.settings)).toMatchObject({
-    stdout: '1 dropped.\n',
-  })
-  expect(countWaiting('three.test')).toBe(1)
-  // The other tests count all mail of the account.
-  await runTassis(['queue', 'drop', '--domain', 'three.test', '--yes'], data.settings)
-})
-
 test('a kill in the middle leaves whole batches; the same command finishes the rest; a hold survives', async () => {
   const count = 1500
   let left: number

@@ -75,37 +75,3 @@ test('queue release releases mail that waited for its content and prints the num
   })
   expect(again).toEqual({ released: 0 })
 })
-
-test('queue --all has every lane once, however many pages it takes, the earliest first', async () => {
-  using data = createDataFolder()
-  {
-    await using service = await createTestApp({ dataDir: data.path })
-    const { app } = service
-    const actor = await createTestAccount(app)
-    await createDomain(app, actor, 'sender.test')
-    app.db.run('UPDATE domains SET verified_at = 1')
-    const email = { from: 'ada@sender.test', to: 'ann@one.test', subject: 'Hi', text_body: 'Hi' }
-    await acceptEmail(app, actor, createDraft(app, email, undefined))
-    app.db.run('DELETE FROM recipients')
-    // 5,000 recipients of one lane between 2,000 lanes of one recipient each.
-    app.db.run(
-      `INSERT INTO recipients (email_id, kind, address, status, lane, next_at)
-       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 7000)
-       SELECT 1, 0, 'x@y', 0, '1:' || iif(i <= 5000, 'd1500.test', 'd' || (i - 4000) || '.test'), 10000 - i FROM n
-       WHERE i <> 5500`,
-    )
-  }
-  const { lanes, lane_count, waiting } = await runTassisJson<{
-    lanes: { lane: string; waiting: number; first_due_at: string }[]
-    lane_count: number
-    waiting: number
-  }>(['queue', '--all'], data.settings)
-  expect([lanes.length, lane_count, waiting]).toEqual([2000, 2000, 6999])
-  expect(new Set(lanes.map(({ lane }) => lane)).size).toBe(2000)
-  expect(lanes.find(({ lane }) => lane === '1:d1500.test')).toMatchObject({ waiting: 5000 })
-  const dues = lanes.map(({ first_due_at: due }) => due)
-  expect(dues).toEqual(dues.toSorted())
-  const { stdout } = await runTassis(['queue', '--limit', '5'], data.settings)
-  expect(stdout.split('\n').length).toBeLessThan(20)
-  expect(stdout).toContain('… and 1995 domains more (--limit, --all)')
-})

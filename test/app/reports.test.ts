@@ -4,15 +4,7 @@ import { loadConfig } from '#app/settings.ts'
 import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
-import {
-  createDataFolder,
-  runTassis,
-  runTassisJson,
-  runTassisList,
-  type Settings,
-  setUpAccount,
-  startServing,
-} from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
@@ -129,24 +121,4 @@ ${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
     id: id(1),
     content: tlsJson({ domain: 'mail.tassis.test' }),
   })
-})
-
-test('a missing report or content is reported in one sentence', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await withReports(data.settings)
-  const reports = await runTassisList<Shown>(['reports', 'list', '--domain', 'tassis.test'], data.settings)
-  const runFailing = async (...args: string[]) => {
-    const { exitCode, stderr } = await runTassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
-    return [exitCode, stderr.trimEnd()]
-  }
-  expect([
-    await runFailing('show', 'nothing'),
-    await runFailing('show', reports[0]?.id ?? ''),
-    await runFailing('list', '--domain', 'no domain'),
-  ]).toEqual([
-    [1, 'tassis: Report "nothing" not found; `tassis reports list` lists all reports.'],
-    [1, 'tassis: The report is no longer stored; only its entry in the list is left.'],
-    [1, 'tassis: The domain "no domain" has an invalid character.'],
-  ])
 })

@@ -86,21 +86,3 @@ test('a password is read from standard input, never from an argument; a user who
   const added = await runTassisJson<Shown>([...create, '--account', 'Second'], settings)
   expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })
 })
-
-test('an unknown user, role or account is reported with the fix', async () => {
-  using data = createDataFolder()
-  const { settings } = data
-  await setUpAccount(settings)
-  for (const command of ['reset', 'remove', 'totp-off', 'sessions', 'sign-out']) {
-    const { exitCode, stderr } = await runTassis(['users', command, 'no@people.test'], settings)
-    expect({ exitCode, stderr }).toEqual({
-      exitCode: 1,
-      stderr: 'tassis: There is no user no@people.test; `tassis users list` shows all.\n',
-    })
-  }
-  expect((await runTassis(['users', 'create', EMAIL, '--role', 'king'], settings)).exitCode).toBe(2)
-  expect((await runTassis(['users', 'create', 'ada'], settings)).stderr).toContain('email')
-  expect((await runTassis(['users', 'create', EMAIL, '--account', 'Nobody'], settings)).stderr).toContain(
-    'accounts list',
-  )
-})
