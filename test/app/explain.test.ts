@@ -89,3 +89,11 @@ test('explain names our DNS servers when they do not answer, and the account whe
   expect((await runTassis(resume.split(' '), settings)).exitCode).toBe(0)
   expect(await explain(id)).toMatch(down)
 })
+
+test('explain names the redirect of the operator when its host is not reached', async () => {
+  const redirect = ['queue', 'redirect', '--domain', 'receiver.test', '--to', '[127.0.0.1]', '--yes']
+  const [text] = await explainAll({ greeting: { drop: 'end' } }, ['bob@receiver.test'], redirect)
+  expect(text).toMatch(
+    /^ {2}Why: +The last attempt failed at the host that you chose\. You redirect this mail to \[127\.0\.0\.1\]; `tassis queue redirect --off --domain receiver\.test` ends that\.\n {2}Who acts: +you, /m,
+  )
+})

@@ -77,6 +77,27 @@ test('send prints how many recipients were reached and which were not', async ()
   })
 })
 
+test('send from a domain that is not registered names the command that adds it', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { exitCode, stderr } = await runTassis(['send', '--from', 'a@other.test', '--to', 'b@x.test'], data.settings)
+  expect(exitCode).toBe(1)
+  expect(stderr).toContain('add it with `tassis domains add other.test`')
+})
+
+test('send of a paused account names the command that resumes it', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  await runTassisJson(['accounts', 'pause', 'Acme', '--reason', 'Bought addresses'], data.settings)
+  const { exitCode, stderr } = await runTassis([...MESSAGE, '--no-follow'], data.settings)
+  expect(exitCode).toBe(1)
+  const [, resume = ''] =
+    /^tassis: The account is paused: Bought addresses\. .*`tassis (accounts resume [\da-f-]+)` ends/.exec(stderr) ?? []
+  expect(stderr).not.toContain('ontact')
+  expect((await runTassis(resume.split(' '), data.settings)).exitCode).toBe(0)
+  expect((await runTassis([...MESSAGE, '--no-follow'], data.settings)).exitCode).toBe(0)
+})
+
 test('queue shows what waits, why and until when, with and without a service', async () => {
   await using peer = await startReceiver({ rcpt: '450 4.2.0 Greylisted' })
   const service = await startServing(peer.settings)
