@@ -30,6 +30,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   maximum: (wanted: number, value: unknown) => typeof value !== 'number' || value <= wanted,
   minLength: (wanted: number, value: unknown) => typeof value !== 'string' || value.length >= wanted,
   maxLength: (wanted: number, value: unknown) => typeof value !== 'string' || value.length <= wanted,
+  minProperties: (wanted: number, value: unknown) => !isObject(value) || Object.keys(value).length >= wanted,
+  maxProperties: (wanted: number, value: unknown) => !isObject(value) || Object.keys(value).length <= wanted,
   minItems: (wanted: number, value: unknown) => !Array.isArray(value) || value.length >= wanted,
   maxItems: (wanted: number, value: unknown) => !Array.isArray(value) || value.length <= wanted,
   required: (wanted: string[], value: unknown) => !isObject(value) || wanted.every((name) => name in value),

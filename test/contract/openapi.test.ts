@@ -387,6 +387,59 @@ test('the service accepts the examples of requests in the description', async ()
   }
 })
 
+/** Fields that are refused in another way. */
+const REFUSED_OTHERWISE = [
+  // Read only with `template_alias`.
+  'POST /v1/emails template_data',
+  // Each email has its own error.
+  'POST /v1/emails/batch emails',
+  // 404 for text that is no id.
+  'POST /v1/signup-forms list_id',
+]
+
+/** Values of other types, and just beyond the limits of a schema, also in its parts. */
+function listWrongValues(schema: Schema): unknown[] {
+  const limits = [schema, ...(schema.anyOf ?? [])].flatMap((part) => {
+    const { minLength, maxLength, minimum, maximum, maxItems } = part as Readonly<Record<string, number | undefined>>
+    return [
+      ...(minLength ? [''] : []),
+      ...(maxLength === undefined ? [] : ['x'.repeat(maxLength + 1)]),
+      ...(minimum === undefined ? [] : [minimum - 1]),
+      ...(maximum === undefined ? [] : [maximum + 1]),
+      ...(maxItems === undefined ? [] : [Array(maxItems + 1).fill('x')]),
+    ]
+  })
+  const inner = [schema, ...(schema.anyOf ?? [])].flatMap(({ properties = {}, items }): unknown[] => [
+    ...Object.entries(properties).flatMap(([name, part]) => listWrongValues(part).map((value) => ({ [name]: value }))),
+    ...(items ? listWrongValues(items).map((value) => [value]) : []),
+  ])
+  const values = [true, 0.5, 'no such value', { 'no such': 1 }, [[1]], ...limits, ...inner]
+  return values.filter((value) => findProblem(schema as JsonSchema, value) !== undefined)
+}
+
+// Proves: http-14
+test('the service refuses each field of a request with a value that its schema excludes, and names the field', async () => {
+  const faults: unknown[] = []
+  let count = 0
+  for (const [name, { requestBody }] of operations) {
+    const route = ROUTES.find((each) => routeName(each) === name)
+    const fields = Object.entries(requestBody?.content?.['application/json']?.schema.properties ?? {})
+    if (!route?.body || fields.length === 0) continue
+    const id = route.resource ? await service.make(route.resource) : ''
+    for (const [field, schema] of fields.filter(([field]) => !REFUSED_OTHERWISE.includes(`${name} ${field}`)))
+      for (const value of listWrongValues(schema)) {
+        const body = { ...Object(route.body()), [field]: value }
+        const answer = await service.ask({ ...route, body: () => body }, id)
+        count++
+        const details = answer.status === 422 ? (Object(answer.body).details as { field: string }[] | undefined) : []
+        if (!details?.some((detail) => `${detail.field}.`.startsWith(`${field}.`)))
+          faults.push([name, field, JSON.stringify(value).slice(0, 40), answer.status, details])
+      }
+  }
+  expect(faults).toEqual([])
+  expect(count).toBeGreaterThan(500)
+})
+
 test('every reference resolves, and required fields exist', () => {
   const references = [...JSON.stringify(served).matchAll(/"\$ref":"#\/components\/(\w+)\/([\w-]+)"/g)]
   expect(references.length).toBeGreaterThan(operations.length)

@@ -48,7 +48,7 @@ afterAll(() => service[Symbol.asyncDispose]())
 describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-16, auth-20, auth-21, auth-22, auth-23, auth-24, auth-25, auth-26, auth-27, auth-28, auth-29, auth-30
   // Proves: auth-31, auth-32, auth-34, auth-35, auth-36, auth-37, auth-38, auth-39, auth-40, auth-41, auth-42, auth-44
-  // Proves: auth-45, auth-46, error-1, error-6, insight-1
+  // Proves: auth-33, auth-45, auth-46, error-1, error-6, insight-1
   test('is a 403 to a key with every scope but the required one, and changes nothing', async () => {
     for (const needed of scopesOf(route)) {
       const key = await service.newKey(SCOPES.filter((scope) => scope !== needed && scope !== ADMIN))
