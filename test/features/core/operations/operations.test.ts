@@ -71,19 +71,3 @@ test('operations are paged, newest first', async () => {
   expect(idsOf((await api('GET', '/v1/operations?per_page=2&page=3')).body)).toEqual([])
   expect((await api('GET', '/v1/operations?per_page=101')).status).toBe(422)
 })
-
-// Proves: operation-2
-test('an unknown operation and one of another account fail with 404, and reading needs emails:read', async () => {
-  await using service = await createTestApi()
-  const { api, app, actor } = service
-  await createDomain(app, actor, 'sender.test')
-  const batch = await api('POST', '/v1/emails/batch', { emails: [email('a@x.test')] })
-  const path = `/v1/operations/${at(batch.body, 'operation_id')}`
-  const other = await service.newKey([], await service.newAccount())
-  expect((await api('GET', path, undefined, { key: other })).status).toBe(404)
-  expect(at((await api('GET', '/v1/operations', undefined, { key: other })).body, 'data')).toEqual([])
-  expect((await api('GET', '/v1/operations/nothing')).status).toBe(404)
-  const sender = await service.newKey(['emails:send'])
-  expect((await api('GET', path, undefined, { key: sender })).status).toBe(403)
-  expect((await api('GET', '/v1/operations', undefined, { key: sender })).status).toBe(403)
-})

@@ -357,15 +357,6 @@ test('an account may run a few aggregates at a time; the next is a 429', async (
   expect(results[8]).toMatchObject({ reason: { status: 429, code: 'too_many_requests' } })
 })
 
-// Proves: analytics-5
-test('the aggregate requires analytics:read and sub_accounts:manage', async () => {
-  await using service = await createFamily()
-  for (const scope of ['analytics:read', 'sub_accounts:manage']) {
-    const key = await service.newKey([scope], service.parent)
-    expectError(await service.api('GET', '/v1/analytics/aggregate', undefined, { key }), 403, 'insufficient_scope')
-  }
-})
-
 test('mail of a sub-account is invisible to its parent', async () => {
   await using service = await createFamily()
   const shop = await service.sender('shop')

@@ -235,14 +235,6 @@ describe('the sign-in page', () => {
     }
     expect(results).toEqual(['signed in', 'signed in', 'signed in', 429])
   })
-
-  test('acts for our own pages only, in the second step too', async () => {
-    await using factor = await createFactor()
-    const { proof } = await withPassword(factor.service)
-    const foreign = await send(factor.service, { proof, code: factor.code() }, { origin: 'https://evil.test' })
-    expect([foreign.status, foreign.signsIn]).toEqual([403, false])
-    expect((await send(factor.service, { proof, code: factor.code() })).signsIn).toBe(true)
-  })
 })
 
 describe.if(isChromiumAvailable())('in a browser', () => {

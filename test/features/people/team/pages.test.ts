@@ -50,6 +50,7 @@ describe('the pages of users', () => {
       ['/reset-password?token=', 410],
       ['/join', 410],
       ['/join?token=x', 410],
+      ['/setup?token=x', 410],
     ] as const) {
       const response = await fetch(`${service.url}${path}`)
       const text = await response.text()
@@ -83,7 +84,7 @@ describe('the pages of users', () => {
       { origin: 'null' },
       { 'sec-fetch-site': 'cross-site' },
     ] as Record<string, string>[])
-      for (const path of ['/login', '/logout', '/reset-password', '/join'])
+      for (const path of ['/login', '/logout', '/reset-password', '/join', '/setup'])
         expect((await postForm(service.url, path, fields, headers)).status).toBe(403)
     expect(sessions(service)).toBe(0)
     const signedIn = await postForm(service.url, '/login', fields)
@@ -120,7 +121,7 @@ describe('the pages of users', () => {
     )
     const at = (host: string, path: string, method = 'GET') =>
       fetch(`${service.url}${path}`, { method, redirect: 'manual', headers: { host } }).then(({ status }) => status)
-    for (const path of ['/login', '/reset-password', '/join']) {
+    for (const path of ['/login', '/reset-password', '/join', '/setup']) {
       expect(await at('links.sender.test', path)).toBe(404)
       expect(await at('links.sender.test', path, 'POST')).toBe(404)
     }

@@ -16,7 +16,6 @@ import {
   type Screen,
   startBrowser,
 } from '#test/support/browser.ts'
-import { createEmailApi } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { ask, findToken, PASSWORD } from '#test/support/users.ts'
 import { createDataFolder, runTassis, startServing } from '../../../app/process.ts'
@@ -190,20 +189,6 @@ describe('the link of the first start', () => {
 })
 
 describe('the page of the first start', () => {
-  // Proves: user-19
-  test('has no script and no external resources, and is not cached', async () => {
-    await using service = await createFresh()
-    for (const token of [await newToken(service), 'x']) {
-      const { text, headers } = await get(service, token)
-      expect(text).not.toMatch(/<script|https?:|\son\w+=/i)
-      expect(Object.fromEntries(headers)).toMatchObject({
-        'cache-control': 'no-store',
-        'referrer-policy': 'same-origin',
-        'x-robots-tag': 'noindex, nofollow',
-      })
-    }
-  })
-
   test.each([
     [{ password: 'short' }, 'A password must have'],
     [{ password: ADA }, 'must not be your address'],
@@ -222,18 +207,6 @@ describe('the page of the first start', () => {
     expect((await send(service, token)).status).toBe(303)
   })
 
-  test('acts for our own page only', async () => {
-    await using service = await createFresh()
-    const token = await newToken(service)
-    for (const headers of [
-      { origin: 'https://evil.test' },
-      { origin: 'null' },
-      { 'sec-fetch-site': 'cross-site' },
-    ] as Record<string, string>[])
-      expect((await send(service, token, {}, headers)).status).toBe(403)
-    expect(rows(service)).toEqual(NOTHING)
-  })
-
   test('is limited like signing in', async () => {
     await using service = await createFresh({ settings: { TASSIS_LOGINS_PER_MINUTE: '3' } })
     const token = await newToken(service)
@@ -242,17 +215,6 @@ describe('the page of the first start', () => {
       statuses.push((await send(service, attempt === 3 ? token : 'x')).status)
     expect(statuses).toEqual([422, 422, 422, 429])
     expect((await get(service, token)).status).toBe(200)
-  })
-
-  test('does not exist under the tracking host of an account', async () => {
-    await using service = await createEmailApi()
-    service.app.db.run(
-      "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
-    )
-    const visit = (host: string, method: string) =>
-      fetch(`${service.url}/setup`, { method, redirect: 'manual', headers: { host } }).then(({ status }) => status)
-    expect([await visit('links.sender.test', 'GET'), await visit('links.sender.test', 'POST')]).toEqual([404, 404])
-    expect(await visit('mail.tassis.test', 'GET')).toBe(410)
   })
 })
 

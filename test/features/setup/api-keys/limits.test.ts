@@ -140,13 +140,6 @@ describe('PATCH', () => {
     const { status, body } = await patch(id, request)
     expect([status, at(body, 'details', 0, 'field')]).toEqual([422, field])
   })
-
-  test('knows only keys of the account', async () => {
-    const { id } = await created()
-    const stranger = await service.newKey([], await service.newAccount())
-    expectError(await patch(id, { name: 'mine' }, stranger), 404, 'api_key_not_found')
-    expectError(await patch('no-id', { name: 'mine' }), 404, 'api_key_not_found')
-  })
 })
 
 describe('a restricted key', () => {

@@ -123,14 +123,6 @@ test('too much text or data is refused or a problem; no part is a 422', async ()
     expectError(await api('POST', '/v1/templates/render', body), 422, 'validation_failed', 'body')
 })
 
-test('reading templates is enough', async () => {
-  await using service = await createTestApi()
-  const [reader, other] = [await service.newKey(['templates:read']), await service.newKey(['domains:read'])]
-  const body = { subject: 'x' }
-  expect((await service.api('POST', '/v1/templates/render', body, { key: reader })).status).toBe(200)
-  expectError(await service.api('POST', '/v1/templates/render', body, { key: other }), 403, 'insufficient_scope')
-})
-
 // Proves: template-14
 test('a user gets the HTML as a page for a frame that runs nothing; another account does not', async () => {
   await using service = await createTestApi()

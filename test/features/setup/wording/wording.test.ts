@@ -10,7 +10,6 @@ import {
 import { findUnsubscribePath } from '#test/features/sending/unsubscribe/fixture.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { expectError } from '#test/support/email-api.ts'
 import { drawLogo, putLogo } from './logos.ts'
 
 const PATH = '/v1/account/wording'
@@ -95,26 +94,6 @@ describe('the wording', () => {
       { languages: ['en', 'fr'] },
       { name: null },
     ])
-  })
-
-  // Proves: account-16
-  test('needs account:read to be read and account:admin to be changed', async () => {
-    const key = await service.newKey(['account:read'])
-    expect((await service.api('GET', PATH, undefined, { key })).status).toBe(200)
-    for (const [method, path] of [
-      ['PATCH', PATH],
-      ['DELETE', PATH],
-      ['PUT', '/v1/account/logo'],
-      ['DELETE', '/v1/account/logo'],
-    ] as const)
-      expectError(
-        await service.api(method, path, method === 'PATCH' ? { name: 'Eve' } : undefined, { key }),
-        403,
-        'insufficient_scope',
-      )
-    const other = await service.newKey([], await service.newAccount())
-    await changed({ name: 'Ours' })
-    expect((await service.api('GET', PATH, undefined, { key: other })).body).toMatchObject({ data: { name: null } })
   })
 
   // Proves: account-16

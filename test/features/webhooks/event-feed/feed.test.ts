@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import { EVENT_TYPES, record } from '#features/core/events/record.ts'
 import { ALL_TYPES, parseTypes, readPage } from '#features/webhooks/event-feed/feed.ts'
@@ -7,6 +7,13 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, expectError, UUID } from '#test/support/email-api.ts'
 import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents } from './feed-client.ts'
+
+/** For requests that change nothing, or nothing that others see. */
+let shared: Awaited<ReturnType<typeof createTestApi>>
+beforeAll(async () => {
+  shared = await createTestApi()
+})
+afterAll(() => shared[Symbol.asyncDispose]())
 
 describe('the feed', () => {
   // Proves: list-19, feed-1
@@ -190,7 +197,7 @@ describe('the feed', () => {
   test.each(['opend', ',', 'sent,', 'sent;opened', '__proto__', 'SENT'])(
     'with the type %j is a 422 that lists the known ones',
     async (types) => {
-      await using service = await createTestApi()
+      const service = shared
       const answer = await service.api('GET', `/v1/events?types=${encodeURIComponent(types)}`)
       expectError(answer, 422, 'unknown_event', 'types')
       for (const type of EVENT_TYPES) expect(at(answer.body, 'message')).toContain(type)
@@ -220,7 +227,7 @@ describe('the feed', () => {
   })
 
   test.each(['-1', '1.5', 'x', '1e3', '9'.repeat(30), '%00', '1%20'])('after %j is a 422', async (after) => {
-    await using service = await createTestApi()
+    const service = shared
     expectError(await service.api('GET', `/v1/events?after=${after}`), 422, 'validation_failed', 'after')
   })
 

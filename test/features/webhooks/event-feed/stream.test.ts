@@ -189,17 +189,6 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 1)).toEqual([8])
   })
 
-  test('with rare types scans stored events in limited steps, and the client learns the position', async () => {
-    await using service = await createStreamApi()
-    seedEvents(service.app, service.actor.accountId, 25_000)
-    await service.record('bounced')
-    using stream = await service.open('?types=bounced')
-    expect(await nextSeqs(stream, 1)).toEqual([25_001])
-    using nothing = await service.open('?types=opened')
-    await eventually(() => nothing.lastEventId() === '20000')
-    expect(nothing.waiting).toEqual([])
-  })
-
   test('without new events sends a comment every 15 seconds', async () => {
     await using service = await createStreamApi()
     using stream = await service.open()
@@ -623,23 +612,6 @@ describe('streams have limits', () => {
     // The stream does not go on waiting either.
     for (let turn = 0; turn < 5; turn++) await yieldToEventLoop()
     expect([clock.running.size, streams.size]).toEqual([before, 0])
-  })
-
-  test('a piece has few events when they carry much data; the next pieces have the rest', async () => {
-    await using service = await createStreamApi()
-    const { app, actor } = service
-    seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(8000) }))
-    const streams = createFeedStreams(app, new AbortController().signal)
-    const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: ALL_TYPES })
-    const reader = readerOf(response)
-    let text = ''
-    while (!text.includes('\nid: 150\n')) {
-      const { value } = await reader.read()
-      expect(value?.length).toBeLessThan(400_000)
-      text += new TextDecoder().decode(value)
-    }
-    await reader.cancel()
-    expect(Array.from(text.matchAll(/^id: (\d+)$/gm), ([, id]) => Number(id))).toEqual(numbers(1, 150))
   })
 
   test('a client that reads nothing for a minute is disconnected, and its slot is free', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
-import { hours, minutes, seconds } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectError, NOW, UUID } from '#test/support/email-api.ts'
@@ -124,33 +124,6 @@ describe('mail of a route', () => {
     ])
   })
 
-  test('whose event is corrupt is recorded in the history and delays nothing', async () => {
-    await using service = await startRouteService()
-    const { app, addRoute, arrive, clock, receiver } = service
-    const damaged = await addRoute({ pattern: 'a' })
-    await addRoute({ pattern: 'b' })
-    await service.webhooks?.stop(0)
-    await arrive('a')
-    app.db.run("UPDATE events SET data = '{' WHERE seq = (SELECT max(seq) FROM events)")
-    const again = new WebhookDispatcher(app)
-    again.start()
-    const told = () => app.db.query('SELECT id FROM webhook_deliveries').all().length
-    try {
-      await eventually(() => {
-        clock.advance(seconds(1))
-        return told() === 1
-      })
-      expect(await service.history(damaged.id)).toMatchObject([
-        { inbound_email_id: null, status: 'undeliverable', error: 'The event could not be read.' },
-      ])
-      await arrive('b')
-      await receiver.received(1)
-      await eventually(() => told() === 2)
-    } finally {
-      await again.stop(0)
-    }
-  })
-
   test('that was deleted before its attempt is not posted', async () => {
     await using service = await startRouteService()
     const { api, app, addRoute, arrive, receiver } = service
@@ -169,51 +142,6 @@ describe('mail of a route', () => {
     const again = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${delivery?.['id']}/replay`)
     expectError(again, 409, 'event_gone')
   })
-
-  test('reaches every URL of many routes, with at most fifty attempts of an account in flight', async () => {
-    await using service = await startRouteService()
-    const { receiver, addRoute, arrive } = service
-    const gate = Promise.withResolvers<void>()
-    receiver.answer(async () => {
-      await gate.promise
-      return {}
-    })
-    const count = 60
-    for (let n = 0; n < count; n++) await addRoute({ pattern: `r${n}`, webhook_url: receiver.url(HOOK_HOST, `/${n}`) })
-    for (let n = 0; n < count; n++) await arrive(`r${n}`)
-    await receiver.received(50)
-    await service.app.commit.barrier()
-    expect(service.webhooks?.inFlight).toBe(50)
-    gate.resolve()
-    const requests = await receiver.received(count)
-    expect(new Set(requests.map(({ url }) => url)).size).toBe(count)
-    await eventually(() => service.webhooks?.inFlight === 0)
-    expect(requests).toHaveLength(count)
-  })
-})
-
-test('large mail of routes has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
-  await using service = await startRouteService({ webhookConcurrency: 1 })
-  const { receiver, addRoute, addWebhook, arrive } = service
-  // There are 34 URLs, so fewer than 50 attempts are in flight, and the size decides. Each body has a quarter of a MiB
-  // and some other data, so that the 32nd fills the limit.
-  for (let n = 0; n < 2; n++) await addWebhook(['email.inbound'], `/hook${n}`)
-  const gate = Promise.withResolvers<void>()
-  receiver.answer(async () => {
-    await gate.promise
-    return {}
-  })
-  for (let n = 0; n < 32; n++) await addRoute({ pattern: `r${n}`, webhook_url: receiver.url(HOOK_HOST, `/${n}`) })
-  for (let n = 0; n < 32; n++) await arrive(`r${n}`, { text: 'x'.repeat(262_144) })
-  await receiver.received(32)
-  await service.app.commit.barrier()
-  expect(service.webhooks?.inFlight).toBe(32)
-  gate.resolve()
-  // Every route posts its one message, both webhooks post all.
-  const requests = await receiver.received(32 + 2 * 32)
-  await eventually(() => service.webhooks?.inFlight === 0)
-  expect(requests).toHaveLength(96)
-  expect(new Set(requests.map(({ url, text }) => `${url} ${JSON.parse(text).inbound_email_id}`)).size).toBe(96)
 })
 
 describe('a failing URL of a route', () => {
@@ -480,19 +408,4 @@ test('a restart posts mail that arrived in between, and resumes retries', async 
   } finally {
     await next.stop(0)
   }
-})
-
-test('a replay sends a range of inbound mail to subscribed webhooks again', async () => {
-  await using service = await startRouteService()
-  const { api, receiver, addRoute, addWebhook, arrive } = service
-  await addRoute({ webhook_url: null })
-  await arrive('support', { subject: 'before the webhook' })
-  const hook = await addWebhook(['email.inbound'])
-  const replay = await api('POST', `/v1/webhooks/${hook.id}/replay`, { from_seq: 1, events: ['email.inbound'] })
-  expect({ status: replay.status, body: replay.body }).toEqual({
-    status: 202,
-    body: { data: { deliveries: 1, from_seq: 1, to_seq: 1 } },
-  })
-  await service.settled(hook, 1)
-  expect(listSubjects(receiver.requests)).toEqual(['before the webhook'])
 })

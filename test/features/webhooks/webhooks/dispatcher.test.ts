@@ -195,14 +195,6 @@ describe('an event', () => {
     ])
   })
 
-  test('stores the first 1,000 octets of its response in the history', async () => {
-    await using service = await startWebhookService()
-    const webhook = await service.addWebhook(['sent'])
-    service.receiver.answer({ status: 400, body: `${'x'.repeat(999)}yz` })
-    await recordMany(service, 1)
-    expect((await service.settled(webhook, 1)).map(({ response }) => response)).toEqual([`${'x'.repeat(999)}y`])
-  })
-
   // Proves: notify-46
   test('has the prefix of the public clients of the interface, unless others are configured', async () => {
     for (const [settings, isSent] of [
