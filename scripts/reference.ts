@@ -1,12 +1,15 @@
 /**
- * @module Generates docs/configuration.md from the settings and docs/commands.md from the commands.
- * `bun scripts/reference.ts` writes them; test/reference.test.ts checks that they are up to date.
+ * @module Generates docs/configuration.md from the settings, docs/commands.md from the commands, and table-facts.json
+ * from what each `tables.ts` states about its tables. `bun scripts/reference.ts` writes them; test/reference.test.ts
+ * checks that they are up to date.
  */
 import { tmpdir } from 'node:os'
+import { Glob } from 'bun'
 import { type Argument, type Command, Help, type Option } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
 import { loadConfig, SETTING_GROUPS } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
+import { readTableFacts } from '#platform/db/columns.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 
 const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
@@ -162,8 +165,23 @@ const describeDefault = (description: string, { defaultValue }: Argument | Optio
     ? description.replace(JSON.stringify(tmpdir()), "the system's folder for temporary files")
     : description
 
+const ROOT = new URL('../', import.meta.url).pathname
+export const TABLE_FACTS_FILE = `${ROOT}src/features/core/app/table-facts.json`
+
+/** Formats the facts of all tables, one table a line. */
+export async function formatTableFacts(): Promise<string> {
+  const lines: string[] = []
+  for (const file of [...new Glob('src/features/*/*/tables.ts').scanSync(ROOT)].sort())
+    for (const [table, facts] of readTableFacts(await import(ROOT + file))) {
+      if (!facts) throw new Error(`${file} does not state the facts of ${table}: add describeTable(...) below it`)
+      lines.push(`  ${JSON.stringify(table)}: ${JSON.stringify(facts)}`)
+    }
+  return `{\n${lines.join(',\n')}\n}\n`
+}
+
 if (import.meta.main) {
-  const docs = new URL('../docs/', import.meta.url).pathname
+  const docs = `${ROOT}docs/`
+  await Bun.write(TABLE_FACTS_FILE, await formatTableFacts())
   await Bun.write(`${docs}configuration.md`, formatConfigurationPage())
   await Bun.write(`${docs}commands.md`, formatCommandsPage())
 }

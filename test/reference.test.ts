@@ -3,7 +3,12 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createProgram } from '#app/cli/program.ts'
 import { addBenchCommand } from '#bench/command.ts'
-import { formatCommandsPage, formatConfigurationPage } from '../scripts/reference.ts'
+import {
+  formatCommandsPage,
+  formatConfigurationPage,
+  formatTableFacts,
+  TABLE_FACTS_FILE,
+} from '../scripts/reference.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const docs = join(ROOT, 'docs')
@@ -15,6 +20,10 @@ test('docs/configuration.md lists every setting with its default and meaning (bu
 
 test('docs/commands.md lists every command with its arguments and options (bun scripts/reference.ts)', async () => {
   expect(await Bun.file(join(docs, 'commands.md')).text()).toBe(formatCommandsPage())
+})
+
+test('table-facts.json has what each tables.ts states (bun scripts/reference.ts)', async () => {
+  expect(await Bun.file(TABLE_FACTS_FILE).text()).toBe(await formatTableFacts())
 })
 
 /** What is wrong with a command line as the documents write it; undefined if nothing. A bare name may lack arguments. */

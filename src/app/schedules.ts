@@ -5,15 +5,13 @@
 import { Cron } from 'croner'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { removeOrphanedForms } from '#features/audience/signup-forms/signup-forms.ts'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { dropRawMail } from '#features/lifecycle/retention/raw-mail.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { purgeBillingEvents, reconcileAll } from '#features/people/billing/reconcile.ts'
-import { purgeExpiredAuth } from '#features/people/team/purge.ts'
+import { reconcileAll } from '#features/people/billing/reconcile.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import { purgeFindings } from '#features/reporting/abuse/findings.ts'
-import { purgeStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
@@ -59,7 +57,6 @@ const SCHEDULES: readonly Schedule[] = [
     pattern: '15 * * * * *',
     run: ({ app }, signal) => continueRotation(app, signal),
   },
-  { name: 'purge stored responses', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },
   { name: 'purge webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
   {
     name: 'delete expired raw mail',
@@ -68,8 +65,7 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
   { name: 'send TLS reports', pattern: '0 22 * * * *', run: ({ app }, signal) => sendTlsReports(app, signal) },
-  { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
-  { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
+  { name: 'delete expired rows', pattern: '0 52 * * * *', run: ({ app }, signal) => purgeExpired(app, signal) },
   { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
   { name: 'run retention', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
@@ -79,7 +75,6 @@ const SCHEDULES: readonly Schedule[] = [
     run: ({ app }, signal) => removeDeletedLists(app, signal),
   },
   { name: 'reconcile subscriptions', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
-  { name: 'purge payment events', pattern: '15 7 4 * * *', run: ({ app }) => purgeBillingEvents(app) },
   {
     name: 'restore disk ballast',
     pattern: '5 * * * * *',

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dir, '../..')
 /** Finds every exported rule, by file and name. */
 async function declaredRules(): Promise<ReadonlyMap<string, unknown>> {
   const rules = new Map<string, unknown>()
-  for (const file of new Bun.Glob('src/features/*/*/consistency.ts').scanSync(ROOT)) {
+  for (const file of new Bun.Glob('src/features/*/*/**/consistency.ts').scanSync(ROOT)) {
     const exported = (await import(join(ROOT, file))) as Readonly<Record<string, unknown>>
     for (const [name, value] of Object.entries(exported))
       if (typeof value === 'object') rules.set(`${file} ${name}`, value)

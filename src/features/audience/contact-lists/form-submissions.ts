@@ -43,10 +43,8 @@ const SHARED_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: days(1), count: 20 },
   { withinMs: days(30), count: 100 },
 ]
-/** How long submissions are stored. */
+/** How long submissions are stored, as `tables.ts` states it. */
 export const SUBMISSION_RETENTION_MS = days(30)
-/** Expired rows deleted with each row that is written. */
-const PURGE_BATCH_SIZE = 10
 const DIGEST_BYTES = 16
 
 const sql = prepareStatements((db) => ({
@@ -63,9 +61,6 @@ const sql = prepareStatements((db) => ({
   removeUnsent: db.prepare('DELETE FROM form_asks WHERE contact = ? AND mailbox IS NULL'),
   eraseContact: db.prepare('DELETE FROM form_asks WHERE contact = ?'),
   eraseMailbox: db.prepare('DELETE FROM form_asks WHERE mailbox = ?'),
-  trim: db.prepare(
-    'DELETE FROM form_asks WHERE id IN (SELECT id FROM form_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
-  ),
 }))
 
 const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
@@ -115,10 +110,9 @@ export function recordSubmission(
   submission: Submission,
   { isSent }: { readonly isSent: boolean },
 ): void {
-  const { removeUnsent, insert, trim } = sql(tx.db)
+  const { removeUnsent, insert } = sql(tx.db)
   const now = app.eventTime()
   const contact = digestContact(app, submission)
-  trim.run(now - SUBMISSION_RETENTION_MS, PURGE_BATCH_SIZE)
   if (!isSent) removeUnsent.run(contact)
   if (isSent) insert.run(digestMailbox(app, submission), digestSharedMailbox(app, submission), contact, now)
   else insert.run(null, null, contact, now)

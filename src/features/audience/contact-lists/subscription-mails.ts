@@ -34,7 +34,7 @@ export interface ConfirmationData {
  */
 export const MIN_CONFIRMATION_INTERVAL_MS = hours(1)
 export const MAX_CONFIRMATIONS_PER_DAY = 3
-/** How long the times of confirmation requests are stored. */
+/** How long the times of confirmation requests are stored, as `tables.ts` states it. */
 const REQUEST_RETENTION_MS = days(180)
 /**
  * After this many unanswered confirmation requests to one contact, further requests through forms wait longer: 7 days
@@ -44,8 +44,6 @@ const FORM_WAIT_STEPS: readonly { readonly asked: number; readonly waitMs: numbe
   { asked: 7, waitMs: days(30) },
   { asked: 3, waitMs: days(7) },
 ]
-/** Expired rows deleted with each row that is written. */
-const PURGE_BATCH_SIZE = 10
 
 const sql = prepareStatements((db) => ({
   confirmingSince: db.prepare<{ since: Millis | null }, [number]>(
@@ -55,9 +53,6 @@ const sql = prepareStatements((db) => ({
   noteAsk: db.prepare('INSERT INTO confirmation_asks (contact_id, asked_at) VALUES (?, ?)'),
   asks: db.prepare<{ at: Millis }, [number, number]>(
     'SELECT asked_at AS at FROM confirmation_asks WHERE contact_id = ? AND asked_at > ?',
-  ),
-  trimAsks: db.prepare(
-    'DELETE FROM confirmation_asks WHERE id IN (SELECT id FROM confirmation_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
   ),
   forgetAsks: db.prepare('DELETE FROM confirmation_asks WHERE contact_id = ?'),
   verifiedDomain: db.prepare<{ domain: string }, [number]>(
@@ -144,7 +139,6 @@ export function cancelSubscriptionMails(tx: Tx, contactId: number): void {
 }
 
 function recordRequest(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
-  sql(tx.db).trimAsks.run(now - REQUEST_RETENTION_MS, PURGE_BATCH_SIZE)
   if (askedAt > now - REQUEST_RETENTION_MS) sql(tx.db).noteAsk.run(contactId, askedAt)
 }
 

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { bytes, flag, time } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time } from '#platform/db/columns.ts'
 
 /**
  * Times of earlier confirmation requests to a contact; the contact row has the last. Only for contacts with several
@@ -15,6 +15,11 @@ export const confirmationAsks = sqliteTable(
   },
   (t) => [index('confirmation_asks_contact').on(t.contactId), index('confirmation_asks_age').on(t.askedAt)],
 )
+describeTable(confirmationAsks, {
+  account: { except: 'account-rows.ts removes them with their contact' },
+  kept: { since: 'asked_at', days: 180 },
+  group: 'contacts',
+})
 
 /**
  * Addresses submitted to forms while they were not on the list: repeats get the same response, and mail to one mailbox
@@ -39,6 +44,11 @@ export const formAsks = sqliteTable(
     index('form_asks_age').on(t.askedAt),
   ],
 )
+describeTable(formAsks, {
+  account: { except: 'keyed digests of addresses' },
+  kept: { since: 'asked_at', days: 30 },
+  group: 'contacts',
+})
 
 /** A CSV file of contacts that is being imported. Row and file are deleted when the import ends. */
 export const contactImports = sqliteTable(
@@ -70,3 +80,4 @@ export const contactImports = sqliteTable(
   },
   (t) => [index('contact_imports_list').on(t.listId)],
 )
+describeTable(contactImports, { account: 'account_id', group: 'contacts' })

@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { flag, time, uuid } from '#platform/db/columns.ts'
+import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** The public form of a contact list. */
 export const signupForms = sqliteTable(
@@ -32,3 +32,4 @@ export const signupForms = sqliteTable(
   },
   (t) => [index('signup_forms_account').on(t.accountId)],
 )
+describeTable(signupForms, { account: 'account_id' })

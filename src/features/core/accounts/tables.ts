@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { flag, time, uuid, ZERO } from '#platform/db/columns.ts'
+import { describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 export const accounts = sqliteTable(
   'accounts',
@@ -50,6 +50,7 @@ export const accounts = sqliteTable(
     uniqueIndex('accounts_customer').on(t.stripeCustomerId).where(sql`stripe_customer_id is not null`),
   ],
 )
+describeTable(accounts, { account: { except: 'an emptied row stays, so that its number is not reused' } })
 
 /** Recipients accepted per calendar month (UTC); compared with the quota. */
 export const usage = sqliteTable(
@@ -64,6 +65,7 @@ export const usage = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.month] })],
 )
+describeTable(usage, { account: 'account_id' })
 
 /**
  * Recipients accepted per month by all sub-accounts of an account, deleted ones included; the parent's quota limits the
@@ -81,6 +83,7 @@ export const usageOfSubAccounts = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.month] })],
 )
+describeTable(usageOfSubAccounts, { account: 'account_id' })
 
 /**
  * Stored amounts per account: contacts, and bytes of contacts, templates, newsletters and suppressions. Database
@@ -92,3 +95,4 @@ export const storedAmounts = sqliteTable('stored_amounts', {
   /** Bytes of text, plus an allowance for each contact and suppression. */
   bytes: integer('bytes').notNull().default(ZERO),
 })
+describeTable(storedAmounts, { account: 'account_id' })

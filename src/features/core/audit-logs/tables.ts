@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { bytes, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const auditLogs = sqliteTable(
   'audit_logs',
@@ -35,6 +35,7 @@ export const auditLogs = sqliteTable(
     index('audit_logs_resource').on(t.accountId, t.resourceId).where(sql`resource_id is not null`),
   ],
 )
+describeTable(auditLogs, { account: { except: 'entries stay without personal fields' }, group: 'audit' })
 
 /** One row: where the chain begins and ends. */
 export const auditChain = sqliteTable('audit_chain', {
@@ -46,3 +47,4 @@ export const auditChain = sqliteTable('audit_chain', {
   headId: integer('head_id').notNull(),
   headHash: bytes('head_hash').notNull(),
 })
+describeTable(auditChain, { account: { except: 'ends of the chain of the audit log: hashes' } })

@@ -1,4 +1,5 @@
 import { integer, primaryKey, sqliteTable } from 'drizzle-orm/sqlite-core'
+import { describeTable } from '#platform/db/columns.ts'
 
 /**
  * References to the content stores that a row dropped. Identical content is stored once, so another row may hold the
@@ -18,3 +19,4 @@ export const contentGarbage = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.store, t.ref] })],
 )
+describeTable(contentGarbage, { account: { except: 'references, swept before the deletion is complete' } })

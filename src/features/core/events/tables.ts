@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time, ZERO } from '#platform/db/columns.ts'
+import { describeTable, time, ZERO } from '#platform/db/columns.ts'
 
 /**
  * Events in one gap-free order per account. No foreign keys: events outlive the rows that they concern. The public id
@@ -24,12 +24,14 @@ export const events = sqliteTable(
     index('events_email').on(t.emailId).where(sql`email_id is not null`),
   ],
 )
+describeTable(events, { account: 'account_id', group: 'events' })
 
 /** The last assigned sequence number per account. */
 export const eventSequences = sqliteTable('event_sequences', {
   accountId: integer('account_id').primaryKey(),
   lastSeq: integer('last_seq').notNull(),
 })
+describeTable(eventSequences, { account: 'account_id', group: 'events' })
 
 /**
  * Numbers that no event of this database has, because a copy skipped them when it was fenced: the time after the copy
@@ -46,6 +48,7 @@ export const eventGaps = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.afterSeq] })],
 )
+describeTable(eventGaps, { account: 'account_id', group: 'events' })
 
 /**
  * Totals by account, metric and hour, for lists and analytics that must not scan rows. `tassis check` recounts them.
@@ -61,6 +64,7 @@ export const counters = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.metric, t.hour] })],
 )
+describeTable(counters, { account: 'account_id', group: 'figures' })
 
 /**
  * Daily statistics for analytics, by UTC day and recipient domain, without captured mail; domain `''` is the sum. They
@@ -98,9 +102,11 @@ export const dailyFigures = sqliteTable(
     index('daily_figures_by_sent').on(t.accountId, t.day, t.sent).where(sql`sent > 0 and domain <> ''`),
   ],
 )
+describeTable(dailyFigures, { account: 'account_id', group: 'figures' })
 
 /** Single values of the installation, such as the newest time seen and the fingerprint of the master key. */
 export const meta = sqliteTable('meta', {
   key: text('key').primaryKey(),
   value: text('value').notNull(),
 })
+describeTable(meta, { account: { except: 'values of the installation' } })

@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { time, ZERO } from '#platform/db/columns.ts'
+import { describeTable, time, ZERO } from '#platform/db/columns.ts'
 
 /** A mail that is owed. The row is deleted in the transaction that accepts the mail. */
 export const notices = sqliteTable(
@@ -25,3 +25,4 @@ export const notices = sqliteTable(
     index('notices_account').on(t.accountId, t.kind, t.dueAt),
   ],
 )
+describeTable(notices, { account: 'account_id', group: 'contacts' })

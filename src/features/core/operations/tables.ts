@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const operations = sqliteTable(
   'operations',
@@ -25,3 +25,8 @@ export const operations = sqliteTable(
   },
   (t) => [index('operations_account').on(t.accountId)],
 )
+describeTable(operations, {
+  account: { except: 'delete-account.ts removes them last, with its own' },
+  personTexts: ['error_summary', 'metadata'],
+  group: 'logs',
+})

@@ -1,14 +1,36 @@
 /** @module Removes the rows of a deleted account, in batches of some milliseconds. Decides nothing. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { dropContent, STORES, type StoreName } from '#features/core/content-gc/garbage.ts'
+import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { unindexMessage } from '#features/receiving/agent-mailboxes/search.ts'
 import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { unindexEmail } from '#features/sending/queue/search.ts'
 import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
+import type { TableFacts } from '#platform/db/columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { ACCOUNT_TABLES, type AccountTable } from './account-tables.ts'
+
+/** A table with rows of accounts. */
+interface AccountTable extends TableFacts {
+  readonly table: string
+  /** Condition on the rows of account ?1. */
+  readonly where: string
+}
+
+function listAccountTables(isChild: boolean): AccountTable[] {
+  return [...TABLE_FACTS].flatMap(([table, facts]) => {
+    const { account } = facts
+    if (isChild !== Array.isArray(account)) return []
+    if (typeof account === 'string') return [{ ...facts, table, where: `${account} = ?1` }]
+    if ('except' in account) return []
+    const [column, parent] = account
+    return [{ ...facts, table, where: `${column} IN (SELECT id FROM ${parent} WHERE account_id = ?1)` }]
+  })
+}
+
+/** The tables that state whose rows they have; children precede parents. Those below come first. */
+export const ACCOUNT_TABLES: readonly AccountTable[] = [...listAccountTables(true), ...listAccountTables(false)]
 
 /** Rows removed per transaction, emails and others; either takes some 5 ms. */
 const EMAILS_PER_BATCH = 50
@@ -107,38 +129,24 @@ function removeMessages(app: App, tx: Tx, accountId: number): number {
   return messages.length
 }
 
-function removeTableRows(
-  app: App,
-  tx: Tx,
-  { table, where, refs, attachments }: AccountTable,
-  accountId: number,
-): number {
-  if (refs) dropRefs(app, tx, { table, where, refs, ...(attachments !== undefined && { attachments }) }, accountId)
+function removeTableRows(app: App, tx: Tx, { table, where, ...facts }: AccountTable, accountId: number): number {
+  const { content = [], rawMail = [], attachments } = facts
+  const columns = [...content, ...rawMail, ...(attachments === undefined ? [] : [attachments])]
   // Sorted by id, so that both statements select the same rows.
-  return tx.db
-    .query(`DELETE FROM ${table} WHERE ${where} ${refs ? 'ORDER BY id' : ''} LIMIT ${ROWS_PER_BATCH}`)
-    .run(accountId).changes
-}
-
-function dropRefs(app: App, tx: Tx, { table, where, refs = {}, attachments }: AccountTable, accountId: number): void {
-  const columns = [...Object.values(refs).flat(), ...(attachments === undefined ? [] : [attachments])]
-  const rows = tx.db
-    .query<Record<string, number | string | null>, [number]>(
-      `SELECT ${columns.join(', ')} FROM ${table} WHERE ${where} ORDER BY id LIMIT ${ROWS_PER_BATCH}`,
-    )
-    .all(accountId)
-  const refIn = (row: (typeof rows)[number], column: string): number | null => {
-    const value = row[column]
-    return typeof value === 'number' ? value : null
+  const batch = `${where} ${columns.length > 0 ? 'ORDER BY id' : ''} LIMIT ${ROWS_PER_BATCH}`
+  if (columns.length > 0) {
+    const rows = tx.db
+      .query<Record<string, number | string | null>, [number]>(
+        `SELECT ${columns.join(', ')} FROM ${table} WHERE ${batch}`,
+      )
+      .all(accountId)
+    const listRefs = (names: readonly string[]) =>
+      rows.flatMap((row) => names.map((name) => row[name]).filter((value) => typeof value === 'number'))
+    const files = rows.flatMap((row) => {
+      const json = attachments === undefined ? null : row[attachments]
+      return typeof json === 'string' ? parseAttachments(json).map(({ ref }) => ref) : []
+    })
+    dropContent(app, tx, { content: [...listRefs(content), ...files], rawMail: listRefs(rawMail) })
   }
-  const listRefs = (store: StoreName): (number | null)[] =>
-    rows.flatMap((row) => (refs[store] ?? []).map((column) => refIn(row, column)))
-  const files = rows.flatMap((row) => {
-    const json = attachments === undefined ? null : row[attachments]
-    return typeof json === 'string' ? parseAttachments(json).map(({ ref }) => ref) : []
-  })
-  dropContent(app, tx, {
-    ...Object.fromEntries(STORES.map((store) => [store, listRefs(store)])),
-    content: [...listRefs('content'), ...files],
-  })
+  return tx.db.query(`DELETE FROM ${table} WHERE ${batch}`).run(accountId).changes
 }

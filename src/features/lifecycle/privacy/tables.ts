@@ -1,5 +1,5 @@
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { describeTable, time } from '#platform/db/columns.ts'
 
 /** A running erasure of one address from an account: the row, with the address, is deleted at its end. */
 export const erasures = sqliteTable(
@@ -24,6 +24,7 @@ export const erasures = sqliteTable(
   },
   (t) => [uniqueIndex('erasures_address').on(t.accountId, t.address), index('erasures_due').on(t.dueAt)],
 )
+describeTable(erasures, { account: 'account_id' })
 
 /** An email with other open recipients: its content is deleted when these have ended. */
 export const erasureEmails = sqliteTable(
@@ -34,6 +35,7 @@ export const erasureEmails = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.erasureId, t.emailId] })],
 )
+describeTable(erasureEmails, { account: ['erasure_id', 'erasures'] })
 
 /** A running deletion of an account. Its row is deleted last. */
 export const accountDeletions = sqliteTable('account_deletions', {
@@ -46,3 +48,4 @@ export const accountDeletions = sqliteTable('account_deletions', {
   dueAt: time('due_at').notNull(),
   createdAt: time('created_at').notNull(),
 })
+describeTable(accountDeletions, { account: { except: 'delete-account.ts removes them last' } })

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
 import { formatMonth, parseMonthName } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
@@ -12,59 +13,13 @@ import { openReadOnly } from '#platform/db/open.ts'
 export const GROUPS = ['logs', 'events', 'figures', 'webhooks', 'contacts', 'inbound', 'audit', 'other'] as const
 export type Group = (typeof GROUPS)[number]
 
-/** Tables of each group; tables not listed are `other`. */
-const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
-  logs: [
-    'emails',
-    'email_search',
-    'recipients',
-    'attempts',
-    'idempotency_keys',
-    'batch_replies',
-    'opens',
-    'link_clicks',
-    'click_marks',
-    'dead_letters',
-    'complaints',
-    'operations',
-    'broadcasts',
-    'broadcast_recipients',
-  ],
-  events: ['events', 'event_sequences', 'event_gaps'],
-  figures: ['counters', 'daily_figures'],
-  webhooks: ['webhooks', 'webhook_deliveries'],
-  contacts: [
-    'contacts',
-    'contact_lists',
-    'contact_imports',
-    'notices',
-    'confirmation_asks',
-    'form_asks',
-    'suppressions',
-  ],
-  inbound: [
-    'inbound_emails',
-    'inbound_receipts',
-    'mailbox_messages',
-    'mailbox_threads',
-    'mailbox_contacts',
-    'mailbox_auto_replies',
-    'mailbox_search',
-    'operator_mail',
-    'received_reports',
-  ],
-  audit: ['audit_logs'],
-}
-
-const GROUP_OF = new Map(
-  Object.entries(TABLES).flatMap(([group, tables]) => tables.map((table) => [table, group as Group] as const)),
-)
-
 /** Suffixes of a search index's own tables. */
 const SHADOW_TABLE = /_(?:data|idx|docsize|config|content)$/
 
+const SEARCH_INDEXES: Readonly<Record<string, Group>> = { email_search: 'logs', mailbox_search: 'inbound' }
+
 const findGroup = (table: string): Group =>
-  GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW_TABLE, '')) ?? 'other'
+  TABLE_FACTS.get(table)?.group ?? SEARCH_INDEXES[table.replace(SHADOW_TABLE, '')] ?? 'other'
 
 export interface DatabaseUse {
   /** Free pages, which later rows reuse, or which are released. */

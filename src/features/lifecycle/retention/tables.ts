@@ -1,4 +1,5 @@
 import { integer, primaryKey, sqliteTable } from 'drizzle-orm/sqlite-core'
+import { describeTable } from '#platform/db/columns.ts'
 
 /**
  * Rows that were old enough but still open when a scan passed them: checked again in each run until they are removed.
@@ -12,3 +13,4 @@ export const retentionLeft = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.kind, t.rowId] })],
 )
+describeTable(retentionLeft, { account: { except: 'row ids' } })

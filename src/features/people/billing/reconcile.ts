@@ -20,19 +20,14 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
-import { days, seconds } from '#platform/units.ts'
+import { seconds } from '#platform/units.ts'
 import { invalidResponse, isBillingConfigured, isResourceMissing, withStripe } from './stripe.ts'
 
-/** Stripe repeats an event for three days automatically, and for thirty on request. */
-const EVENT_RETENTION_DAYS = 60
 const BATCH_SIZE = 500
 
 const sql = prepareStatements((db) => ({
   seen: db.prepare<{ id: string }, [string]>('SELECT id FROM billing_events WHERE id = ?'),
   note: db.prepare('INSERT OR IGNORE INTO billing_events (id, created_at) VALUES (?, ?)'),
-  trim: db.prepare(
-    'DELETE FROM billing_events WHERE id IN (SELECT id FROM billing_events WHERE created_at < ? ORDER BY created_at LIMIT ?)',
-  ),
 }))
 
 /** A paid plan stays while Stripe still tries to collect the payment. */
@@ -256,15 +251,5 @@ async function tryReconcile(app: App, customerId: string): Promise<boolean> {
   } catch (error) {
     if (!(error instanceof AppError)) throw error
     return error.status !== 503
-  }
-}
-
-/** Deletes events that will not be repeated any more; returns how many. */
-export async function purgeBillingEvents(app: App): Promise<number> {
-  const before = app.confirmedNow() - days(EVENT_RETENTION_DAYS)
-  for (let removed = 0; ; ) {
-    const { changes } = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, BATCH_SIZE))
-    removed += changes
-    if (changes < BATCH_SIZE) return removed
   }
 }

@@ -1,5 +1,5 @@
 import { index, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { describeTable, time } from '#platform/db/columns.ts'
 
 /** Events of the payment provider that were applied, because it may send the same event twice. */
 export const billingEvents = sqliteTable(
@@ -11,3 +11,8 @@ export const billingEvents = sqliteTable(
   },
   (t) => [index('billing_events_age').on(t.createdAt)],
 )
+// Stripe repeats an event for three days automatically, and for thirty on request.
+describeTable(billingEvents, {
+  account: { except: 'ids of the payment provider' },
+  kept: { since: 'created_at', days: 60 },
+})

@@ -39,7 +39,6 @@ export interface OpenInvitation extends Invitation {
 
 export const INVITATION_DAYS = 7
 export const MAX_INVITATIONS = 50
-const PURGE_BATCH_SIZE = 1000
 /** Limits of mails by one account, and to one address: this service must not be used to flood anyone. */
 const ACCOUNT_RATE: Rate = { burst: MAX_INVITATIONS, ratePerSecond: MAX_INVITATIONS / 3600 }
 const ADDRESS_RATE: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
@@ -76,9 +75,6 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM invitations WHERE uuid = ? AND account_id = ? RETURNING email',
   ),
   take: db.prepare(`DELETE FROM invitations WHERE id = ? AND ${IS_VALID}`),
-  trim: db.prepare(
-    `DELETE FROM invitations WHERE id IN (SELECT id FROM invitations WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
-  ),
   accountName: db.prepare<{ name: string }, [number]>('SELECT name FROM accounts WHERE id = ?'),
 }))
 
@@ -238,6 +234,3 @@ export function findInvitation(db: Database, token: string, now: Millis): OpenIn
 
 /** Consumes an invitation; false when it was just used by someone else, or is no longer valid. */
 export const consumeInvitation = (tx: Tx, { id }: Invitation): boolean => sql(tx.db).take.run(id).changes === 1
-
-/** Deletes expired invitations, one batch at a time. */
-export const purgeInvitations = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

@@ -11,10 +11,10 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { normaliseUserEmail } from './users.ts'
 
+/** As `tables.ts` states it. */
 const RETENTION_MS = days(90)
 /** Beyond this, the network seen longest ago is deleted. */
 const MAX_NETWORKS_PER_USER = 50
-const PURGE_BATCH_SIZE = 1000
 
 const sql = prepareStatements((db) => ({
   find: db.prepare<{ one: number }, [string, string, number]>(
@@ -28,10 +28,6 @@ const sql = prepareStatements((db) => ({
     `DELETE FROM known_networks WHERE user_id = ?1 AND network NOT IN
      (SELECT network FROM known_networks WHERE user_id = ?1 ORDER BY last_seen_at DESC LIMIT ${MAX_NETWORKS_PER_USER})`,
   ),
-  trim: db.prepare(
-    `DELETE FROM known_networks WHERE (user_id, network) IN
-     (SELECT user_id, network FROM known_networks WHERE last_seen_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
-  ),
 }))
 
 /** Whether the user with this address, in any spelling, has been signed in from the network of an IP address. */
@@ -43,6 +39,3 @@ export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now:
   const recorded = ipAddress === '' ? null : sql(tx.db).record.get(networkOf(ipAddress), now, sessionId)
   if (recorded) sql(tx.db).crowded.run(recorded.userId)
 }
-
-/** Deletes networks that have not been seen for long, one batch at a time. */
-export const purgeKnownNetworks = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now - RETENTION_MS).changes

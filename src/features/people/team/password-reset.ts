@@ -8,7 +8,7 @@ import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
 import { createLinkToken, formatLink, hashLinkToken, RESET_PATH, toExpiryRange } from './links.ts'
@@ -24,7 +24,6 @@ export const OPERATOR_LINK_MS = hours(24)
 const MAX_CONCURRENT_REQUESTS = 20
 /** Links of a user that are valid at the same time. */
 const MAX_LINKS_PER_USER = 5
-const PURGE_BATCH_SIZE = 1000
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare('INSERT INTO password_resets (user_id, token_hash, expires_at, created_at) VALUES (?, ?, ?, ?)'),
@@ -36,9 +35,6 @@ const sql = prepareStatements((db) => ({
   ),
   take: db.prepare<{ userId: number }, [Uint8Array, number, number]>(
     'DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? RETURNING user_id AS userId',
-  ),
-  trim: db.prepare(
-    `DELETE FROM password_resets WHERE id IN (SELECT id FROM password_resets WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
 }))
 
@@ -140,6 +136,3 @@ function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddre
   endOtherSessions(app, tx, user.id)
   auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
 }
-
-/** Deletes expired links, one batch at a time. */
-export const purgeResets = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

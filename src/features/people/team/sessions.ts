@@ -60,7 +60,6 @@ const LAST_SEEN_INTERVAL_MS = hours(1)
 /** Beyond this, the session that was used longest ago ends. */
 const MAX_SESSIONS_PER_USER = 50
 const MAX_USER_AGENT_LENGTH = 300
-const PURGE_BATCH_SIZE = 1000
 
 const SELECT_LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
   accounts.uuid AS accountUuid, members.role FROM sessions
@@ -135,9 +134,6 @@ const sql = prepareStatements((db) => ({
   ),
   setPasswordAt: db.prepare<{ uuid: Uint8Array }, [number, number]>(
     'UPDATE sessions SET password_at = ? WHERE id = ? RETURNING uuid',
-  ),
-  trim: db.prepare(
-    `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
 }))
 
@@ -244,9 +240,6 @@ export function recordPassword(tx: Tx, id: number, now: Millis): string | undefi
   const row = sql(tx.db).setPasswordAt.get(now, id)
   return row ? formatUuid(row.uuid) : undefined
 }
-
-/** Deletes sessions that have ended, one batch at a time. */
-export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
 
 /** The token that changes require in addition to the cookie: a MAC of the session, so it need not be stored. */
 const computeCsrfToken = (subkey: Uint8Array, tokenHash: Uint8Array): string =>

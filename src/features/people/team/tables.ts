@@ -1,6 +1,6 @@
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** Someone who signs in. */
 export const users = sqliteTable('users', {
@@ -28,6 +28,7 @@ export const users = sqliteTable('users', {
   createdAt: time('created_at').notNull(),
   updatedAt: time('updated_at').notNull(),
 })
+describeTable(users, { account: { except: 'removed when they leave their last account' } })
 
 /** Which user belongs to the team of which account. */
 export const members = sqliteTable(
@@ -44,6 +45,7 @@ export const members = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.userId] }), index('members_user').on(t.userId)],
 )
+describeTable(members, { account: 'account_id' })
 
 /** An address that may join a team. */
 export const invitations = sqliteTable(
@@ -65,6 +67,7 @@ export const invitations = sqliteTable(
   },
   (t) => [index('invitations_account').on(t.accountId)],
 )
+describeTable(invitations, { account: 'account_id', kept: { since: 'expires_at', days: 0 } })
 
 /** A link to set a user's password: requested by the user, or created by the operator. */
 export const passwordResets = sqliteTable(
@@ -80,6 +83,10 @@ export const passwordResets = sqliteTable(
   },
   (t) => [index('password_resets_user').on(t.userId)],
 )
+describeTable(passwordResets, {
+  account: { except: 'removed with their user' },
+  kept: { since: 'expires_at', days: 0 },
+})
 
 /** A browser in which a user is signed in. */
 export const sessions = sqliteTable(
@@ -110,6 +117,7 @@ export const sessions = sqliteTable(
     index('sessions_expiry').on(t.expiresAt),
   ],
 )
+describeTable(sessions, { account: 'account_id', kept: { since: 'expires_at', days: 0 } })
 
 /** A network in which a user has been signed in: sign-in attempts from there are counted separately. */
 export const knownNetworks = sqliteTable(
@@ -124,3 +132,7 @@ export const knownNetworks = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.userId, t.network] }), index('known_networks_last_seen').on(t.lastSeenAt)],
 )
+describeTable(knownNetworks, {
+  account: { except: 'removed with their user' },
+  kept: { since: 'last_seen_at', days: 90 },
+})

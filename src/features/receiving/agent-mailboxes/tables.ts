@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, time, uuid, ZERO } from '#platform/db/columns.ts'
+import { bytes, describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** A mailbox for programs: one address of an inbound domain. */
 export const agentMailboxes = sqliteTable(
@@ -46,6 +46,7 @@ export const agentMailboxes = sqliteTable(
     index('agent_mailboxes_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )
+describeTable(agentMailboxes, { account: 'account_id' })
 
 /** A message in a mailbox: received, or sent from it as a reply (`email_id`). */
 export const mailboxMessages = sqliteTable(
@@ -119,6 +120,13 @@ export const mailboxMessages = sqliteTable(
     index('mailbox_messages_message_id').on(t.mailboxId, t.messageId),
   ],
 )
+describeTable(mailboxMessages, {
+  account: { except: 'account-rows.ts removes them, with their place in the search index' },
+  content: ['text_ref', 'stripped_ref', 'html_ref'],
+  attachments: 'attachments',
+  rawMail: ['raw_ref'],
+  group: 'inbound',
+})
 
 /** A conversation in a mailbox. */
 export const mailboxThreads = sqliteTable(
@@ -134,6 +142,7 @@ export const mailboxThreads = sqliteTable(
   },
   (t) => [index('mailbox_threads_mailbox').on(t.mailboxId, t.lastMessageAt)],
 )
+describeTable(mailboxThreads, { account: ['mailbox_id', 'agent_mailboxes'], group: 'inbound' })
 
 /** Senders to a mailbox, stored because counting them would scan all messages. */
 export const mailboxContacts = sqliteTable(
@@ -154,6 +163,7 @@ export const mailboxContacts = sqliteTable(
     index('mailbox_contacts_time').on(t.mailboxId, t.lastMessageAt),
   ],
 )
+describeTable(mailboxContacts, { account: ['mailbox_id', 'agent_mailboxes'], group: 'inbound' })
 
 /** When a mailbox last replied to an address automatically: at most once a day (RFC 3834 §2). */
 export const mailboxAutoReplies = sqliteTable(
@@ -170,3 +180,4 @@ export const mailboxAutoReplies = sqliteTable(
     index('mailbox_auto_replies_address').on(t.address, t.repliedAt),
   ],
 )
+describeTable(mailboxAutoReplies, { account: ['mailbox_id', 'agent_mailboxes'], group: 'inbound' })

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { describeTable, time } from '#platform/db/columns.ts'
 
 /**
  * A feedback report about an email: a complaint, at most one per recipient, or a `not-spam` report, which is only
@@ -31,3 +31,4 @@ export const complaints = sqliteTable(
     index('complaints_account').on(t.accountId, t.createdAt),
   ],
 )
+describeTable(complaints, { account: 'account_id', rawMail: ['raw_ref'], group: 'logs' })

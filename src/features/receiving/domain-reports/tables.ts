@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A received DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460) report. */
 export const receivedReports = sqliteTable(
@@ -32,3 +32,4 @@ export const receivedReports = sqliteTable(
     index('received_reports_covered').on(t.coveredBy, t.createdAt),
   ],
 )
+describeTable(receivedReports, { account: 'account_id', content: ['content_ref'], group: 'inbound' })

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid, ZERO } from '#platform/db/columns.ts'
+import { describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** Queue between the listener and processing: messages that got their 250 and are not processed yet. */
 export const inboundReceipts = sqliteTable('inbound_receipts', {
@@ -24,6 +24,11 @@ export const inboundReceipts = sqliteTable('inbound_receipts', {
    */
   attempts: integer('attempts').notNull().default(ZERO),
   receivedAt: time('received_at').notNull(),
+})
+describeTable(inboundReceipts, {
+  account: { except: 'messages on their way, for seconds' },
+  rawMail: ['raw_ref'],
+  group: 'inbound',
 })
 
 /** A message for an inbound domain: one row for each matching route, otherwise one for the domain. */
@@ -90,3 +95,10 @@ export const inboundEmails = sqliteTable(
     index('inbound_emails_unrouted').on(t.domainId, t.sizeBytes).where(sql`route_id is null`),
   ],
 )
+describeTable(inboundEmails, {
+  account: 'account_id',
+  content: ['headers_ref', 'text_ref', 'html_ref'],
+  attachments: 'attachments',
+  rawMail: ['raw_ref'],
+  group: 'inbound',
+})

@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** Mail for the operator: to postmaster and abuse, and unrecognised mail to our other addresses. */
 export const operatorMail = sqliteTable(
@@ -30,3 +30,4 @@ export const operatorMail = sqliteTable(
     index('operator_mail_network').on(t.network, t.createdAt),
   ],
 )
+describeTable(operatorMail, { account: { except: 'mail to the operator' }, rawMail: ['raw_ref'], group: 'inbound' })

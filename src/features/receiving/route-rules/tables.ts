@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { flag, time, uuid } from '#platform/db/columns.ts'
+import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** Destination of mail for addresses of an inbound domain. */
 export const inboundRoutes = sqliteTable(
@@ -31,3 +31,4 @@ export const inboundRoutes = sqliteTable(
     index('inbound_routes_domain').on(t.domainId, t.matchType, t.pattern),
   ],
 )
+describeTable(inboundRoutes, { account: 'account_id' })

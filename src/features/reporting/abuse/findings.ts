@@ -7,7 +7,6 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
 
 export interface NewAbuseFinding {
   readonly accountId: number
@@ -33,11 +32,6 @@ export interface AbuseFinding {
   readonly createdAt: Millis
 }
 
-/** Retention of findings. */
-export const FINDING_RETENTION_DAYS = 400
-/** Findings removed in one transaction. */
-const BATCH_SIZE = 500
-
 const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
   abuse_findings.created_at AS createdAt FROM abuse_findings JOIN accounts ON accounts.id = abuse_findings.account_id
   LEFT JOIN emails ON emails.id = abuse_findings.email_id`
@@ -59,9 +53,6 @@ const sql = prepareStatements((db) => ({
   ),
   count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM abuse_findings'),
   countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM abuse_findings WHERE account_id = ?'),
-  trim: db.prepare(
-    'DELETE FROM abuse_findings WHERE id IN (SELECT id FROM abuse_findings WHERE created_at < ? ORDER BY created_at LIMIT ?)',
-  ),
 }))
 
 export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
@@ -95,15 +86,4 @@ export function listFindings(
         findings: pageOf.all(accountId, below, window.limit, window.offset),
         total: countOf.get(accountId)?.n ?? 0,
       }
-}
-
-/** Removes findings older than 400 days, in batches; resolves with their number. */
-export async function purgeFindings(app: App, signal?: AbortSignal): Promise<number> {
-  const before = app.confirmedNow() - days(FINDING_RETENTION_DAYS)
-  let removed = 0
-  for (;;) {
-    const batch = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, BATCH_SIZE).changes)
-    removed += batch
-    if (batch < BATCH_SIZE || signal?.aborted) return removed
-  }
 }

@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { flag, time, ZERO } from '#platform/db/columns.ts'
+import { describeTable, flag, time, ZERO } from '#platform/db/columns.ts'
 
 /** A finding about an account for its operator: a pause, or a suspicion. */
 export const abuseFindings = sqliteTable(
@@ -19,6 +19,11 @@ export const abuseFindings = sqliteTable(
   },
   (t) => [index('abuse_findings_account').on(t.accountId, t.createdAt), index('abuse_findings_age').on(t.createdAt)],
 )
+describeTable(abuseFindings, {
+  account: 'account_id',
+  kept: { since: 'created_at', days: 400 },
+  personTexts: ['detail'],
+})
 
 /**
  * Counters of the hour in which an account was resumed, up to the resume; subtracted from the account's later counts.
@@ -30,15 +35,18 @@ export const resumedFigures = sqliteTable('resumed_figures', {
   delivered: integer('delivered').notNull(),
   bounced: integer('bounced').notNull(),
 })
+describeTable(resumedFigures, { account: 'account_id' })
 
 /** How many emails of an account the content watch has read. */
 export const contentWatch = sqliteTable('content_watch', {
   accountId: integer('account_id').primaryKey(),
   emails: integer('emails').notNull().default(ZERO),
 })
+describeTable(contentWatch, { account: 'account_id' })
 
 /** A single row: the newest email that the content watch has read. */
 export const contentCursor = sqliteTable('content_cursor', {
   id: integer('id').primaryKey(),
   emailId: integer('email_id').notNull(),
 })
+describeTable(contentCursor, { account: { except: 'a position in the emails' } })

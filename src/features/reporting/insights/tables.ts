@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A report on an account's stats, written by a model. */
 export const insights = sqliteTable(
@@ -25,3 +25,4 @@ export const insights = sqliteTable(
   },
   (t) => [index('insights_account').on(t.accountId, t.generatedAt)],
 )
+describeTable(insights, { account: 'account_id' })

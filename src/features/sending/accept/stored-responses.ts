@@ -1,7 +1,7 @@
 /**
  * @module Stores the responses to batches and broadcasts with an Idempotency-Key header for at least 24 hours: the same
  * key returns the same response, and another body is a conflict. `repeated-requests.ts` stores
- * those to all other requests in the same table; their purge and erasure are here.
+ * those to all other requests in the same table; their erasure is here.
  */
 import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
@@ -10,7 +10,6 @@ import { hashIdempotencyKey } from '#features/sending/queue/idempotency-key.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { days } from '#platform/units.ts'
 import { createIdempotencyConflict, hashInSteps } from './idempotency.ts'
 import { openStoredResponse, sealStoredResponse } from './repeated-requests.ts'
 
@@ -27,14 +26,11 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?)',
   ),
-  trim: db.prepare('DELETE FROM batch_replies WHERE created_at < ?'),
   after: db.prepare<{ id: number; accountId: number; response: string }, [number, number]>(
     'SELECT id, account_id AS accountId, response FROM batch_replies WHERE id > ? ORDER BY id LIMIT ?',
   ),
   setResponse: db.prepare('UPDATE batch_replies SET response = ?, body_hash = zeroblob(16) WHERE id = ?'),
 }))
-
-const RESPONSE_RETENTION_MS = days(2)
 
 /** The key of a request; undefined without the header. Throws a 422 if the header is too short or too long. */
 export async function createResponseKey(
@@ -63,10 +59,6 @@ export function findStoredResponse<T extends object>(db: Database, actor: Actor,
 export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ResponseKey, response: object): void {
   sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
 }
-
-/** Deletes responses whose retention has ended. */
-export const purgeStoredResponses = (app: App): Promise<void> =>
-  app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.confirmedNow() - RESPONSE_RETENTION_MS))
 
 /** Rows examined per transaction. A response has up to 500 emails, so ten rows take some 10 ms at most. */
 const ERASE_BATCH_SIZE = 10

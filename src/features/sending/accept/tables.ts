@@ -1,5 +1,5 @@
 import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { bytes, time } from '#platform/db/columns.ts'
+import { bytes, describeTable, time } from '#platform/db/columns.ts'
 
 /**
  * The whole response to a request with an Idempotency-Key header that is not a single send, stored for at least 24 hours.
@@ -17,3 +17,4 @@ export const batchReplies = sqliteTable(
   },
   (t) => [uniqueIndex('batch_replies_key').on(t.accountId, t.keyHash)],
 )
+describeTable(batchReplies, { account: 'account_id', kept: { since: 'created_at', days: 2 }, group: 'logs' })

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { flag, time, uuid } from '#platform/db/columns.ts'
+import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** One message to a contact list. Stores once what all its emails share: sources, data, sender. */
 export const broadcasts = sqliteTable(
@@ -60,6 +60,7 @@ export const broadcasts = sqliteTable(
     index('broadcasts_open').on(t.state, t.dueAt).where(sql`state <= 5`),
   ],
 )
+describeTable(broadcasts, { account: 'account_id', content: ['html_ref', 'text_ref'], group: 'logs' })
 
 /** A contact in the snapshot that is not enqueued yet. Enqueuing deletes the row. */
 export const broadcastRecipients = sqliteTable(
@@ -74,3 +75,4 @@ export const broadcastRecipients = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.broadcastId, t.contactId] })],
 )
+describeTable(broadcastRecipients, { account: ['broadcast_id', 'broadcasts'], group: 'logs' })

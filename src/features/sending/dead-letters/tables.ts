@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { describeTable, time } from '#platform/db/columns.ts'
 
 /** A recipient without a definite reply from its server: expired, failed on our side, or uncertain. */
 export const deadLetters = sqliteTable(
@@ -16,3 +16,4 @@ export const deadLetters = sqliteTable(
   },
   (t) => [index('dead_letters_account').on(t.accountId), uniqueIndex('dead_letters_recipient').on(t.recipientId)],
 )
+describeTable(deadLetters, { account: 'account_id', group: 'logs' })

@@ -1,5 +1,5 @@
 import { integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { describeTable, time } from '#platform/db/columns.ts'
 
 /**
  * Accounts whose mail was held because they may not send. The row is deleted once the account may send again and all
@@ -8,6 +8,7 @@ import { time } from '#platform/db/columns.ts'
 export const heldAccounts = sqliteTable('held_accounts', {
   accountId: integer('account_id').primaryKey(),
 })
+describeTable(heldAccounts, { account: 'account_id' })
 
 /**
  * What a restart must not lose of a pair of provider and outgoing address: its suspension and its lowered rate. A pair
@@ -36,6 +37,7 @@ export const providerPairs = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.provider, t.source] })],
 )
+describeTable(providerPairs, { account: { except: 'limits and suspensions by provider and outgoing address' } })
 
 /**
  * Warm-ups of pairs of provider and outgoing address. A row without provider is about the address itself: budget 0 if
@@ -59,3 +61,4 @@ export const warmUps = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.provider, t.source] })],
 )
+describeTable(warmUps, { account: { except: 'daily budgets of our outgoing addresses' } })

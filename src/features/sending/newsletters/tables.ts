@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A message to a contact list, written before it is sent. */
 export const newsletters = sqliteTable(
@@ -38,3 +38,4 @@ export const newsletters = sqliteTable(
     index('newsletters_operation').on(t.operationId),
   ],
 )
+describeTable(newsletters, { account: 'account_id' })

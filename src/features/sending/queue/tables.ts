@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** An accepted email. Its id grows with created_at. The Message-ID is derived: `<{uuid}@{domain of From}>`. */
 export const emails = sqliteTable(
@@ -59,6 +59,12 @@ export const emails = sqliteTable(
     index('emails_of_operation').on(t.operationId, t.status).where(sql`operation_id is not null`),
   ],
 )
+describeTable(emails, {
+  account: { except: 'account-rows.ts removes them, with all that is of an email' },
+  content: ['html_ref', 'text_ref'],
+  attachments: 'attachments',
+  group: 'logs',
+})
 
 /**
  * One address of an email: the unit of delivery. While it is open, `next_at` is its due time, and the partial index
@@ -116,6 +122,7 @@ export const recipients = sqliteTable(
     index('recipients_expiring').on(t.expiresAt).where(sql`expires_at is not null and next_at is not null`),
   ],
 )
+describeTable(recipients, { account: { except: 'account-rows.ts removes them with their email' }, group: 'logs' })
 
 /**
  * An attempt that did not end as `sent`; the newest of each recipient. The attempt that did is in the event
@@ -139,6 +146,7 @@ export const attempts = sqliteTable(
   },
   (t) => [index('attempts_recipient').on(t.emailId, t.recipientId)],
 )
+describeTable(attempts, { account: { except: 'account-rows.ts removes them with their email' }, group: 'logs' })
 
 /** An idempotency key of a single send or a batch item. It is stored as long as its email. */
 export const idempotencyKeys = sqliteTable(
@@ -153,6 +161,7 @@ export const idempotencyKeys = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.keyHash] })],
 )
+describeTable(idempotencyKeys, { account: 'account_id', group: 'logs' })
 
 /**
  * What operators have decided for mail in the queue and for mail to come: to hold it, to send it to another host, or
@@ -185,3 +194,4 @@ export const queueRules = sqliteTable(
     index('queue_rules_provider').on(t.provider),
   ],
 )
+describeTable(queueRules, { account: 'account_id' })

@@ -1,5 +1,5 @@
 import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { bytes, time, ZERO } from '#platform/db/columns.ts'
+import { bytes, describeTable, time, ZERO } from '#platform/db/columns.ts'
 
 /** Loads of the pixel of one recipient. */
 export const opens = sqliteTable('opens', {
@@ -12,6 +12,7 @@ export const opens = sqliteTable('opens', {
   events: integer('events').notNull().default(ZERO),
   lastEventAt: time('last_event_at'),
 })
+describeTable(opens, { account: { except: 'account-rows.ts removes them with their email' }, group: 'logs' })
 
 /** Clicks on one link of an email, by all of its recipients: the link statistics. */
 export const linkClicks = sqliteTable(
@@ -30,6 +31,7 @@ export const linkClicks = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.emailId, t.urlHash] })],
 )
+describeTable(linkClicks, { account: { except: 'account-rows.ts removes them with their email' }, group: 'logs' })
 
 /** `clicked` events of one recipient and link, for deduplication. */
 export const clickMarks = sqliteTable(
@@ -42,3 +44,4 @@ export const clickMarks = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.recipientId, t.urlHash] })],
 )
+describeTable(clickMarks, { account: { except: 'account-rows.ts removes them with their email' }, group: 'logs' })

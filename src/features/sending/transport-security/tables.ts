@@ -1,5 +1,5 @@
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { describeTable, time } from '#platform/db/columns.ts'
 
 /** MTA-STS policies of recipient domains (RFC 8461); limited in number. */
 export const mtaStsPolicies = sqliteTable(
@@ -15,6 +15,7 @@ export const mtaStsPolicies = sqliteTable(
   },
   (table) => [index('mta_sts_policies_expiry').on(table.expiresAt)],
 )
+describeTable(mtaStsPolicies, { account: { except: 'policies that recipient domains publish' } })
 
 /** Sessions to the mail hosts of domains that want TLS reports (RFC 8460), by day; limited in number. */
 export const tlsSessionCounts = sqliteTable(
@@ -31,3 +32,4 @@ export const tlsSessionCounts = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.day, table.domain, table.policy, table.failure] })],
 )
+describeTable(tlsSessionCounts, { account: { except: 'numbers of sessions to mail hosts, for days' } })

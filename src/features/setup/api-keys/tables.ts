@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const apiKeys = sqliteTable(
   'api_keys',
@@ -26,3 +26,4 @@ export const apiKeys = sqliteTable(
   },
   (t) => [index('api_keys_account').on(t.accountId)],
 )
+describeTable(apiKeys, { account: 'account_id' })

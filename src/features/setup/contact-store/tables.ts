@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { flag, time, uuid } from '#platform/db/columns.ts'
+import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /**
  * A contact list. A deleted list keeps its row, because suppressions and emails refer to it; its contacts are deleted
@@ -40,6 +40,7 @@ export const contactLists = sqliteTable(
     index('contact_lists_deleted').on(t.id).where(sql`deleted_at is not null and emptied_at is null`),
   ],
 )
+describeTable(contactLists, { account: 'account_id', group: 'contacts' })
 
 /** An address on a list. Ids grow with time: a broadcast goes to contacts up to the newest id at its start. */
 export const contacts = sqliteTable(
@@ -86,3 +87,7 @@ export const contacts = sqliteTable(
     index('contacts_search').on(t.listId, t.status, t.addressKey),
   ],
 )
+describeTable(contacts, {
+  account: { except: 'account-rows.ts removes them, with their confirmation requests' },
+  group: 'contacts',
+})

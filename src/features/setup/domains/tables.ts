@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 export const domains = sqliteTable(
   'domains',
@@ -72,6 +72,7 @@ export const domains = sqliteTable(
     index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )
+describeTable(domains, { account: 'account_id' })
 
 /** DKIM keys of a domain that do not sign: the next ones, until DNS has their records, and former ones. */
 export const dkimKeys = sqliteTable(
@@ -94,3 +95,4 @@ export const dkimKeys = sqliteTable(
     uniqueIndex('dkim_keys_next').on(t.domainId).where(sql`retired_at is null`),
   ],
 )
+describeTable(dkimKeys, { account: ['domain_id', 'domains'] })

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const streams = sqliteTable(
   'streams',
@@ -30,3 +30,4 @@ export const streams = sqliteTable(
     index('streams_account').on(t.accountId),
   ],
 )
+describeTable(streams, { account: 'account_id' })

@@ -1,6 +1,6 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid, ZERO } from '#platform/db/columns.ts'
+import { describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /**
  * An address to which an account no longer sends. The unique index serves the look-up of every acceptance and delivery.
@@ -35,3 +35,4 @@ export const suppressions = sqliteTable(
     index('suppressions_reason').on(t.accountId, t.reason),
   ],
 )
+describeTable(suppressions, { account: 'account_id', group: 'contacts' })

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { time, uuid } from '#platform/db/columns.ts'
+import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A template. A deleted template keeps its row without bodies, because emails refer to it; its alias is free again. */
 export const templates = sqliteTable(
@@ -36,6 +36,7 @@ export const templates = sqliteTable(
     index('templates_account').on(t.accountId),
   ],
 )
+describeTable(templates, { account: 'account_id' })
 
 /** A version of a template as it was saved; the newest is that of the template. Deleted with it. */
 export const templateVersions = sqliteTable(
@@ -55,3 +56,4 @@ export const templateVersions = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.templateId, t.version] })],
 )
+describeTable(templateVersions, { account: ['template_id', 'templates'] })

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, time } from '#platform/db/columns.ts'
+import { bytes, describeTable, time } from '#platform/db/columns.ts'
 
 /** An account's own name, texts and logo for the mails and pages that its readers see. At most one row an account. */
 export const wordings = sqliteTable(
@@ -23,3 +23,4 @@ export const wordings = sqliteTable(
   },
   (t) => [index('wordings_logo').on(t.logoHash).where(sql`logo_hash is not null`)],
 )
+describeTable(wordings, { account: 'account_id' })

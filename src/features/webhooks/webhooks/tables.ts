@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** Where an account receives events. */
 export const webhooks = sqliteTable(
@@ -55,6 +55,7 @@ export const webhooks = sqliteTable(
     uniqueIndex('webhooks_route').on(t.routeId).where(sql`route_id is not null and deleted_at is null`),
   ],
 )
+describeTable(webhooks, { account: 'account_id', group: 'webhooks' })
 
 /** The secret that signs requests of an account's route webhooks. */
 export const inboundSecrets = sqliteTable('inbound_secrets', {
@@ -66,6 +67,7 @@ export const inboundSecrets = sqliteTable('inbound_secrets', {
   createdAt: time('created_at').notNull(),
   updatedAt: time('updated_at').notNull(),
 })
+describeTable(inboundSecrets, { account: 'account_id' })
 
 /**
  * One event for one webhook: its attempts, and the time of the next. Written with the outcome of the first attempt;
@@ -105,3 +107,4 @@ export const webhookDeliveries = sqliteTable(
     index('webhook_deliveries_due').on(t.webhookId, t.nextAt).where(sql`next_at is not null`),
   ],
 )
+describeTable(webhookDeliveries, { account: ['webhook_id', 'webhooks'], group: 'webhooks' })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { purgeBillingEvents, reconcileAll } from '#features/people/billing/reconcile.ts'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { reconcileAll } from '#features/people/billing/reconcile.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { CUSTOMER, createBillingApi, NOTHING_BOUGHT, PRO } from '#test/support/billing.ts'
@@ -261,9 +262,9 @@ describe('events', () => {
     await billing.tell('invoice.paid', { id: 'evt_old' })
     clock.advance(days(59))
     await billing.tell('invoice.paid', { id: 'evt_new' })
-    expect(await purgeBillingEvents(app)).toBe(0)
+    expect(await purgeExpired(app)).toBe(0)
     clock.advance(days(1) + 1)
-    expect(await purgeBillingEvents(app)).toBe(1)
+    expect(await purgeExpired(app)).toBe(1)
     expect(app.db.query('SELECT id FROM billing_events').all()).toEqual([{ id: 'evt_new' }])
   })
 

@@ -1,8 +1,8 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { Secret, TOTP } from 'otpauth'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { MAX_WAITING_HASHES } from '#features/people/team/hash-scheduler.ts'
 import { requireStrongPassword, verifyPassword } from '#features/people/team/passwords.ts'
-import { purgeExpiredAuth } from '#features/people/team/purge.ts'
 import { createUserResetLink } from '#features/people/team/user-admin.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
@@ -145,7 +145,7 @@ describe('a link for a new password', () => {
     await eventually(() => rows().length === 1)
     expect(rows()).toEqual([{ expires: service.clock.now() + hours(1) }])
     service.clock.advance(hours(1))
-    await purgeExpiredAuth(service.app)
+    await purgeExpired(service.app)
     expect(rows()).toEqual([])
   })
 

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
-import { purgeExpiredAuth } from '#features/people/team/purge.ts'
 import { removeUser, signUserOut } from '#features/people/team/user-admin.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
@@ -319,13 +319,13 @@ describe('rate limits', () => {
     }
     expect(await signInAndOut()).toBe(200)
     clock.advance(days(89))
-    await purgeExpiredAuth(app)
+    await purgeExpired(app)
     await useUp()
     expect(await signInAndOut()).toBe(200)
     clock.advance(days(90))
     await useUp()
     expect(await signInAndOut()).toBe(429)
-    await purgeExpiredAuth(app)
+    await purgeExpired(app)
     expect(app.db.query('SELECT * FROM known_networks').all()).toEqual([])
   })
 

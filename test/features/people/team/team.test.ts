@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { listInvitations, MAX_INVITATIONS } from '#features/people/team/invitations.ts'
 import type { SessionState } from '#features/people/team/model.ts'
-import { purgeExpiredAuth } from '#features/people/team/purge.ts'
 import { findUserByEmail, listMembers, listOwnerEmails, removeTeam } from '#features/people/team/users.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
@@ -145,7 +145,7 @@ describe('an invitation', () => {
     const third = findToken(await readMailText(service, 3))
     clock.advance(days(7))
     expect(await join(third)).toBe(422)
-    await purgeExpiredAuth(app)
+    await purgeExpired(app)
     expect(app.db.query('SELECT id FROM invitations').all()).toEqual([])
   })
 

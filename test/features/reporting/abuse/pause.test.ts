@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { count } from '#features/core/events/record.ts'
-import { purgeFindings } from '#features/reporting/abuse/findings.ts'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { PAUSE_NOTICE } from '#features/reporting/abuse/pause-notice.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
@@ -191,10 +191,10 @@ test('findings are retained for 400 days', async () => {
   await using service = await createEmailApi()
   const { app, actor, clock } = service
   await pause(app, actor)
-  clock.advance(days(400))
-  expect(await purgeFindings(app)).toBe(0)
+  clock.advance(days(399))
+  expect(await purgeExpired(app)).toBe(0)
   clock.advance(days(1))
-  expect(await purgeFindings(app)).toBe(1)
+  expect(await purgeExpired(app)).toBe(1)
 })
 
 // Proves: account-15

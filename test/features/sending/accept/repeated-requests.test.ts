@@ -1,7 +1,8 @@
 /** Idempotency keys of routes that create something other than an email. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { createRequestKeys, openStoredResponse } from '#features/sending/accept/repeated-requests.ts'
-import { eraseInStoredResponses, purgeStoredResponses } from '#features/sending/accept/stored-responses.ts'
+import { eraseInStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
@@ -144,7 +145,7 @@ test('keys are deleted after two days, and their number is limited', async () =>
   const name = newName()
   await post('/v1/api-keys', { name }, name)
   clock.advance(days(3))
-  await purgeStoredResponses(app)
+  await purgeExpired(app)
   expect(count('batch_replies')).toBe(0)
   app.db.run(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
