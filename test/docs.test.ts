@@ -10,7 +10,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { generateSecret } from '#features/webhooks/webhooks/manage/secret.ts'
+import { generateSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
 import { hours } from '#platform/units.ts'
 import { RED_PIXEL } from '#test/features/setup/wording/logos.ts'

@@ -17,7 +17,7 @@ import { getInboundLimits, startListener } from '#features/receiving/inbound/lis
 import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { receiveMessage } from '#features/receiving/inbound/process/receive.ts'
+import { receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/send-rate.ts'
 import { startCaptureServer } from '#features/sending/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/sending/capture/store.ts'

@@ -11,7 +11,7 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/repeated-requests.ts'
 import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sealed.ts'
-import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/sealed.ts'
+import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/secrets.ts'
 import {
   createMasterKeyFile,
   generateMasterKey,

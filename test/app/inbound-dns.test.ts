@@ -1,6 +1,6 @@
 /** @module Tests DNS lookups of names in received mail. */
 import { expect, test } from 'bun:test'
-import { receiveMessage } from '#features/receiving/inbound/process/receive.ts'
+import { receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { seconds } from '#platform/units.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'

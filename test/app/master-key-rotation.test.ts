@@ -13,7 +13,7 @@ import { createRecipientDecider } from '#features/receiving/inbound/process/deci
 import { createUnsubscribeToken, openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { findSigningDomain, toDkimKeyContext } from '#features/setup/domains/sending.ts'
 import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
-import { revealInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
+import { revealInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { hmacSha256, KeyRing, parseMasterKeys, readMasterKeyFile } from '#platform/crypto/crypto.ts'
 import { createLog } from '#platform/log/log.ts'
 import { ConfigError } from '#platform/settings/config.ts'

@@ -15,7 +15,7 @@ import {
   toWebhookName,
   toWebhookState,
 } from '#dashboard/screens/webhooks/state.ts'
-import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/deliver/retry-schedule.ts'
+import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/deliver/failures.ts'
 import { DELIVERY_STATUSES, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/history/model.ts'
 

@@ -4,7 +4,7 @@
  * TLS. Reads stored data; never changes it.
  */
 
-import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/time/clock.ts'

@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { toEventCode } from '#features/core/events/record.ts'
-import { inboundStatusCode } from '#features/receiving/inbound/api/status.ts'
+import { inboundStatusCode } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { type InboundClients, type SubmittedMessage, startInboundClients } from './inbound-clients.ts'

@@ -1,7 +1,7 @@
 /** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -13,8 +13,12 @@ import {
   type WebhookRecord,
 } from '#features/webhooks/webhooks/history/model.ts'
 import { sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
-import { revealSecret, rotateSecret } from '#features/webhooks/webhooks/manage/secret.ts'
+import {
+  revealInboundSecret,
+  revealSecret,
+  rotateInboundSecret,
+  rotateSecret,
+} from '#features/webhooks/webhooks/manage/secrets.ts'
 import { findWebhook, listWebhooksWithRoutes, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'

@@ -1,6 +1,6 @@
 /** @module Metrics of webhooks, incoming mail and submission. */
 import { Counter, Gauge } from 'prom-client'
-import { countQueueEntries, findOldestEntryTime } from '#features/receiving/inbound/process/queue-entries.ts'
+import { countQueueEntries, findOldestEntryTime } from '#features/receiving/inbound/process/queue.ts'
 import { seconds } from '#platform/units.ts'
 import { countWebhooks } from '../operator/queue.ts'
 import type { Collector } from './sources.ts'

@@ -1,7 +1,7 @@
 /** @module Mail for the operator in wire form: for `tassis mail` and the operator's routes. */
 import type { App } from '#features/core/app/app.ts'
 import { type Parser, RawUnreadableError, removeAttachmentFiles } from '#features/receiving/inbound/process/parser.ts'
-import { releaseBuffer } from '#features/receiving/inbound/process/store-parts.ts'
+import { releaseBuffer } from '#features/receiving/inbound/process/store.ts'
 import { findOperatorMail, type OperatorMail } from '#features/receiving/postmaster/store.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'

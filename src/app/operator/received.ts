@@ -2,7 +2,7 @@
  * @module Received mail that is not processed yet, or could not be parsed: for `tassis inbound` and the operator's
  * routes. The content is untrusted.
  */
-import { isSuspect, type QueueEntry } from '#features/receiving/inbound/process/queue-entries.ts'
+import { isSuspect, type QueueEntry } from '#features/receiving/inbound/process/queue.ts'
 import type { UnparsedCursor, UnparsedMail } from '#features/receiving/inbound/process/retry.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { isoTime } from '#platform/http/envelope.ts'

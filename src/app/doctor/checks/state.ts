@@ -1,6 +1,6 @@
 /** @module Checks of the state of the service: readiness, queue, received mail, domains, webhooks, operator mail. */
 import type { Database } from 'bun:sqlite'
-import { listQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
+import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'

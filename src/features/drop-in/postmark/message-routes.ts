@@ -8,7 +8,7 @@ import { parseSearch, searchEmails } from '#features/sending/emails/search-list.
 import { isSystemMail } from '#features/sending/emails/wire.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import type { Status } from '#features/sending/queue/status.ts'
-import { toSlug } from '#features/webhooks/webhooks/payload/postmark-terms.ts'
+import { toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { invalid } from '#platform/errors.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { POSTMARK_PREFIX } from './dialect.ts'

@@ -6,7 +6,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isReservedHeader } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark-terms.ts'
+import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { invalid } from '#platform/errors.ts'
 import { FreeMap, mapFromPhp } from '#platform/http/schemas.ts'
 import { createCheck, invalidFields } from '#platform/http/validation.ts'

@@ -12,7 +12,7 @@ import {
 import type { Actor, App } from '#features/core/app/app.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
-import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark-terms.ts'
+import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { isJsonObject } from '#platform/json-object.ts'

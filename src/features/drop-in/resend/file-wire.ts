@@ -1,6 +1,6 @@
 /** @module Links to files, as this interface shows them. */
 import type { App } from '#features/core/app/app.ts'
-import { createFileLink, type LinkedFile } from '#features/receiving/received/file-links.ts'
+import { createFileLink, type LinkedFile } from '#features/receiving/received/parts.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { RESEND_PREFIX } from './dialect.ts'
 

@@ -5,7 +5,7 @@
  * field.
  */
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark-terms.ts'
+import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { invalid } from '#platform/errors.ts'
 import { type JsonObject, parseJsonObject } from '#platform/json-object.ts'
 

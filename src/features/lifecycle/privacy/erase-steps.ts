@@ -17,14 +17,10 @@ import { eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
 import { requestScrub } from '#features/core/content-gc/scrub.ts'
 import { eraseEvents } from '#features/core/events/erase.ts'
 import { eraseCorrespondent, eraseMessages, findMessagesOfPerson } from '#features/receiving/agent-mailboxes/removal.ts'
-import { eraseComplaints } from '#features/receiving/complaints/erase.ts'
-import {
-  eraseInbound,
-  findInboundOfPerson,
-  findNewestQueueEntryId,
-  hasQueueEntryUpTo,
-} from '#features/receiving/inbound/api/removal.ts'
-import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/erase.ts'
+import { eraseComplaints } from '#features/receiving/complaints/removal.ts'
+import { eraseInbound, findInboundOfPerson } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { findNewestQueueEntryId, hasQueueEntryUpTo } from '#features/receiving/inbound/process/queue.ts'
+import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/store.ts'
 import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
 import { eraseInStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import {

@@ -3,7 +3,7 @@
  * unprocessed message.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findOldestWaitingRef } from '#features/receiving/inbound/api/removal.ts'
+import { findOldestWaitingRef } from '#features/receiving/inbound/process/queue.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { days } from '#platform/units.ts'
 import { recordConfirmedTime } from './confirmed-time.ts'

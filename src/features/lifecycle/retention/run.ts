@@ -16,7 +16,7 @@ import {
   purgeCounter,
   purgeEvents,
 } from '#features/core/events/purge.ts'
-import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/needed.ts'
+import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/purge.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'

@@ -14,9 +14,13 @@ import {
   type OldMessage,
   removeOldMessage,
 } from '#features/receiving/agent-mailboxes/removal.ts'
-import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/delete.ts'
-import { removeInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
-import { findOldInbound, listInboundAfter, type OldInbound } from '#features/receiving/inbound/api/removal.ts'
+import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/removal.ts'
+import {
+  findInboundById,
+  listInboundAfter,
+  type OldInbound,
+  removeInbound,
+} from '#features/receiving/inbound/api/inbound-emails.ts'
 import {
   deleteBroadcast,
   dropBroadcastContent,
@@ -121,7 +125,7 @@ export const operationScan: Scan<OldOperation> = {
 export const inboundScan: Scan<OldInbound> = {
   name: 'inbound',
   after: listInboundAfter,
-  byId: findOldInbound,
+  byId: findInboundById,
   retire(app, tx, email) {
     removeInbound(app, tx, email)
     return true

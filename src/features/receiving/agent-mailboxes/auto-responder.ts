@@ -1,9 +1,11 @@
 /**
  * @module Sends automatic replies to messages of agent mailboxes as RFC 3834 requires: to the envelope sender, marked
- * as automatic, in the thread of the message, at most once per sender and day, and never to another program. A reply
- * is an ordinary email of the account. The transaction that accepts a reply also records it, so no reply is sent
+ * as automatic, in the thread of the message, at most once per sender and day, and never to another program. The
+ * message and its authentication alone decide whether and where to reply; then earlier replies and suppressions do. A
+ * reply is an ordinary email of the account. The transaction that accepts a reply also records it, so no reply is sent
  * twice; a crash before that transaction loses the reply.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -14,13 +16,92 @@ import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
-import { normaliseAddress } from '#protocols/address/parse.ts'
-import { type AutoReplyRefusal, decideAutoReply } from './auto-rules.ts'
+import { normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder, readReply } from './auto-settings.ts'
-import type { Mailbox } from './mailboxes.ts'
-import { acceptReply, createReplyDraft, toHeaderText } from './reply.ts'
+import { type Mailbox, RETURN_PATH } from './mailboxes.ts'
+import { acceptReply, createReplyDraft, isAddressOfMailbox, toHeaderText } from './reply.ts'
 
-export { decideAutoReply } from './auto-rules.ts'
+/** Why a message gets no automatic reply. */
+export type AutoReplyRefusal =
+  /** RFC 3834 §2: the envelope sender is the null reverse-path, so there is no address to reply to. */
+  | 'null_sender'
+  | 'no_address'
+  | 'own_address'
+  /** The envelope sender is a return path of this or another instance of the service, which no person reads. */
+  | 'return_path'
+  /** The sender is a list manager, a daemon or a no-reply address. */
+  | 'sender_is_a_program'
+  /** The message declares that a program created it, or that programs must not answer. */
+  | 'automatic'
+  | 'mailing_list'
+  /** Neither To nor Cc names the mailbox: the message came by Bcc, through a list, or was forwarded. */
+  | 'not_addressed'
+  /** The sender is probably forged. */
+  | 'forged'
+
+export type AutoReplyDecision =
+  | { readonly kind: 'yes'; readonly to: string }
+  | { readonly kind: 'no'; readonly reason: AutoReplyRefusal }
+
+/** Local parts reserved for programs by RFC 3834 §2 and convention. */
+const PROGRAM_LOCAL_PART =
+  /^(?:mailer-daemon|mailerdaemon|mailer|postmaster|daemon|root|nobody|majordomo|listserv|listproc|list|lists|bounces?|auto-?(?:reply|responder|mailer)|notifications?)$|^owner-|-(?:owner|request|relay)$|^bounces?[-+=]|[-+.]bounces?$|(?:^|[-_.+])(?:no|not|dont|donot|do-not|do_not|don-t)[-_.]?reply(?:[-_.+]|$)/
+
+const LIST_HEADER = /^list-/i
+
+/** DMARC policies with which the domain disowns messages that fail (RFC 9989). */
+const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
+
+/** Maximum addresses of To that are checked; a mailbox named after that many others is not addressed personally. */
+const MAX_ADDRESSES = 100
+
+/**
+ * Decides whether a program may answer a message, and at which address: the envelope sender, never Reply-To or From
+ * (RFC 3834 §4).
+ * @param mailbox the mailbox that would reply; lower case, domain in A-labels
+ */
+export function decideAutoReply(
+  mailbox: { readonly localPart: string; readonly domain: string },
+  { envelope, message, authentication }: ReceivedMail & { readonly message: StoredMessage },
+): AutoReplyDecision {
+  if (envelope.mailFrom === '') return refuse('null_sender')
+  const sender = parseMailbox(envelope.mailFrom)
+  if (sender.kind === 'invalid') return refuse('no_address')
+  const localPart = sender.localPart.toLowerCase()
+  if (isAddressOf(mailbox, sender.address)) return refuse('own_address')
+  if (RETURN_PATH.test(localPart)) return refuse('return_path')
+  if (PROGRAM_LOCAL_PART.test(localPart)) return refuse('sender_is_a_program')
+  if (message.isAutomatic) return refuse('automatic')
+  if (message.headers.some(([name]) => LIST_HEADER.test(name))) return refuse('mailing_list')
+  // From names the mailbox, although the envelope sender is another address: a reply would answer our own mail.
+  if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
+  if (!isAddressed(mailbox, message)) return refuse('not_addressed')
+  // The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader
+  // sees. A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's domain is valid.
+  const { spf, dmarc, details } = authentication
+  const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
+  if (isDoubtful || (dmarc === 'fail' && ENFORCED_POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
+    return refuse('forged')
+  return { kind: 'yes', to: sender.address }
+}
+
+const refuse = (reason: AutoReplyRefusal): AutoReplyDecision => ({ kind: 'no', reason })
+
+/** Whether mail to an address reaches the mailbox. */
+function isAddressOf(mailbox: { readonly localPart: string; readonly domain: string }, address: string): boolean {
+  const parsed = parseMailbox(address)
+  return parsed.kind === 'ok' && isAddressOfMailbox(mailbox, parsed)
+}
+
+/** RFC 3834 §2: replies only where To or Cc names the mailbox. */
+function isAddressed(
+  mailbox: { readonly localPart: string; readonly domain: string },
+  message: StoredMessage,
+): boolean {
+  const cc = parseMailboxList(message.cc ?? '')
+  const copied = cc.kind === 'ok' ? cc.mailboxes.map(({ address }) => address) : []
+  return [...message.toAddresses.slice(0, MAX_ADDRESSES), ...copied].some((address) => isAddressOf(mailbox, address))
+}
 
 const sql = prepareStatements((db) => ({
   answered: db.prepare<{ at: number }, [number, string, number]>(

@@ -18,7 +18,7 @@ import {
   toAutoResponderWire,
 } from './auto-settings.ts'
 import { getMailbox } from './mailboxes.ts'
-import { tags } from './params.ts'
+import { tags } from './message-routes.ts'
 import { replyToMessage } from './reply.ts'
 
 const NewReply = StrictObject(

@@ -10,10 +10,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import { normaliseAddress } from '#protocols/address/parse.ts'
+import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import { countContact, uncountContact } from './contacts.ts'
-import { parseDisplayName } from './display-name.ts'
 import type { Mailbox } from './mailboxes.ts'
 import type { MailboxMessage } from './messages.ts'
 import { indexMessage, unindexMessage } from './search.ts'
@@ -189,4 +188,11 @@ const dropLongId = (id: string | null): string | null => (id !== null && id.leng
 function limitReferences(references: readonly string[]): string[] {
   const ids = references.filter((id) => id.length <= MAX_MESSAGE_ID_LENGTH)
   return ids.length <= MAX_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MAX_REFERENCES)]
+}
+
+/** The display name in a From header; null: none. */
+function parseDisplayName(from: string): string | null {
+  const parsed = parseMailbox(from)
+  const name = parsed.kind === 'ok' ? parsed.name?.trim() : undefined
+  return name === undefined || name === '' ? null : name
 }

@@ -1,8 +1,10 @@
 /**
- * @module Creates, reads and deletes agent mailboxes. A mailbox belongs to one registration of a domain, and receives
- * only while the domain stays registered and verified; afterwards it stays readable. A deleted mailbox disappears
- * immediately; its rows are deleted later, batch by batch.
+ * @module Creates, reads and deletes agent mailboxes, validates and generates their local parts, and limits their
+ * unread mail. A mailbox belongs to one registration of a domain, and receives only while the domain stays registered
+ * and verified; afterwards it stays readable. A deleted mailbox disappears immediately; its rows are deleted later,
+ * batch by batch.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -13,9 +15,10 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid, randomBelow, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { createRandomLocalPart, listLookupKeys, requireValidLocalPart } from './local-part.ts'
+import { GiB } from '#platform/units.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
 import { unindexMessage } from './search.ts'
 
 export interface Mailbox {
@@ -115,6 +118,11 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 LIMIT ?2)',
   ),
   delete: db.prepare('DELETE FROM agent_mailboxes WHERE id = ? AND deleted_at IS NOT NULL'),
+  // The index contains all columns that are read.
+  ofAccount: db.prepare<{ count: number; bytes: number }, [number]>(
+    `SELECT total(unread_count) AS count, total(unread_bytes) AS bytes FROM agent_mailboxes INDEXED BY agent_mailboxes_unread
+     WHERE account_id = ? AND deleted_at IS NULL AND unread_count > 0`,
+  ),
 }))
 
 const MAX_MAILBOXES = 10_000
@@ -305,3 +313,74 @@ function requireValidDisplayName(text: string | null): string | null {
 
 // C0, DEL, C1 and the two Unicode line ends: the name becomes part of a From header.
 const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
+
+/** RFC 5321 §4.5.3.1.1. */
+const MAX_OCTETS = 64
+/** RFC 5321 §4.1.2, Dot-string, in lower case. */
+const DOT_STRING = /^[a-z0-9!#$%&'*+\-/=?^_`{|}~]+(?:\.[a-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/
+/** Role addresses. RFC 2142 requires that people read them, so their mail goes to the operator. */
+const ROLES: readonly string[] = ['postmaster', 'abuse']
+/** The format of return paths and unsubscribe addresses (protocols/address/verp.ts). */
+export const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
+
+/** Returns the local part in lower case; throws 422 on `local_part` for one that is not allowed. */
+export function requireValidLocalPart(text: string): string {
+  const localPart = text.trim().toLowerCase()
+  if (localPart.length > MAX_OCTETS || !DOT_STRING.test(localPart))
+    throw invalid(
+      'local_part',
+      `local_part must have 1 to ${MAX_OCTETS} of a to z, 0 to 9 and !#$%&'*+-/=?^_\`{|}~, with dots between them.`,
+      'invalid_local_part',
+    )
+  if (ROLES.includes(localPart))
+    throw invalid(
+      'local_part',
+      `"${localPart}" is reserved for the operator; choose another local part.`,
+      'invalid_local_part',
+    )
+  if (RETURN_PATH.test(localPart))
+    throw invalid('local_part', 'A local part like a return path is reserved; choose another.', 'invalid_local_part')
+  return localPart
+}
+
+/** Local parts of mailboxes to look up for an address, in order: as it is, then without its `+detail`. */
+export function listLookupKeys(localPart: string): string[] {
+  const key = normaliseAddress(`${localPart}@x`).slice(0, -2)
+  const plus = key.indexOf('+')
+  return plus > 0 ? [key, key.slice(0, plus)] : [key]
+}
+
+const ADJECTIVES =
+  'amber bold brave brisk calm clear clever cosy crisp eager early fair fresh gentle glad golden grand green happy honest jolly keen kind late light lively lucky mellow merry mild neat nimble noble open plain proud quick quiet rapid ready rosy royal sharp shiny silent silver smart snowy soft solid spry steady sunny swift tidy true upbeat vivid warm wide wise witty young zesty'.split(
+    ' ',
+  )
+const NOUNS =
+  'acorn badger beacon birch bison breeze brook cedar cherry clover comet coral crane creek daisy delta dune eagle ember falcon fern finch fjord forest fox garden glacier harbour hazel heron hill ibis island ivy jasmine lagoon lark laurel lilac linden lotus maple meadow mesa moss oak olive orchid otter owl panda pebble pine plum poppy prairie quail raven reef river robin spruce stone swan'.split(
+    ' ',
+  )
+const NUMBER_COUNT = 10_000
+
+/** A random local part, such as `calm-otter-0482`, one of about 40 million. */
+export const createRandomLocalPart = (): string =>
+  `${pickRandom(ADJECTIVES)}-${pickRandom(NOUNS)}-${String(randomBelow(NUMBER_COUNT)).padStart(4, '0')}`
+
+const pickRandom = (words: readonly string[]): string => words[randomBelow(words.length)] ?? ''
+
+/**
+ * Limits of unread mail, because remote clients send it and nothing deletes unread mail to save space. While a mailbox
+ * is full, RCPT is rejected temporarily, so that the sender retries; mail that was already accepted is still delivered.
+ * High, because all messages stay unread when consumers only list them.
+ */
+export const MAX_UNREAD_PER_MAILBOX = 50_000
+export const MAX_UNREAD_BYTES_PER_MAILBOX = 1 * GiB
+/** Limits of all mailboxes of an account together. */
+const MAX_UNREAD_PER_ACCOUNT = 500_000
+export const MAX_UNREAD_BYTES_PER_ACCOUNT = 5 * GiB
+
+/** Whether a mailbox, or its account, has reached its limit of unread mail. */
+export function isMailboxFull(db: Database, mailbox: Mailbox): boolean {
+  const { accountId, unreadCount, unreadBytes } = mailbox
+  if (unreadCount >= MAX_UNREAD_PER_MAILBOX || unreadBytes >= MAX_UNREAD_BYTES_PER_MAILBOX) return true
+  const { count, bytes } = sql(db).ofAccount.get(accountId) ?? { count: 0, bytes: 0 }
+  return count >= MAX_UNREAD_PER_ACCOUNT || bytes >= MAX_UNREAD_BYTES_PER_ACCOUNT
+}

@@ -1,23 +1,38 @@
 /**
- * @module The routes for messages of agent mailboxes: list, search, read, label, delete, raw form, attachments. Paths,
- * schemas, one call each.
+ * @module The routes for messages of agent mailboxes: list, search, read, label, delete, raw form, attachments, also
+ * behind links that need no key: the link itself is the permission. Paths, schemas, one call each.
  */
+
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { downloadStored } from '#features/core/app/stored-content.ts'
-import { getAttachment } from '#features/receiving/received/parts.ts'
-import { createRawDownload, type RawMessage } from '#features/receiving/received/raw.ts'
+import {
+  createExpiredError,
+  createFileLink,
+  createRawDownload,
+  getAttachment,
+  openFileLink,
+  type RawMessage,
+  toAttachmentWire,
+} from '#features/receiving/received/parts.ts'
 import { notFound } from '#platform/errors.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { toLinkedAttachments } from './file-routes.ts'
-import { getMailbox } from './mailboxes.ts'
-import { deleteMessage, getMessage, listMessages, type MailboxMessage, searchMessages, setLabels } from './messages.ts'
+import { getMailbox, type Mailbox } from './mailboxes.ts'
+import {
+  deleteMessage,
+  findMessageOfAccount,
+  getMessage,
+  listMessages,
+  type MailboxMessage,
+  searchMessages,
+  setLabels,
+} from './messages.ts'
 import {
   LabelChange,
   LinkedAttachment,
@@ -28,7 +43,16 @@ import {
   toListedMessagesWire,
   toMessageWire,
 } from './model.ts'
-import { MailboxParams, MessageParams, tags } from './params.ts'
+
+/** OpenAPI tag of /v1/agent-mailboxes. */
+export const tags = ['Agent mailboxes']
+
+export const MailboxParams = Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) })
+
+export const MessageParams = Type.Object({
+  id: Type.String({ description: 'Id of the mailbox.' }),
+  mid: Type.String({ description: 'Id of the message.' }),
+})
 
 const AttachmentParams = Type.Object({
   id: Type.String({ description: 'Id of the mailbox.' }),
@@ -199,3 +223,34 @@ const getRequested = (app: App, actor: Actor, params: { readonly id: string; rea
   const mailbox = getMailbox(app.db, actor.accountId, params.id)
   return { mailbox, message: getMessage(app.db, mailbox, params.mid) }
 }
+
+const FILES_PATH = '/mailbox-files'
+
+export const mailboxFileRoutes = (app: App) =>
+  new Elysia().get(
+    FILES_PATH,
+    ({ query, request }) => {
+      const { kind, accountId, uuid, index } = openFileLink(app, query['token'] ?? '')
+      const message = kind === 'mailbox' ? findMessageOfAccount(app.db, accountId, uuid) : undefined
+      if (!message) throw createExpiredError()
+      return downloadStored(app, request, getAttachment(message.attachments, String(index)))
+    },
+    { detail: { hide: true } },
+  )
+
+/** Attachments of a message with their links, from position `offset`. */
+export const toLinkedAttachments = (
+  app: App,
+  mailbox: Pick<Mailbox, 'accountId'>,
+  { uuid, attachments }: Pick<MailboxMessage, 'uuid' | 'attachments'>,
+  { offset, limit }: { readonly offset: number; readonly limit: number },
+) =>
+  attachments.slice(offset, offset + limit).map((attachment, position) => {
+    const { accountId } = mailbox
+    const link = createFileLink(app, FILES_PATH, { kind: 'mailbox', accountId, uuid, index: offset + position })
+    return {
+      ...toAttachmentWire(attachment),
+      url: link.url,
+      expires_in_seconds: Math.floor((link.expiresAt - app.clock.now()) / 1000),
+    }
+  })

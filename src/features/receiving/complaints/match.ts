@@ -1,11 +1,14 @@
 /**
- * @module Finds the recipient that a feedback report is about. The MAC of one of our addresses proves it; otherwise a
- * Message-ID, which only the email's recipients know, identifies the email. A recipient named in the report is believed
- * only from a proven feedback loop, because every recipient knows the Message-ID and the other recipients. Read-only.
+ * @module Finds the recipient that a feedback report is about, and the provider whose feedback loop sent it, proven by
+ * SPF or DKIM. The MAC of one of our addresses proves the recipient; otherwise a Message-ID, which only the email's
+ * recipients know, identifies the email. A recipient named in the report is believed only from a proven feedback loop,
+ * because every recipient knows the Message-ID and the other recipients. Read-only.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { findEmailByMessageId } from '#features/receiving/bounces/match.ts'
+import { findEmailByMessageId } from '#features/receiving/bounces/apply.ts'
+import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import { findVerpRecipient, LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '#features/sending/unsubscribe/headers.ts'
@@ -13,9 +16,46 @@ import { openUnsubscribeToken, type UnsubscribeFacts } from '#features/sending/u
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
+
+import data from './feedback-loops.json' with { type: 'json' }
+
+/**
+ * Providers by the senders of their feedback loops. Each sender is a whole address, because some of the domains also
+ * host mailboxes for the public, whose mail passes SPF and DKIM too.
+ */
+const PROVIDERS_BY_SENDER = new Map(
+  Object.entries(data.senders).flatMap(([provider, senders]) => senders.map((sender) => [sender, provider] as const)),
+)
+
+/**
+ * The provider whose feedback loop sent a message; undefined: no known loop, or no proof. SPF proves the envelope
+ * sender, an aligned DKIM signature proves From.
+ */
+export function findFeedbackLoop(
+  { feedbackLoops }: Pick<Config, 'feedbackLoops'>,
+  { envelope, message, authentication }: Pick<ReceivedMail, 'envelope' | 'message' | 'authentication'>,
+): string | undefined {
+  const { spf, dkim } = authentication.details
+  const provenAddresses: string[] = []
+  if (spf.result === 'pass' && spf.identity === 'mailfrom') provenAddresses.push(envelope.mailFrom)
+  const [from, ...others] = message?.fromAddresses ?? []
+  if (from !== undefined && others.length === 0 && dkim.some(({ result, aligned }) => result === 'pass' && aligned))
+    provenAddresses.push(from)
+  return provenAddresses
+    .map((address) => findProvider(feedbackLoops, address.toLowerCase()))
+    .find((provider) => provider !== undefined)
+}
+
+function findProvider(extraEntries: readonly string[], address: string): string | undefined {
+  const known = PROVIDERS_BY_SENDER.get(address)
+  if (known !== undefined) return known
+  const domain = address.slice(address.lastIndexOf('@') + 1)
+  return extraEntries.find((entry) => entry === address || entry === domain)
+}
 
 /** An email that a report is about. */
 export interface ReportedEmail {

@@ -3,11 +3,13 @@
  * source and per kind. The only writer of `operator_mail`. The raw messages are in the store of raw messages and
  * expire at the same age as the rows.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Envelope } from '#features/receiving/received/message.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -16,7 +18,7 @@ import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts
 import { networksOf } from '#platform/net/network.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { days, MiB, minutes } from '#platform/units.ts'
+import { days, KiB, MiB, minutes } from '#platform/units.ts'
 
 /** What a message is about: its address, or what it was classified as. */
 export const OPERATOR_MAIL_KINDS = [
@@ -104,6 +106,8 @@ const sql = prepareStatements((db) => ({
   deleteBefore: db.prepare<DeletedRow, [string, number, number]>(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
+  after: db.prepare<Row, [number, number]>(`SELECT ${COLUMNS} FROM operator_mail WHERE id > ? ORDER BY id LIMIT ?`),
+  erase: db.prepare<DeletedRow, [number]>('DELETE FROM operator_mail WHERE id = ? RETURNING raw_ref AS rawRef'),
 }))
 
 /** A remote client's header can have a mebibyte; a list shows one line. */
@@ -269,4 +273,58 @@ async function deleteInBatches(app: App, remove: (tx: Tx) => number): Promise<nu
     removed += count
     if (count < BATCH_SIZE) return removed
   }
+}
+
+/**
+ * Erasure removes these. Mail written to the operator, as postmaster or about abuse, is the operator's own
+ * correspondence and stays until it expires: no tenant may delete complaints about itself.
+ */
+const ERASED_KINDS: readonly OperatorMailKind[] = ['bounce', 'complaint', 'unsubscribe']
+
+/** Rows scanned in one tick of the event loop, with their messages: about 5 ms. */
+const SCAN_BATCH_SIZE = 20
+/** Scanned octets of a message: a report names the recipient before the returned message begins. */
+const MAX_SCANNED_BYTES = 64 * KiB
+
+/**
+ * Scans messages after a row for reports about a person, in the listed fields and in the content. The sender or
+ * recipient of a report is not its subject, except in unsubscribe requests: otherwise a tenant could delete a
+ * provider's reports about everyone. Returns row ids.
+ * @param which.isIn whether a text names the person
+ * @returns `next`: where the next scan starts; undefined: all rows were scanned
+ */
+export function findReportsAbout(
+  app: Pick<App, 'db' | 'rawMail'>,
+  search: { readonly after: number; readonly isIn: (text: string) => boolean },
+): { readonly ids: readonly number[]; readonly next: number | undefined } {
+  const rows = sql(app.db).after.all(search.after, SCAN_BATCH_SIZE)
+  const matching = rows.filter(
+    ({ kind, mailFrom, rcptTo, from, subject, reason, rawRef }) =>
+      ERASED_KINDS.some((erasedKind) => erasedKind === kind) &&
+      (kind === 'unsubscribe' || ![mailFrom, rcptTo, from ?? ''].some(search.isIn)) &&
+      [mailFrom, from ?? '', subject, reason, readBeginning(app, rawRef)].some(search.isIn),
+  )
+  return { ids: matching.map(({ id }) => id), next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
+}
+
+function readBeginning({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): string {
+  try {
+    let text = ''
+    for (const chunk of rawMail.chunks(rawRef)) {
+      text += Buffer.from(chunk.subarray(0, MAX_SCANNED_BYTES)).toString('utf8')
+      if (text.length >= MAX_SCANNED_BYTES) break
+    }
+    return text
+  } catch (error) {
+    // Raw messages are deleted by the month, possibly before the row.
+    if (error instanceof MissingBlobError) return ''
+    throw error
+  }
+}
+
+/** Deletes messages. Returns their number. */
+export function eraseOperatorMail(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
+  const removed = ids.flatMap((id) => sql(tx.db).erase.get(id) ?? [])
+  dropContent(app, tx, { rawMail: removed.map(({ rawRef }) => rawRef) })
+  return removed.length
 }

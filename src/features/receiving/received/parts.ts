@@ -1,12 +1,23 @@
 /**
- * @module Stores and reads the parts of received messages for mailboxes and inbound mail: bodies, attachments, headers.
- * Remote clients control all of it, so everything is truncated.
+ * @module The parts of received messages, for mailboxes and inbound mail: bodies, attachments, headers, and the raw
+ * form as a download. Remote clients control all of it, so everything is truncated. The raw form is streamed: the
+ * received octets below the trace fields of this host, without fields that arrived with the message and claim to be our
+ * authentication results (RFC 8601 §5). Links to files need no key: a client gets one from an API response and fetches
+ * it as it is. A link is sealed, names one file of one message, and expires.
  */
-
 import type { App } from '#features/core/app/app.ts'
-import { MissingBlobError } from '#platform/content/read.ts'
+import { contentMissing, requireIntact } from '#features/core/app/stored-content.ts'
+import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import { notFound } from '#platform/errors.ts'
-import { KiB } from '#platform/units.ts'
+import { streamDownload } from '#platform/http/download.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { days, hours, KiB } from '#platform/units.ts'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
+import { formatAuthenticationResults } from '#protocols/authentication/results-header.ts'
 import type { StoredAttachment } from './message.ts'
 
 /** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has the complete field. */
@@ -110,3 +121,151 @@ export function getAttachment(attachments: readonly AttachmentJson[], position: 
   if (!attachment) throw notFound('attachment_not_found', 'Attachment not found; numbers start at 0.')
   return attachment
 }
+
+/** A message and facts from its session. */
+export interface RawMessage {
+  /** In the store of raw messages. */
+  readonly rawRef: number
+  /** `''`: the null reverse-path. */
+  readonly mailFrom: string
+  readonly helo: string
+  readonly sourceIp: string
+  readonly tls: string | null
+  readonly authentication: AuthenticationResult | null
+  readonly receivedAt: Millis
+}
+
+/**
+ * Resolves with the message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt.
+ * @param name file name without extension
+ */
+export async function createRawDownload(
+  app: Pick<App, 'rawMail' | 'config' | 'clock' | 'memory' | 'log'>,
+  request: Request,
+  message: RawMessage,
+  name: string,
+): Promise<Response> {
+  const { hostname, inboundRawDays } = app.config
+  if (app.clock.now() - message.receivedAt > days(inboundRawDays)) throw createRawDeletedError(inboundRawDays)
+  const open = (): Iterable<Uint8Array> => app.rawMail.chunks(message.rawRef)
+  try {
+    await requireIntact(request, open())
+    return streamDownload(app, request, () => generateRaw(message, open(), hostname), {
+      contentType: 'message/rfc822',
+      filename: `${name}.eml`,
+    })
+  } catch (error) {
+    if (error instanceof CorruptBlobError) throw contentMissing(error)
+    throw error instanceof MissingBlobError ? createRawDeletedError(inboundRawDays) : error
+  }
+}
+
+const createRawDeletedError = (retentionDays: number) =>
+  notFound(
+    'raw_message_gone',
+    `Raw messages are kept for ${retentionDays} days; the bodies and attachments are still available.`,
+  )
+
+function* generateRaw(
+  message: RawMessage,
+  chunks: Iterable<Uint8Array>,
+  hostname: string,
+): Generator<Uint8Array, void, void> {
+  yield Buffer.from(formatTraceFields(message, hostname))
+  yield* removeForgedResults(chunks, hostname)
+}
+
+/** RFC 5321 §4.4, RFC 8601 §4: newest first. */
+function formatTraceFields(message: RawMessage, hostname: string): string {
+  const { mailFrom, authentication } = message
+  return [
+    `Return-Path: <${toSingleLine(mailFrom)}>`,
+    ...(authentication === null
+      ? []
+      : [`Authentication-Results: ${formatAuthenticationResults(authentication, hostname)}`]),
+    `Received: ${formatReceivedField(message, hostname)}`,
+    '',
+  ].join('\r\n')
+}
+
+/** Maximum length of a domain name; a client may send a whole line in HELO. */
+const MAX_HELO_LENGTH = 255
+
+function formatReceivedField(
+  { helo, sourceIp, tls, authentication, receivedAt }: RawMessage,
+  hostname: string,
+): string {
+  const iprev = authentication?.details.iprev.name ?? 'unknown'
+  const address = sourceIp.includes(':') ? `IPv6:${sourceIp}` : sourceIp
+  return [
+    `from ${toSingleLine(helo.slice(0, MAX_HELO_LENGTH))}`,
+    `(${toSingleLine(iprev)} [${address}])`,
+    `by ${hostname} with ${tls === null ? 'ESMTP' : `ESMTPS (${toSingleLine(tls)})`};`,
+    formatRfc5322Date(receivedAt),
+  ].join('\r\n\t')
+}
+
+/** Client input for use in a header field. */
+const toSingleLine = (text: string): string => text.replace(/[\x00-\x1f\x7f]/g, '?').toWellFormed()
+
+const formatRfc5322Date = (at: Millis): string => new Date(at).toUTCString().replace('GMT', '+0000')
+
+/**
+ * The raw message of an inbound email, one of its attachments, an attachment of an email that was sent, or one of a
+ * message in an agent mailbox.
+ */
+const FILE_KINDS = ['raw', 'received', 'sent', 'mailbox'] as const
+
+export interface LinkedFile {
+  readonly kind: (typeof FILE_KINDS)[number]
+  /** Row id of the account. */
+  readonly accountId: number
+  /** Of the email, or of the message in a mailbox. */
+  readonly uuid: UuidBytes
+  /** Position of the attachment, from 0; 0 for `raw`. */
+  readonly index: number
+}
+
+export interface FileLink {
+  readonly url: string
+  readonly expiresAt: Millis
+}
+
+const CONTEXT = 'file link'
+const TTL_MS = hours(1)
+const UUID_BYTES = 16
+const MAX_TOKEN_LENGTH = sealedTokenLength(1 + UUID_BYTES + 3 * MAX_VARINT_BYTES)
+
+/**
+ * A link to a file. The links of one hour are the same, so that they can be cached.
+ * @param path of the route that opens the link
+ */
+export function createFileLink({ keys, config, clock }: App, path: string, file: LinkedFile): FileLink {
+  const expiresAt = Math.ceil(clock.now() / TTL_MS) * TTL_MS + TTL_MS
+  const token = sealToken(keys, CONTEXT, [
+    Buffer.of(FILE_KINDS.indexOf(file.kind)),
+    file.uuid,
+    encodeVarint(file.accountId),
+    encodeVarint(file.index),
+    encodeVarint(expiresAt),
+  ])
+  return { url: `${config.publicUrl}${path}?token=${token}`, expiresAt }
+}
+
+/** The file of a link. Throws a 404 for a link that we did not create, or that has expired. */
+export function openFileLink({ keys, clock }: Pick<App, 'keys' | 'clock'>, token: string): LinkedFile {
+  const facts = openSealedToken(keys, CONTEXT, token, MAX_TOKEN_LENGTH)
+  const kind = facts && FILE_KINDS[facts.take(1)[0] ?? -1]
+  if (!facts || !kind) throw createExpiredError()
+  const uuid = new Uint8Array(facts.take(UUID_BYTES))
+  const [accountId, index, expiresAt] = [facts.takeInteger(), facts.takeInteger(), facts.takeInteger()]
+  if (clock.now() > expiresAt) throw createExpiredError()
+  return { kind, accountId, uuid, index }
+}
+
+/** The 404 for a link of which there is no file. */
+export const createExpiredError = () =>
+  notFound(
+    'file_not_found',
+    'This link is not valid or has expired; ask the API for the attachments again to get a new one.',
+  )

@@ -1,15 +1,59 @@
 /**
- * @module Writes the rows of inbound routes. Never validates them: `webhooks/inbound-routes` does, and maintains a
- * webhook for each.
+ * @module The rows of inbound routes, and which of them an address matches. Never validates them:
+ * `webhooks/inbound-routes` does, and maintains a webhook for each.
  */
 
+import type { Database } from 'bun:sqlite'
+import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type MatchType, matchTypeCode } from './match.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+
+/**
+ * How a pattern is compared. The position is the stored code, and at equal priority the earlier type wins: append only.
+ */
+export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
+
+export type MatchType = (typeof MATCH_TYPES)[number]
+
+const CODES = codesOf<MatchType>('match type', MATCH_TYPES)
+/** The stored code of a match type. */
+export const matchTypeCode = CODES.codeOf
+/** The match type of a stored code; throws for an unknown code. */
+export const matchTypeName = CODES.nameOf
+
+/** The fields of a route that matching needs. */
+export interface RouteRule {
+  /** Row id; lower for older routes. */
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly domainId: number
+  /** As `toRouteKey` returns it; `''` for catch_all. */
+  readonly pattern: string
+  readonly matchType: MatchType
+  /** Lower values win. */
+  readonly priority: number
+  /** Null: mail that matches is stored only. */
+  readonly webhookUrl: string | null
+}
+
+interface Row extends Omit<RouteRule, 'matchType'> {
+  readonly matchType: number
+}
+
+const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+  FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
 const sql = prepareStatements((db) => ({
+  // A domain may have many routes: an index finds the few candidates.
+  candidates: db.prepare<Row, [number, string, string, string]>(
+    `${ACTIVE} AND match_type = ${matchTypeCode('exact')} AND pattern IN (?2, ?3)
+     UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('prefix')} AND pattern IN (SELECT value FROM json_each(?4))
+     UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('catch_all')}`,
+  ),
   insert: db.prepare<{ id: number }, [UuidBytes, number, ...(string | number | null)[]]>(
     `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, webhook_url,
      is_active, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
@@ -20,6 +64,65 @@ const sql = prepareStatements((db) => ({
   ),
   delete: db.prepare('DELETE FROM inbound_routes WHERE id = ?'),
 }))
+
+const toRouteRule = (row: Row): RouteRule => ({ ...row, matchType: matchTypeName(row.matchType) })
+
+/** Maximum pattern length: a local part has 64 octets (RFC 5321 §4.5.3.1.1). */
+const MAX_PATTERN_LENGTH = 64
+
+/** The active route of a domain that a local part matches, chosen by `matchRoute`; undefined: none. */
+export function findRoute(db: Database, domainId: number, localPart: string): RouteRule | undefined {
+  const { key, withoutDetail } = toMatchKeys(localPart)
+  const characters = [...key].slice(0, MAX_PATTERN_LENGTH)
+  const prefixes = characters.map((_, index) => characters.slice(0, index + 1).join(''))
+  return matchRoute(
+    sql(db).candidates.all(domainId, key, withoutDetail, JSON.stringify(prefixes)).map(toRouteRule),
+    localPart,
+  )
+}
+
+/** Normalises a local part for comparison: lower case, composed Unicode, no needless quotes. */
+export function toRouteKey(localPart: string): string {
+  const address = normaliseAddress(`${localPart}@x`)
+  return address.slice(0, address.lastIndexOf('@'))
+}
+
+/** A local part in its compared form, with and without its detail (RFC 5233). */
+function toMatchKeys(localPart: string): { readonly key: string; readonly withoutDetail: string } {
+  const key = toRouteKey(localPart)
+  const plus = key.indexOf('+')
+  return { key, withoutDetail: plus > 0 ? key.slice(0, plus) : key }
+}
+
+/**
+ * The route that a local part matches; undefined: none. Order: lower priority number, then exact before prefix before
+ * catch_all, then the whole local part before the one without its `+detail` (RFC 5233), then the older route.
+ */
+export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
+  const { key, withoutDetail } = toMatchKeys(localPart)
+  /** 0: the pattern matches the local part; 1: it matches without the detail; undefined: no match. */
+  const distance = ({ pattern, matchType }: RouteRule): number | undefined => {
+    if (matchType === 'catch_all') return 0
+    if (matchType === 'prefix') return key.startsWith(pattern) ? 0 : undefined
+    return pattern === key ? 0 : pattern === withoutDetail ? 1 : undefined
+  }
+  let best: { route: RouteRule; distance: number } | undefined
+  for (const route of routes) {
+    const measured = distance(route)
+    if (measured === undefined) continue
+    const found = { route, distance: measured }
+    if (!best || compareCandidates(found, best) < 0) best = found
+  }
+  return best?.route
+}
+
+type Candidate = { readonly route: RouteRule; readonly distance: number }
+
+const compareCandidates = (a: Candidate, b: Candidate): number =>
+  a.route.priority - b.route.priority ||
+  matchTypeCode(a.route.matchType) - matchTypeCode(b.route.matchType) ||
+  a.distance - b.distance ||
+  a.route.id - b.route.id
 
 /** Columns that the account sets. */
 export interface RouteFields {

@@ -1,17 +1,130 @@
-/** @module Routes of /v1/events: paths, schemas and one call each. */
+/**
+ * @module Routes of /v1/events, and the pages of the feed, oldest or newest first, as the JSON of a response. Pages of
+ * one account are read one after another: a hundred concurrent requests would otherwise all hold unfinished pages in
+ * memory. Batches of different accounts take turns. An account's first read is noted: a step of setting up that only
+ * the service can see.
+ */
+
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { recordEventsRead } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { FeedPage } from '#features/core/events/model.ts'
+import { type EventOwner, FeedPage } from '#features/core/events/model.ts'
 import { EVENT_TYPES } from '#features/core/events/record.ts'
 import { invalid } from '#platform/errors.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { parseQueryInteger, QueryInteger } from '#platform/http/schemas.ts'
-import { LATEST, parseAfter, parseTypes, readFeedRange } from './feed.ts'
-import { createFirstReadNote } from './first-read.ts'
-import { createPageReader, ORDERS, type PageRequest, parseOrder } from './pages.ts'
+import { SerialQueue } from '#platform/queue/serial-queue.ts'
+import { createFairYield } from '#platform/time/clock.ts'
+import {
+  findNewestUpTo,
+  LATEST,
+  MAX_EXAMINED,
+  MAX_PAGE_LENGTH,
+  MAX_SEQ,
+  parseAfter,
+  parseTypes,
+  readFeedBackwards,
+  readFeedRange,
+  readPage,
+  type TypeMask,
+} from './feed.ts'
 import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
+
+/** Orders of a page. */
+export const ORDERS = ['oldest', 'newest'] as const
+export type Order = (typeof ORDERS)[number]
+
+export interface PageRequest {
+  readonly order: Order
+  /** Where to start, for the oldest first. */
+  readonly after: string | undefined
+  /** Where to start, for the newest first. */
+  readonly before: string | undefined
+  readonly types: TypeMask
+  readonly limit: number
+}
+
+/** Parses the order of a query. Throws 422, also for a position that belongs to the other order. */
+export function parseOrder(query: {
+  readonly order?: string | undefined
+  readonly after?: string | undefined
+  readonly before?: string | undefined
+}): Order {
+  const order = ORDERS.find((name) => name === (query.order ?? 'oldest'))
+  if (!order) throw invalid('order', `order must be one of ${ORDERS.join(', ')}.`)
+  if (order === 'newest' && query.after !== undefined)
+    throw invalid('after', 'after is for order=oldest; with order=newest continue with before.')
+  if (order === 'oldest' && query.before !== undefined)
+    throw invalid('before', 'before requires order=newest; with order=oldest continue with after.')
+  return order
+}
+
+/** Returns the function that reads a page and resolves with its JSON text, built from the JSON of each event. */
+export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
+  const awaitTurn = createFairYield()
+  const queue = new SerialQueue<number>()
+  return (owner: EventOwner, request: PageRequest): Promise<string> =>
+    queue.run(owner.accountId, () =>
+      request.order === 'newest'
+        ? readNewest(app, owner, request, awaitTurn)
+        : readOldest(app, owner, request, awaitTurn),
+    )
+}
+
+async function readOldest(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  request: PageRequest,
+  awaitTurn: () => Promise<void>,
+): Promise<string> {
+  const { events, nextAfter, firstSeq, lastSeq } = await readPage(app, owner, request, awaitTurn)
+  return `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
+}
+
+/** Events that are deleted while it reads are the oldest: the page then ends before them. */
+async function readNewest(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  { before, types, limit }: PageRequest,
+  awaitTurn: () => Promise<void>,
+): Promise<string> {
+  const { firstSeq: oldestSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
+  const start = parseQueryInteger('before', before, { fallback: lastSeq + 1, minimum: 1, maximum: MAX_SEQ })
+  const events: string[] = []
+  let position = findNewestUpTo(app.db, owner.accountId, Math.min(start - 1, lastSeq)) + 1
+  const floor = Math.max(oldestSeq, position - MAX_EXAMINED)
+  for (let characters = 0; position > floor && events.length < limit && characters < MAX_PAGE_LENGTH; ) {
+    await awaitTurn()
+    const remaining = { limit: limit - events.length, characters: MAX_PAGE_LENGTH - characters }
+    const batch = readFeedBackwards(app, owner, { after: floor - 1, upTo: position - 1, types, ...remaining })
+    for (const event of batch.events) events.push(JSON.stringify(event))
+    position = batch.position
+    characters += batch.characters
+  }
+  const { firstSeq } = readFeedRange(app.db, owner.accountId)
+  const nextBefore = position > firstSeq ? position : null
+  return `{"data":[${events.join(',')}],"next_after":${lastSeq},"next_before":${nextBefore},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
+}
+
+const MAX_REMEMBERED_ACCOUNTS = 10_000
+
+/** Stores when an API key of an account first read the feed; people who only look do not count. */
+function createFirstReadNote(app: App): (actor: Actor) => void {
+  const noted = new Set<number>()
+  return ({ accountId, type }) => {
+    if (type !== 'api_key' || noted.has(accountId)) return
+    if (noted.size >= MAX_REMEMBERED_ACCOUNTS) noted.clear()
+    noted.add(accountId)
+    app.commit
+      .writeFromReserve((tx) => recordEventsRead(tx, accountId, app.clock.now()))
+      .catch((error: unknown) => {
+        noted.delete(accountId)
+        app.log.warn({ err: error }, 'the first use of the event feed was not stored')
+      })
+  }
+}
 
 const MAX_PER_PAGE = 1000
 const DEFAULT_PER_PAGE = 100

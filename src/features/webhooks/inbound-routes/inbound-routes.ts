@@ -1,13 +1,20 @@
 /**
  * @module Stores inbound routes: which addresses of a domain belong together, and where their mail is posted.
- * `route-rules/match.ts` matches addresses to routes; `webhooks` delivers events, through a webhook that each route
+ * `route-rules/rows.ts` matches addresses to routes; `webhooks` delivers events, through a webhook that each route
  * with a URL owns.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { type MatchType, matchTypeCode, matchTypeName } from '#features/receiving/route-rules/match.ts'
-import { deleteRouteRow, insertRoute, type RouteFields, updateRoute } from '#features/receiving/route-rules/rows.ts'
+import {
+  deleteRouteRow,
+  insertRoute,
+  type MatchType,
+  matchTypeCode,
+  matchTypeName,
+  type RouteFields,
+  updateRoute,
+} from '#features/receiving/route-rules/rows.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { type Domain, findDomain } from '#features/setup/domains/domains.ts'
 import { requireCallable } from '#features/webhooks/webhooks/manage/change.ts'

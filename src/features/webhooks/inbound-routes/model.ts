@@ -1,6 +1,6 @@
 /** @module Wire shapes of inbound routes and the deliveries of their webhooks. */
 import { type Static, Type } from '@sinclair/typebox'
-import { MATCH_TYPES, type MatchType } from '#features/receiving/route-rules/match.ts'
+import { MATCH_TYPES, type MatchType } from '#features/receiving/route-rules/rows.ts'
 import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
 import type { Delivery } from '#features/webhooks/webhooks/history/history.ts'
 import { DELIVERY_FIELDS, RANGE_FIELDS, toDeliveryFields } from '#features/webhooks/webhooks/history/model.ts'
@@ -20,8 +20,7 @@ import {
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
-import { type AddressMatch, REJECTION_REASONS } from './match-address.ts'
-import { MAX_PATTERN_LENGTH } from './pattern.ts'
+import { type AddressMatch, MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
 
 const MAX_PRIORITY = 1_000_000
 const DEFAULT_PRIORITY = 0

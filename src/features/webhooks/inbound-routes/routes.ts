@@ -1,10 +1,13 @@
-/** @module Routes of /v1/inbound-routes: paths, schemas and one call each. */
+/** @module Routes of /v1/inbound-routes: paths, schemas and one call each, and the deliveries of one inbound email. */
+
+import type { Database } from 'bun:sqlite'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
-import { listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
+import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { type Delivery, getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import {
   HISTORY_LIMIT_NOTE,
   ReplayCount,
@@ -13,13 +16,13 @@ import {
   toReplayWire,
 } from '#features/webhooks/webhooks/history/model.ts'
 import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/history/replay.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
-import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
+import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import { listEmailDeliveries } from './email-deliveries.ts'
 import {
   changeRoute,
   createRoute,
@@ -29,7 +32,6 @@ import {
   listRoutes,
   MAX_ROUTES,
 } from './inbound-routes.ts'
-import { matchAddress } from './match-address.ts'
 import {
   AddressMatchRecord,
   MatchQuery,
@@ -45,6 +47,7 @@ import {
   toRouteInput,
   toRouteWire,
 } from './model.ts'
+import { matchAddress } from './pattern.ts'
 
 const tags = ['Inbound routes']
 const ID = Type.String({ description: 'Id of the route.' })
@@ -292,3 +295,45 @@ export const inboundRouteRoutes = (app: App) =>
         },
       },
     )
+
+const sql = prepareStatements((db) => ({
+  event: db.prepare<{ routeId: number; seq: number }, [number]>(
+    'SELECT route_id AS routeId, event_seq AS seq FROM inbound_emails WHERE id = ? AND route_id IS NOT NULL AND event_seq IS NOT NULL',
+  ),
+  page: db.prepare<{ uuid: Uint8Array }, [number, number, number, number]>(
+    'SELECT uuid FROM webhook_deliveries INDEXED BY webhook_deliveries_seq WHERE webhook_id = ? AND seq = ? ORDER BY id DESC LIMIT ? OFFSET ?',
+  ),
+  count: db.prepare<{ n: number }, [number, number]>(
+    'SELECT COUNT(*) AS n FROM webhook_deliveries INDEXED BY webhook_deliveries_seq WHERE webhook_id = ? AND seq = ?',
+  ),
+}))
+
+interface EmailDeliveries {
+  readonly deliveries: readonly Delivery[]
+  readonly total: number
+  /** The webhook of the route; undefined: no delivery can exist. */
+  readonly webhook: Webhook | undefined
+}
+
+/**
+ * A page of the deliveries of the account's inbound email: one, and another for each replay, newest first. Throws 404
+ * for an unknown email. Empty when no route matched, or the route has no URL or was deleted.
+ * @param id public id of the inbound email
+ */
+export function listEmailDeliveries(
+  db: Database,
+  accountId: number,
+  id: string,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): EmailDeliveries {
+  const email: InboundEmail = getInbound(db, accountId, id)
+  const event = sql(db).event.get(email.id)
+  const webhook = event ? findRouteWebhook(db, event.routeId) : undefined
+  if (!event || !webhook) return { deliveries: [], total: 0, webhook: undefined }
+  const uuids = sql(db).page.all(webhook.id, event.seq, limit, offset)
+  return {
+    deliveries: uuids.map(({ uuid }) => getDelivery(db, webhook, uuid)),
+    total: sql(db).count.get(webhook.id, event.seq)?.n ?? 0,
+    webhook,
+  }
+}

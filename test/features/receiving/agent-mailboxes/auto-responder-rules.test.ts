@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { decideAutoReply } from '#features/receiving/agent-mailboxes/auto-rules.ts'
+import { decideAutoReply } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { type AutoResponderRule, findRule } from '#features/receiving/agent-mailboxes/auto-settings.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'

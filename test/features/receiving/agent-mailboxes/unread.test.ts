@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import type { Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import {
   MAX_UNREAD_BYTES_PER_ACCOUNT,
   MAX_UNREAD_BYTES_PER_MAILBOX,
   MAX_UNREAD_PER_MAILBOX,
-} from '#features/receiving/agent-mailboxes/unread.ts'
+  type Mailbox,
+} from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'

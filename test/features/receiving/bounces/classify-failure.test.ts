@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { classifyFailure } from '#features/receiving/bounces/classify-failure.ts'
+import { classifyFailure } from '#features/receiving/bounces/apply.ts'
 
 const CASES: readonly [status: string | null, diagnostic: string | null, judgement: string][] = [
   ['5.1.1', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { findFeedbackLoop } from '#features/receiving/complaints/feedback-loops.ts'
+import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'
 import type { AuthenticationResult, Verdict } from '#protocols/authentication/result.ts'
 
 const EXTRA = { feedbackLoops: ['fbl@provider.test', 'loops.provider.test'] }

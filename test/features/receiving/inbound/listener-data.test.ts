@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { DataDecoder } from '#features/receiving/inbound/listener/data.ts'
+import { DataDecoder } from '#features/receiving/inbound/listener/input.ts'
 
 /** Decodes octets in pieces of a size; returns the message, and the octets after its end, if it ended. */
 function decode(octets: string, pieceBytes: number): { content: string; rest: string | undefined } {

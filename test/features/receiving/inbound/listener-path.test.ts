@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parsePath } from '#features/receiving/inbound/listener/path.ts'
+import { parsePath } from '#features/receiving/inbound/listener/commands.ts'
 
 /** The address, then the parameters; or the kind of error. */
 function read(command: 'MAIL' | 'RCPT', line: string): unknown {

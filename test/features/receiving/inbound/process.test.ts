@@ -4,8 +4,13 @@ import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-se
 import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { listMessages } from '#features/receiving/agent-mailboxes/messages.ts'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
-import { findInbound, listInbound, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/api/inbound-emails.ts'
-import { inboundStatusCode, inboundStatusName } from '#features/receiving/inbound/api/status.ts'
+import {
+  findInbound,
+  inboundStatusCode,
+  inboundStatusName,
+  listInbound,
+  UNROUTED_DROPPED_METRIC,
+} from '#features/receiving/inbound/api/inbound-emails.ts'
 import {
   type ParseRequest,
   type ParseResult,
@@ -13,8 +18,7 @@ import {
   ParserUnavailableError,
 } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { countQueueEntries } from '#features/receiving/inbound/process/queue-entries.ts'
-import { receiveMessage } from '#features/receiving/inbound/process/receive.ts'
+import { countQueueEntries, receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/process/store.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'

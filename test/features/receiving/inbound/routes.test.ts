@@ -7,7 +7,7 @@ import {
   buildInboundPayload,
   markInboundDelivered,
   markInboundUndeliverable,
-} from '#features/receiving/inbound/api/webhook.ts'
+} from '#features/receiving/inbound/api/model.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { DOWNLOAD_BYTES } from '#platform/http/download.ts'
 import { parseUuid } from '#platform/ids.ts'

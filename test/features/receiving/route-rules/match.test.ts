@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type MatchType, matchRoute, type RouteRule, toRouteKey } from '#features/receiving/route-rules/match.ts'
+import { type MatchType, matchRoute, type RouteRule, toRouteKey } from '#features/receiving/route-rules/rows.ts'
 
 /** Routes in the given order, as `match_type pattern priority`; default priority 0; ids start at 1. */
 const routes = (...texts: readonly string[]): RouteRule[] =>

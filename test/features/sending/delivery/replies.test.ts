@@ -2,7 +2,7 @@
  * @module The replies of `test/corpus/replies/replies.txt`: how the service classifies each, in a session and in a DSN.
  */
 import { describe, expect, test } from 'bun:test'
-import { classifyFailure } from '#features/receiving/bounces/classify-failure.ts'
+import { classifyFailure } from '#features/receiving/bounces/apply.ts'
 import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/model/bounce-category.ts'
 import { classifyReply } from '#features/sending/delivery/verdict/classify.ts'
 import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'

@@ -5,7 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { storeInbound } from '#features/receiving/inbound/process/store.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
-import { findRoute } from '#features/receiving/route-rules/match.ts'
+import { findRoute } from '#features/receiving/route-rules/rows.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'

@@ -1,6 +1,6 @@
 /** Inbound routes as a resource; `route-webhooks.test.ts` has their webhooks. */
 import { describe, expect, test } from 'bun:test'
-import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/match.ts'
+import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/rows.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { MAX_ROUTES, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { newUuid } from '#platform/ids.ts'

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { revealInboundSecret } from '#features/webhooks/webhooks/manage/inbound-secret.ts'
+import { revealInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectError } from '#test/support/email-api.ts'

@@ -1,6 +1,6 @@
 /** Events that are retained because a webhook still needs them. */
 import { expect, test } from 'bun:test'
-import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/needed.ts'
+import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/purge.ts'
 import { createWebhookApi } from './fixture.ts'
 
 test('the first needed event is the first one after the cursor of an active webhook, or that of a retry; inactive webhooks need none', async () => {

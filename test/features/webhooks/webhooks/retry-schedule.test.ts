@@ -1,6 +1,6 @@
 /** The times of retries. */
 import { expect, test } from 'bun:test'
-import { computeRetryDelayMs } from '#features/webhooks/webhooks/deliver/retry-schedule.ts'
+import { computeRetryDelayMs } from '#features/webhooks/webhooks/deliver/failures.ts'
 import { minutes, seconds } from '#platform/units.ts'
 
 // Proves: notify-6

@@ -1,6 +1,6 @@
 /** The progress of a webhook through its pending deliveries, however many there are. */
 import { expect, test } from 'bun:test'
-import { Streak } from '#features/webhooks/webhooks/deliver/streak.ts'
+import { Streak } from '#features/webhooks/webhooks/deliver/failures.ts'
 import { WebhookQueue } from '#features/webhooks/webhooks/deliver/webhook-queue.ts'
 import { findWebhookById } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { createWebhookApi, type WebhookApi } from './fixture.ts'

@@ -1,10 +1,16 @@
-/** @module Lists, reads and deletes inbound emails for their account. `store.ts` writes them on arrival. */
+/**
+ * @module Inbound emails: lists, reads and deletes them for their account, and removes them for retention, by age, and
+ * for privacy, by person. `process/store.ts` writes them on arrival. A removed email is not sent to webhooks that have
+ * not received it yet.
+ */
+
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count } from '#features/core/events/record.ts'
 import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
+import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -13,7 +19,21 @@ import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { INBOUND_STATUSES, type InboundStatus, inboundStatusCode } from './status.ts'
+
+/**
+ * received → delivered (the webhook of its route accepted it)
+ * no_route, failed (unparseable): final
+ *
+ * The position is the stored code: append only.
+ */
+export const INBOUND_STATUSES = ['received', 'delivered', 'failed', 'no_route'] as const
+export type InboundStatus = (typeof INBOUND_STATUSES)[number]
+
+const CODES = codesOf<InboundStatus>('inbound status', INBOUND_STATUSES)
+/** The stored code of a status. */
+export const inboundStatusCode = CODES.codeOf
+/** The status of a stored code; throws for an unknown code. */
+export const inboundStatusName = CODES.nameOf
 
 export interface InboundEmail {
   readonly id: number
@@ -157,6 +177,15 @@ const sql = prepareStatements((db) => ({
      WHERE i.id > ? ORDER BY i.id LIMIT ?`,
   ),
   unparsedByUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.status = ?`),
+  ofAccountAfter: db.prepare<HeaderRow, [number, number, number]>(
+    `SELECT id, account_id AS accountId, mail_from AS mailFrom, rcpt_to AS rcptTo, from_address AS fromAddress, to_addresses AS toAddresses,
+     from_header AS fromHeader, to_header AS toHeader, cc_header AS ccHeader
+     FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
+  oldAfter: db.prepare<OldRow, [number, number]>(
+    `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments,
+     raw_ref AS rawRef, created_at AS createdAt FROM inbound_emails WHERE id > ? ORDER BY id LIMIT ?`,
+  ),
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
@@ -327,3 +356,69 @@ export function findInboundById(db: Database, id: number): InboundEmail | undefi
   const row = sql(db).byId.get(id)
   return row ? toInboundEmail(row) : undefined
 }
+
+interface HeaderRow {
+  readonly id: number
+  readonly accountId: number
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly fromAddress: string | null
+  readonly toAddresses: string
+  readonly fromHeader: string | null
+  readonly toHeader: string | null
+  readonly ccHeader: string | null
+}
+
+/** Rows scanned in one tick of the event loop: about 5 ms. */
+const SCAN_BATCH_SIZE = 1000
+
+/**
+ * Scans some inbound emails of an account after a row for those from or to a person. Returns row ids.
+ * @param search.isIn whether a header, or JSON of addresses, names the person
+ * @returns `next`: where the next scan starts; undefined: all rows were scanned
+ */
+export function findInboundOfPerson(
+  db: Database,
+  search: {
+    readonly accountId: number
+    readonly after: number
+    readonly isIn: (header: string) => boolean
+    readonly max: number
+  },
+): { readonly ids: readonly number[]; readonly next: number | undefined } {
+  const rows = sql(db).ofAccountAfter.all(search.accountId, search.after, SCAN_BATCH_SIZE)
+  const matching = rows.filter(({ id: _, accountId: __, ...texts }) =>
+    Object.values(texts).some((text) => text !== null && search.isIn(text)),
+  )
+  const ids = matching.slice(0, search.max).map(({ id }) => id)
+  if (matching.length > search.max) return { ids, next: ids.at(-1) }
+  return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
+}
+
+/** Deletes inbound emails with their content. Returns their number. */
+export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
+  let removed = 0
+  for (const id of ids) {
+    const email = findInboundById(tx.db, id)
+    if (!email) continue
+    removeInbound(app, tx, email)
+    removed++
+  }
+  return removed
+}
+
+/** The fields of an inbound email that retention needs. */
+export interface OldInbound extends RemovableInbound {
+  readonly createdAt: Millis
+}
+
+interface OldRow extends Omit<OldInbound, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
+/** Inbound emails after a row id, in order; row ids ascend with created_at. */
+export const listInboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
+  sql(db)
+    .oldAfter.all(id, limit)
+    .map((row) => ({ ...row, attachments: JSON.parse(row.attachments) as OldInbound['attachments'] }))

@@ -15,11 +15,17 @@ import type { SecureContext, TLSSocket } from 'node:tls'
 import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { type Clock, systemClock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
-import { AuthExchange, type AuthStep } from './auth.ts'
 import {
+  AuthExchange,
+  type AuthStep,
   type ChunkArguments,
   checkMailParameters,
   countArguments,
+  createChunkReply,
+  createEarlyTalkerReply,
+  createTooLargeForHostReply,
+  createTooLargeReply,
+  formatReply,
   isHttpRequest,
   parseBdat,
   parseCommand,
@@ -27,22 +33,12 @@ import {
   parseMail,
   parseRcpt,
   parseSubmittedRcpt,
-  readAnnouncedBytes,
-} from './commands.ts'
-import { DataDecoder } from './data.ts'
-import { CommandInput } from './input.ts'
-import { ArrivingMessage } from './message.ts'
-import type { Credentials, ListenerLimits, SubmissionHandlers } from './protocol.ts'
-import {
-  createChunkReply,
-  createEarlyTalkerReply,
-  createTooLargeForHostReply,
-  createTooLargeReply,
-  formatReply,
   REPLIES,
   type Reply,
-} from './replies.ts'
-import type { Stage } from './slots.ts'
+  readAnnouncedBytes,
+} from './commands.ts'
+import { ArrivingMessage, CommandInput, DataDecoder } from './input.ts'
+import type { Credentials, ListenerLimits, SubmissionHandlers } from './protocol.ts'
 import type { Spool } from './spool.ts'
 import { describeTls, upgradeToTls } from './tls.ts'
 
@@ -74,6 +70,16 @@ export interface SessionHost {
   /** Called once, when the connection has closed. */
   onClosed(): void
 }
+
+/** Progress of a session, the most dispensable first. */
+export type Stage =
+  /** The last reply was sent, but the connection has not closed yet. */
+  | 'ended'
+  /** No accepted MAIL. */
+  | 'idle'
+  | 'envelope'
+  /** A message is arriving. */
+  | 'message'
 
 type State =
   /** The greeting has not been sent: a client that sends a command now does not wait for replies. */

@@ -3,10 +3,9 @@
  * within the session, so that no bounce is needed later. Read-only.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { isMailboxFull } from '#features/receiving/agent-mailboxes/unread.ts'
+import { findMailbox, isMailboxFull } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import type { Destination, Rejection } from '#features/receiving/received/message.ts'
-import { toRouteKey } from '#features/receiving/route-rules/match.ts'
+import { toRouteKey } from '#features/receiving/route-rules/rows.ts'
 import { findVerpRecipient } from '#features/sending/queue/names.ts'
 import { decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
 import { prepareStatements } from '#platform/db/open.ts'

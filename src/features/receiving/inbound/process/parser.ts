@@ -24,7 +24,7 @@ import {
   type ParseResult,
   type ToParseWorker,
 } from './parse-protocol.ts'
-import { isLarge } from './processing-queue.ts'
+import { isLarge } from './queue.ts'
 
 export type { ParseRequest, ParseResult } from './parse-protocol.ts'
 

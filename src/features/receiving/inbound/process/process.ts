@@ -36,25 +36,23 @@ import {
   removeAttachmentFiles,
 } from './parser.ts'
 import {
-  isLarge,
-  LARGE_MESSAGE_BYTES,
-  networkOfOwner,
-  ownerOf,
-  ProcessingQueue,
-  type QueuedMessage,
-  sourceNetworkOf,
-} from './processing-queue.ts'
-import {
   beginAttempt,
   countDeathsAlone,
   deleteQueueEntry,
   findQueueEntry,
+  isLarge,
   isSuspect,
+  LARGE_MESSAGE_BYTES,
   listQueueEntriesAfter,
+  networkOfOwner,
+  ownerOf,
+  ProcessingQueue,
+  type QueuedMessage,
   type QueueEntry,
+  sourceNetworkOf,
   uncountAttempt,
-} from './queue-entries.ts'
-import { releaseBuffer, storeParts, storeReportContent } from './store-parts.ts'
+} from './queue.ts'
+import { releaseBuffer, storeParts, storeReportContent } from './store.ts'
 
 /** Messages in progress at the same time; mostly they wait for DNS. */
 const MAX_IN_PROGRESS = 128

@@ -27,10 +27,8 @@ import {
 import { createRecipientDecider } from './decide.ts'
 import { applyTenantReport } from './effects.ts'
 import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
-import { LAST_ATTEMPT_COUNT } from './queue-entries.ts'
-import { enqueue } from './receive.ts'
-import { amendInbound } from './store.ts'
-import { releaseBuffer, storeParts } from './store-parts.ts'
+import { enqueue, LAST_ATTEMPT_COUNT } from './queue.ts'
+import { amendInbound, releaseBuffer, storeParts } from './store.ts'
 
 /** A message that was stored with its header only. */
 export interface UnparsedMail {

@@ -9,7 +9,7 @@ import { seconds } from '#platform/units.ts'
 import { parseRetryAfter } from '#protocols/http/retry-after.ts'
 import { createRequestHeaders, type SignedRequest, type SigningSecrets } from '../manage/signature.ts'
 import type { PayloadFormat } from '../payload/payload-format.ts'
-import { MAX_RETRY_AFTER_MS } from './retry-schedule.ts'
+import { MAX_RETRY_AFTER_MS } from './failures.ts'
 
 /** Time limit from the lookup of the host name to the end of the response. */
 const ATTEMPT_TIMEOUT_MS = seconds(10)

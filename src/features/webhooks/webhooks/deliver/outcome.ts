@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/api/webhook.ts'
+import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/api/model.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
@@ -21,7 +21,7 @@ import {
   ENDED_BY_FAILURES,
   MAX_ATTEMPTS,
   MAX_CONSECUTIVE_FAILURES,
-} from './retry-schedule.ts'
+} from './failures.ts'
 
 /** What the attempt was made for. */
 export type AttemptOrigin =

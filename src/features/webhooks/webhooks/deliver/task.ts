@@ -18,10 +18,9 @@ import { TEST_EVENT } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import { buildPayload, toMessageId } from '../payload/payload.ts'
 import { type AttemptResult, makeAttempt } from './attempt.ts'
+import { type FailureKind, OwnFailureDetector, type Streak } from './failures.ts'
 import { type AttemptOrigin, endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
-import { OwnFailureDetector } from './own-failures.ts'
 import type { Slot } from './slots.ts'
-import type { FailureKind, Streak } from './streak.ts'
 import type { DueDelivery, WaitingEvent, WebhookQueue } from './webhook-queue.ts'
 
 /** An endpoint that takes longer than this has few concurrent attempts; one that failed has one. */

@@ -1,22 +1,23 @@
 /**
  * @module The progress of one webhook through its account's events: the next event, the attempts in flight, and the
- * cursor. The webhook of an inbound route sees only the mail of its route. Reads the database; sends and writes
- * nothing.
+ * cursor; and the webhooks that the dispatcher serves, by row id and by the events of an account. The webhook of an
+ * inbound route sees only the mail of its route. Reads the database; sends and writes nothing.
  *
  * Events after the cursor are delivered in order, several concurrently, but those of one recipient one after another.
  * After a restart at the cursor, later events may already have a delivery; those are skipped.
  */
+
 import type { Database } from 'bun:sqlite'
-import { toEventType } from '#features/core/events/record.ts'
+import type { App } from '#features/core/app/app.ts'
+import { toEventCode, toEventType } from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis, Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { deliveryStatusCode } from '../event-names.ts'
 import type { SigningSecrets } from '../manage/signature.ts'
 import type { Webhook } from '../manage/webhooks.ts'
-import { MAX_DELAY_MS } from './retry-schedule.ts'
-import type { Streak } from './streak.ts'
+import { MAX_DELAY_MS, type Streak } from './failures.ts'
 
 /** Gives clients time to store the id of an email before its first events arrive. */
 const NEW_EMAIL_HOLD_MS = seconds(2)
@@ -69,6 +70,12 @@ const sql = prepareStatements((db) => ({
   ),
   firstDue: db.prepare<{ at: number | null }, [number]>(
     'SELECT MIN(next_at) AS at FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
+  ),
+  // Finds the routes with mail among some events. Events are read by primary key, so the cost depends only on the
+  // number of those events.
+  routesWithMail: db.prepare<{ routeId: number }, [number, number, number, number]>(
+    `SELECT DISTINCT route_id AS routeId FROM events JOIN inbound_emails ON uuid = unhex(data ->> 'inbound_email_id', '-')
+     WHERE events.account_id = ? AND seq > ? AND seq <= ? AND type = ? AND route_id IS NOT NULL`,
   ),
 }))
 
@@ -354,3 +361,77 @@ const toOrderKey = ({
       : seq !== null
         ? `event ${seq}`
         : `delivery ${id}`
+
+/** A webhook that the dispatcher serves. */
+export interface RegistryEntry {
+  readonly queue: WebhookQueue
+  timer: Timer | undefined
+  /** The cursor in the database. */
+  storedCursor: number
+  cursorTimer: Timer | undefined
+}
+
+export class WebhookRegistry {
+  readonly #app: Pick<App, 'db' | 'log'>
+  readonly #entries = new Map<number, RegistryEntry>()
+  /** Webhooks that get any events of an account. */
+  readonly #byAccount = new Map<number, Set<number>>()
+  /** Route webhooks by the row id of the route. An account may have many, so each is woken only by its own mail. */
+  readonly #routesOfAccount = new Map<number, Map<number, number>>()
+
+  constructor(app: Pick<App, 'db' | 'log'>) {
+    this.#app = app
+  }
+
+  get(id: number): RegistryEntry | undefined {
+    return this.#entries.get(id)
+  }
+
+  /** A copy, so that entries may be added or removed during iteration. */
+  all(): RegistryEntry[] {
+    return [...this.#entries.values()]
+  }
+
+  add(queue: WebhookQueue): void {
+    const { id, accountId, routeId, cursorSeq } = queue.webhook
+    this.#entries.set(id, { queue: queue, timer: undefined, storedCursor: cursorSeq, cursorTimer: undefined })
+    if (routeId !== null)
+      this.#routesOfAccount.set(accountId, (this.#routesOfAccount.get(accountId) ?? new Map()).set(routeId, id))
+    else this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? new Set()).add(id))
+  }
+
+  /** Removes a webhook and cancels its timers. Ignores an unknown id. */
+  remove(id: number): void {
+    const entry = this.#entries.get(id)
+    if (!entry) return
+    entry.timer?.cancel()
+    entry.cursorTimer?.cancel()
+    this.#entries.delete(id)
+    const { accountId, routeId } = entry.queue.webhook
+    this.#byAccount.get(accountId)?.delete(id)
+    if (routeId !== null) this.#routesOfAccount.get(accountId)?.delete(routeId)
+  }
+
+  /**
+   * Webhooks that an account's events after `before`, up to `lastSeq`, may concern. Never throws, because a signal
+   * calls it.
+   */
+  findConcerned(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
+    return [...(this.#byAccount.get(accountId) ?? []), ...this.#findRoutesWithMail(accountId, before, lastSeq)]
+  }
+
+  /** Webhooks of the account's routes with mail among its events after `before`, up to `lastSeq`. */
+  #findRoutesWithMail(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
+    const routes = this.#routesOfAccount.get(accountId)
+    if (!routes || routes.size === 0) return []
+    try {
+      if (before === undefined) return [...routes.values()]
+      return sql(this.#app.db)
+        .routesWithMail.all(accountId, before, lastSeq, toEventCode('email.inbound'))
+        .flatMap(({ routeId }) => routes.get(routeId) ?? [])
+    } catch (error) {
+      this.#app.log.error({ err: error }, 'routes with new mail not read; checking all routes of the account')
+      return [...routes.values()]
+    }
+  }
+}

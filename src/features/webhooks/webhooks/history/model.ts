@@ -17,9 +17,8 @@ import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import { FORMAT_NOTE, PAYLOAD_FORMATS } from '../payload/payload-format.ts'
-import { type Delivery, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
+import { type Delivery, type DeliveryRequest, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
 import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
-import type { DeliveryRequest } from './request.ts'
 
 /** More names than there are events, so that duplicates fit. */
 const MAX_EVENT_NAMES = 100

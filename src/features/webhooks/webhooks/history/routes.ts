@@ -13,9 +13,9 @@ import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
 import { BODY_SCOPES_NOTE } from '../event-names.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from '../manage/change.ts'
-import { revealSecret, rotateSecret } from '../manage/secret.ts'
+import { revealSecret, rotateSecret } from '../manage/secrets.ts'
 import { getWebhook, listWebhooks } from '../manage/webhooks.ts'
-import { listDeliveries } from './history.ts'
+import { listDeliveries, readDeliveryRequest, readEventPayload } from './history.ts'
 import {
   CreatedWebhook,
   DeliveryDetail,
@@ -39,7 +39,6 @@ import {
   WebhookRecord,
 } from './model.ts'
 import { countReplay, replayDelivery, replayRange } from './replay.ts'
-import { readDeliveryRequest, readEventPayload } from './request.ts'
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 
 const tags = ['Webhooks']

@@ -21,7 +21,7 @@ import {
   requireEventsInFormat,
 } from '../payload/payload-format.ts'
 import { endPending, endPendingBatch } from './pending.ts'
-import { createSealedSecret } from './secret.ts'
+import { createSealedSecret } from './secrets.ts'
 import { countWebhooks, getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
 
 /** Webhooks per account. */

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { markInboundUndeliverable } from '#features/receiving/inbound/api/webhook.ts'
+import { markInboundUndeliverable } from '#features/receiving/inbound/api/model.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'

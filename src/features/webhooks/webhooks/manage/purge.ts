@@ -1,18 +1,31 @@
 /**
  * @module Purges old webhook history and deleted webhooks, and ends pending deliveries that an interrupted deactivation
- * left.
+ * left. Finds the events that webhooks still need, so that retention keeps them longer.
  */
+
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { DEACTIVATED_REASON } from './change.ts'
-import { dropPreviousInboundSecrets } from './inbound-secret.ts'
 import { endPending } from './pending.ts'
-import { dropPreviousSecrets } from './secret.ts'
+import { dropPreviousSecrets } from './secrets.ts'
 
 const sql = prepareStatements((db) => ({
+  cursor: db.prepare<{ seq: number | null }, [number]>(
+    'SELECT min(cursor_seq) AS seq FROM webhooks WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NULL',
+  ),
+  // Uses an index: one lookup per route, however much mail the route has.
+  ofRoutes: db.prepare<{ seq: number | null }, [number]>(
+    `SELECT min((SELECT event_seq FROM inbound_emails i WHERE i.route_id = w.route_id AND event_seq > cursor_seq ORDER BY event_seq LIMIT 1)) AS seq
+     FROM webhooks w WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NOT NULL`,
+  ),
+  pending: db.prepare<{ seq: number | null }, [number]>(
+    `SELECT min(seq) AS seq FROM webhooks JOIN webhook_deliveries ON webhook_id = webhooks.id
+     WHERE account_id = ? AND next_at IS NOT NULL AND seq IS NOT NULL`,
+  ),
   deleted: db.prepare<{ id: number; uuid: Uint8Array }, []>(
     'SELECT id, uuid FROM webhooks WHERE deleted_at IS NOT NULL ORDER BY id',
   ),
@@ -33,21 +46,33 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/**
+ * Number of the first event of an account that a webhook may still need; undefined when none is needed. Inactive
+ * webhooks need none, because events from the inactive time are not sent.
+ */
+export function findFirstNeededSeq(db: Database, accountId: number): number | undefined {
+  const { cursor, ofRoutes, pending } = sql(db)
+  const cursorSeq = cursor.get(accountId)?.seq
+  const needed = [
+    cursorSeq == null ? null : cursorSeq + 1,
+    ofRoutes.get(accountId)?.seq ?? null,
+    pending.get(accountId)?.seq ?? null,
+  ].filter((seq) => seq !== null)
+  return needed.length === 0 ? undefined : Math.min(...needed)
+}
+
 /** Age at which finished deliveries are deleted from the history. */
 const HISTORY_MS = days(30)
 /** Rows deleted in one transaction: a few milliseconds. */
 const BATCH_SIZE = 200
 
 /**
- * Deletes secrets that no longer sign, the rows of deleted webhooks with their history, and finished deliveries older than HISTORY_MS;
- * ends pending deliveries of inactive webhooks. Returns the number of deleted deliveries of existing webhooks. Called
- * about every hour, one run at a time.
+ * Deletes secrets that no longer sign, the rows of deleted webhooks with their history, and finished deliveries older
+ * than HISTORY_MS; ends pending deliveries of inactive webhooks. Returns the number of deleted deliveries of existing
+ * webhooks. Called about every hour, one run at a time.
  */
 export async function purgeWebhookHistory(app: App): Promise<number> {
-  await app.commit.writeFromReserve((tx) => {
-    dropPreviousSecrets(tx, app.confirmedNow())
-    dropPreviousInboundSecrets(tx, app.confirmedNow())
-  })
+  await app.commit.writeFromReserve((tx) => dropPreviousSecrets(tx, app.confirmedNow()))
   for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, DEACTIVATED_REASON)
   for (const { id, uuid } of sql(app.db).deleted.all()) {
     while (!(await app.commit.writeFromReserve((tx) => deleteBatch(tx, id))));

@@ -16,7 +16,7 @@ import {
   writeChange,
   writeDeletion,
 } from './change.ts'
-import { ensureInboundSecret } from './inbound-secret.ts'
+import { ensureInboundSecret } from './secrets.ts'
 import { findRouteWebhook } from './webhooks.ts'
 
 /** The events of a route's webhook. */

@@ -1,27 +1,34 @@
 /**
- * @module The inbound secret of an account, which signs the requests of all its route webhooks. It is created when the
- * first route gets a URL or the operator asks for it, and sealed for its account. Only the operator can see it.
+ * @module The secrets that sign requests: that of a webhook, and the inbound secret of an account, which signs for all
+ * its route webhooks. Creates, seals, reveals and rotates them. The secret of a webhook is shown at creation, and later
+ * only to signed-in users who typed their password a short while ago, and to the operator. An inbound secret is created
+ * when the first route gets a URL or the operator asks for it; only the operator can see it.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
+import type { SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { generateSecret } from './secret.ts'
 import { PREVIOUS_SECRET_MS, type SigningSecrets } from './signature.ts'
-import { openSecrets, type Webhook } from './webhooks.ts'
+import { getWebhook, openSecret, openSecrets, requireUnchanged, toSealContext, type Webhook } from './webhooks.ts'
 
-interface Row {
-  readonly secret: Uint8Array
-  readonly previousSecret: Uint8Array | null
-  readonly updatedAt: Millis
-  readonly accountUuid: Uint8Array
-}
+const SECRET_PREFIX = 'whsec_'
+const RANDOM_LENGTH = 32
 
 const sql = prepareStatements((db) => ({
+  // `updated_at` always increases, even while the clock stands still: it reveals attempts signed with the old secret,
+  // and outdated versions of the page.
+  setSecret: db.prepare(
+    'UPDATE webhooks SET previous_secret = secret, secret = ?1, secret_rotated_at = ?2, updated_at = max(?3, updated_at + 1) WHERE id = ?4',
+  ),
+  dropPrevious: db.prepare(
+    'UPDATE webhooks SET previous_secret = NULL WHERE previous_secret IS NOT NULL AND secret_rotated_at < ?',
+  ),
   get: db.prepare<Row, [number]>(
     `SELECT secret, previous_secret AS previousSecret, inbound_secrets.updated_at AS updatedAt, uuid AS accountUuid
      FROM inbound_secrets JOIN accounts ON accounts.id = account_id WHERE account_id = ?`,
@@ -30,7 +37,7 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO inbound_secrets (account_id, secret, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
      ON CONFLICT DO UPDATE SET previous_secret = inbound_secrets.secret, secret = excluded.secret, updated_at = excluded.updated_at`,
   ),
-  dropPrevious: db.prepare(
+  dropPreviousInbound: db.prepare(
     'UPDATE inbound_secrets SET previous_secret = NULL WHERE previous_secret IS NOT NULL AND updated_at < ?',
   ),
   // Invalidates the results of attempts signed with the old secret.
@@ -39,6 +46,58 @@ const sql = prepareStatements((db) => ({
      WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id`,
   ),
 }))
+
+/** A new secret in clear: `whsec_` and 32 random characters. */
+export const generateSecret = (): string => `${SECRET_PREFIX}${randomBase62(RANDOM_LENGTH)}`
+
+/** A new secret for the webhook with this id: in clear, and sealed for its row. */
+export function createSealedSecret(keys: KeyRing, uuid: UuidBytes): { clear: string; sealed: Uint8Array } {
+  const clear = generateSecret()
+  return { clear, sealed: keys.seal(clear, toSealContext(uuid)) }
+}
+
+/** The secret of the account's webhook in clear; writes an audit entry. Throws 404. */
+export function revealSecret(app: App, actor: Actor, id: string): Promise<string> {
+  return app.commit.write((tx) => {
+    const webhook = getWebhook(tx.db, actor.accountId, id)
+    audit(app, tx, actor, {
+      action: 'webhook.secret_revealed',
+      resourceType: 'webhook',
+      resourceId: formatUuid(webhook.uuid),
+    })
+    return openSecret(app.keys, webhook)
+  })
+}
+
+/**
+ * Replaces the secret and returns the new one, which signs every later attempt, including retries. In the headers of
+ * Standard Webhooks the old one also signs for a day. Throws 404.
+ * @param expectedUpdatedAt `updatedAt` of the webhook as the user saw it; throws 409 `webhook_changed` when it differs.
+ * Default: any
+ */
+export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdatedAt?: Millis): Promise<string> {
+  return app.commit.write((tx) => {
+    const webhook = getWebhook(tx.db, actor.accountId, id)
+    requireUnchanged(webhook, expectedUpdatedAt)
+    const { id: webhookId, uuid } = webhook
+    const { clear, sealed } = createSealedSecret(app.keys, uuid)
+    sql(tx.db).setSecret.run(sealed, app.clock.now(), app.eventTime(), webhookId)
+    audit(app, tx, actor, {
+      action: 'webhook.secret_rotated',
+      resourceType: 'webhook',
+      resourceId: formatUuid(uuid),
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+    return clear
+  })
+}
+
+interface Row {
+  readonly secret: Uint8Array
+  readonly previousSecret: Uint8Array | null
+  readonly updatedAt: Millis
+  readonly accountUuid: Uint8Array
+}
 
 /** Seal context of an inbound secret, so that it opens for no other account. */
 export const toInboundSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
@@ -102,6 +161,21 @@ export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
     return clear
   })
 
-/** Deletes inbound secrets that no longer sign. */
-export const dropPreviousInboundSecrets = (tx: Tx, now: Millis): void =>
-  void sql(tx.db).dropPrevious.run(now - PREVIOUS_SECRET_MS)
+/** Deletes secrets that no longer sign. */
+export function dropPreviousSecrets(tx: Tx, now: Millis): void {
+  sql(tx.db).dropPrevious.run(now - PREVIOUS_SECRET_MS)
+  sql(tx.db).dropPreviousInbound.run(now - PREVIOUS_SECRET_MS)
+}
+
+const toAccountContext = (uuid: Uint8Array): string => toInboundSealContext(formatUuid(uuid))
+
+/** The sealed columns of webhooks, so that they can be sealed again under a new master key. */
+export const SEALED_COLUMNS: readonly SealedColumns[] = [
+  { table: 'webhooks', id: 'id', owner: 'uuid', columns: { secret: toSealContext, previous_secret: toSealContext } },
+  {
+    table: 'inbound_secrets',
+    id: 'account_id',
+    owner: '(SELECT uuid FROM accounts WHERE accounts.id = account_id)',
+    columns: { secret: toAccountContext, previous_secret: toAccountContext },
+  },
+]
