@@ -5,7 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { record } from '#features/core/events/record.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
-import { toAttachmentJson, truncateHeader } from '#features/receiving/received/parts.ts'
+import { toAttachmentJson, truncateHeader, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -17,8 +17,6 @@ import type { Mailbox } from './mailboxes.ts'
 import type { MailboxMessage } from './messages.ts'
 import { indexMessage, unindexMessage } from './search.ts'
 import { addToThread } from './threads.ts'
-
-export { findMailbox } from './mailboxes.ts'
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
@@ -69,9 +67,9 @@ export function deliverToMailbox(
     truncateHeader(envelope.mailFrom),
     from,
     fromAddress,
-    truncateOptional(message.to),
-    truncateOptional(message.cc),
-    truncateOptional(message.replyTo),
+    truncateOptionalHeader(message.to),
+    truncateOptionalHeader(message.cc),
+    truncateOptionalHeader(message.replyTo),
     subject,
     message.textRef,
     message.strippedRef,
@@ -122,9 +120,9 @@ export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedM
     joinReferences(references),
     from,
     fromAddress,
-    truncateOptional(message.to),
-    truncateOptional(message.cc),
-    truncateOptional(message.replyTo),
+    truncateOptionalHeader(message.to),
+    truncateOptionalHeader(message.cc),
+    truncateOptionalHeader(message.replyTo),
     subject,
     message.textRef,
     message.strippedRef,
@@ -175,8 +173,6 @@ function toSearchText(message: StoredMessage): string {
   if (html === null || (text !== null && text.trim() !== '')) return text ?? ''
   return convertHtmlToText(message)
 }
-
-const truncateOptional = (header: string | null): string | null => (header === null ? null : truncateHeader(header))
 
 /** RFC 5322 §2.1.1: a line has at most 998 octets, so no mail program creates a longer id. */
 const MAX_MESSAGE_ID_LENGTH = 998

@@ -3,7 +3,7 @@ import { type Static, type TObject, Type } from '@sinclair/typebox'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { ContentState, createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
-import { MAX_LISTED_ATTACHMENTS, readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
+import { MAX_LISTED_ATTACHMENTS, readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
@@ -270,31 +270,12 @@ async function toTruncatedMessagesWire(
   for (const [index, message] of messages.entries()) {
     if (index % MESSAGES_PER_BATCH === MESSAGES_PER_BATCH - 1)
       await app.fairScheduler.waitForTurn(owner, { isNew: false })
-    wires.push(toTruncatedMessageWire(app, message, mailbox, maxBytes))
+    wires.push({ ...toMessageFields(message, mailbox), ...readTruncatedBodies(app, message, maxBytes) })
   }
   return wires
 }
 
 const MESSAGES_PER_BATCH = 10
-
-function toTruncatedMessageWire(
-  app: Pick<App, 'content'>,
-  message: MailboxMessage,
-  mailbox: Mailbox,
-  maxBytes: number,
-): ListedMessage {
-  const text = readTruncatedText(app, message.textRef, maxBytes)
-  const stripped = readTruncatedText(app, message.strippedRef, maxBytes)
-  const html = readTruncatedText(app, message.htmlRef, maxBytes)
-  return {
-    ...toMessageFields(message, mailbox),
-    text_body: text.text,
-    ...(stripped.text !== null && { text_body_stripped: stripped.text }),
-    html_body: html.text,
-    ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-    ...([text, stripped, html].some(({ isTruncated }) => isTruncated) && { truncated: true }),
-  }
-}
 
 /** Messages for a list. */
 export const toListedMessagesWire = (

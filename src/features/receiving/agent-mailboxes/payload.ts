@@ -4,8 +4,7 @@
  */
 import { Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { toContentState } from '#features/core/app/stored-content.ts'
-import { readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
+import { readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -74,9 +73,7 @@ export function buildMailboxPayload(
   const found = uuid && sql(app.db).find.get(uuid, accountId)
   const message = found && findMessageById(app.db, found.id)
   if (!message) return undefined
-  const text = readTruncatedText(app, message.textRef, MAX_BODY_BYTES)
-  const stripped = readTruncatedText(app, message.strippedRef, MAX_BODY_BYTES)
-  const html = readTruncatedText(app, message.htmlRef, MAX_BODY_BYTES)
+  const { text_body, text_body_stripped, html_body, ...state } = readTruncatedBodies(app, message, MAX_BODY_BYTES)
   const receivedAt = isoTime(message.receivedAt ?? message.createdAt)
   return {
     event: 'mailbox.message.received',
@@ -86,9 +83,9 @@ export function buildMailboxPayload(
       from: message.fromHeader,
       reply_to: message.replyTo,
       subject: message.subject,
-      text_body: text.text,
-      ...(stripped.text !== null && { text_body_stripped: stripped.text }),
-      html_body: html.text,
+      text_body,
+      ...(text_body_stripped !== undefined && { text_body_stripped }),
+      html_body,
       attachments: message.attachments.map(toAttachmentWire),
       message_id: message.messageId,
       in_reply_to: message.inReplyTo,
@@ -97,8 +94,7 @@ export function buildMailboxPayload(
       ...(message.classification && { classification: message.classification }),
       ...(message.parseError !== null && { parse_error: message.parseError }),
       received_at: receivedAt,
-      ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-      ...([text, stripped, html].some(({ isTruncated }) => isTruncated) && { truncated: true }),
+      ...state,
     },
     authentication: message.authentication,
     source_ip: message.sourceIp,

@@ -21,7 +21,24 @@ interface HeaderRow {
   readonly replyTo: string | null
 }
 
-const personSql = prepareStatements((db) => ({
+/** The fields of a message that retention needs. */
+export interface OldMessage extends RemovableMessage {
+  readonly createdAt: Millis
+  /** 1: its mailbox is marked as deleted, and the message will be deleted with it. */
+  readonly isOfDeleted: number
+}
+
+interface OldRow extends Omit<OldMessage, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
+const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
+  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
+  deleted_at IS NOT NULL AS isOfDeleted
+  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
+
+const sql = prepareStatements((db) => ({
   after: db.prepare<HeaderRow, [number, number, number]>(
     `SELECT m.id, b.id IS NOT NULL AS isOwn, mail_from AS mailFrom, from_header AS fromHeader, from_address AS fromAddress, to_header AS toHeader,
      cc_header AS ccHeader, reply_to AS replyTo
@@ -35,6 +52,8 @@ const personSql = prepareStatements((db) => ({
   contact: db.prepare(
     'DELETE FROM mailbox_contacts WHERE address = ?2 AND mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)',
   ),
+  old: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
+  oldById: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
   autoReply: db.prepare(
     'DELETE FROM mailbox_auto_replies WHERE address = ?2 AND mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)',
   ),
@@ -58,7 +77,7 @@ export function findMessagesOfPerson(
     readonly max: number
   },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = personSql(db).after.all(search.after, search.accountId, SCAN_BATCH_SIZE)
+  const rows = sql(db).after.all(search.after, search.accountId, SCAN_BATCH_SIZE)
   const matching = rows.filter(
     ({ isOwn, mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo }) =>
       isOwn === 1 &&
@@ -78,7 +97,7 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
     const message = findMessageById(tx.db, id)
     if (!message) continue
     removeMessage(app, tx, message)
-    personSql(tx.db).renameThread.run(message.threadId)
+    sql(tx.db).renameThread.run(message.threadId)
     removed++
   }
   return removed
@@ -89,37 +108,14 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
  * @param addressKey normalised
  */
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
-  personSql(tx.db).contact.run(accountId, addressKey).changes +
-  personSql(tx.db).autoReply.run(accountId, addressKey).changes
-
-/** The fields of a message that retention needs. */
-export interface OldMessage extends RemovableMessage {
-  readonly createdAt: Millis
-  /** 1: its mailbox is marked as deleted, and the message will be deleted with it. */
-  readonly isOfDeleted: number
-}
-
-const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
-  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
-  deleted_at IS NOT NULL AS isOfDeleted
-  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
-
-interface OldRow extends Omit<OldMessage, 'attachments'> {
-  /** JSON. */
-  readonly attachments: string
-}
-
-const ageSql = prepareStatements((db) => ({
-  after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
-  byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
-}))
+  sql(tx.db).contact.run(accountId, addressKey).changes + sql(tx.db).autoReply.run(accountId, addressKey).changes
 
 /** Messages after a row id, in order; row ids ascend with created_at. */
 export const listMessagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
-  ageSql(db).after.all(id, limit).map(toOldMessage)
+  sql(db).old.all(id, limit).map(toOldMessage)
 
 export function findOldMessage(db: Database, id: number): OldMessage | undefined {
-  const row = ageSql(db).byId.get(id)
+  const row = sql(db).oldById.get(id)
   return row ? toOldMessage(row) : undefined
 }
 

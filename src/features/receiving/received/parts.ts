@@ -6,7 +6,7 @@
  * it as it is. A link is sealed, names one file of one message, and expires.
  */
 import type { App } from '#features/core/app/app.ts'
-import { contentMissing, requireIntact } from '#features/core/app/stored-content.ts'
+import { contentMissing, requireIntact, toContentState } from '#features/core/app/stored-content.ts'
 import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
 import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
@@ -27,6 +27,9 @@ const MAX_HEADER_LENGTH = 10_000
 export const truncateHeader = (text: string): string =>
   (text.length <= MAX_HEADER_LENGTH ? text : text.slice(0, MAX_HEADER_LENGTH)).toWellFormed()
 
+export const truncateOptionalHeader = (text: string | null | undefined): string | null =>
+  text == null ? null : truncateHeader(text)
+
 /** A body from the content store as text; null: no such body. Throws when it was deleted. */
 export const readBodyText = (app: Pick<App, 'content'>, ref: number | null): string | null =>
   ref === null ? null : new TextDecoder().decode(app.content.get(ref))
@@ -41,13 +44,35 @@ export interface TruncatedText {
  * Reads the first `maxBytes` of a body as text, never ending within a character; the rest is not read. Text is null
  * when the blob is missing: a list must not fail because of one blob.
  */
-export function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number): TruncatedText {
+function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number): TruncatedText {
   if (ref === null) return { text: null, isTruncated: false, isMissing: false }
   try {
     return decodeTruncated(app.content.chunks(ref), maxBytes)
   } catch (error) {
     if (error instanceof MissingBlobError) return { text: null, isTruncated: false, isMissing: true }
     throw error
+  }
+}
+
+/**
+ * The bodies of a mailbox message as JSON, each truncated after `maxBytes`; `truncated` if any was, and whether content
+ * is missing.
+ */
+export function readTruncatedBodies(
+  app: Pick<App, 'content'>,
+  refs: { readonly textRef: number | null; readonly strippedRef: number | null; readonly htmlRef: number | null },
+  maxBytes: number,
+) {
+  const text = readTruncatedText(app, refs.textRef, maxBytes)
+  const stripped = readTruncatedText(app, refs.strippedRef, maxBytes)
+  const html = readTruncatedText(app, refs.htmlRef, maxBytes)
+  const all = [text, stripped, html]
+  return {
+    text_body: text.text,
+    ...(stripped.text !== null && { text_body_stripped: stripped.text }),
+    html_body: html.text,
+    ...toContentState(all.some(({ isMissing }) => isMissing)),
+    ...(all.some(({ isTruncated }) => isTruncated) && { truncated: true as const }),
   }
 }
 

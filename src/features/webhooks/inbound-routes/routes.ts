@@ -1,13 +1,12 @@
 /** @module Routes of /v1/inbound-routes: paths, schemas and one call each, and the deliveries of one inbound email. */
 
-import type { Database } from 'bun:sqlite'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
-import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
-import { type Delivery, getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
+import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import {
   HISTORY_LIMIT_NOTE,
   ReplayCount,
@@ -17,12 +16,12 @@ import {
 } from '#features/webhooks/webhooks/history/model.ts'
 import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/history/replay.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
-import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, Nullable, type Page, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import {
   changeRoute,
   createRoute,
@@ -59,29 +58,24 @@ const NOTHING_POSTED_NOTE = 'The route has no webhook_url, or is not active.'
 
 /** The deliveries of an inbound email, which belong to its route. */
 export const inboundDeliveryRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/inbound' }).use(authenticated).get(
-    '/:id/deliveries',
-    ({ actor, params, query }) => {
-      const page = parsePage(query)
-      const { deliveries, total, webhook } = listEmailDeliveries(app.db, actor.accountId, params.id ?? '', page)
-      return pageBody(webhook ? deliveries.map((delivery) => toRouteDeliveryWire(delivery, webhook, app.keys)) : [], {
-        ...page,
-        total,
-      })
-    },
-    {
-      params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the inbound email.' }) }),
-      query: PageQuery,
-      response: PageBody(RouteDelivery),
-      detail: {
-        summary: 'List the deliveries of an inbound email',
-        description:
-          'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
-        tags: ['Inbound'],
-        ...requires('inbound:read'),
+  new Elysia({ prefix: '/v1/inbound' })
+    .use(authenticated)
+    .get(
+      '/:id/deliveries',
+      ({ actor, params, query }) => listEmailDeliveries(app, actor.accountId, params.id ?? '', parsePage(query)),
+      {
+        params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the inbound email.' }) }),
+        query: PageQuery,
+        response: PageBody(RouteDelivery),
+        detail: {
+          summary: 'List the deliveries of an inbound email',
+          description:
+            'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
+          tags: ['Inbound'],
+          ...requires('inbound:read'),
+        },
       },
-    },
-  )
+    )
 
 export const inboundRouteRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/inbound-routes' })
@@ -308,32 +302,19 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-interface EmailDeliveries {
-  readonly deliveries: readonly Delivery[]
-  readonly total: number
-  /** The webhook of the route; undefined: no delivery can exist. */
-  readonly webhook: Webhook | undefined
-}
-
 /**
  * A page of the deliveries of the account's inbound email: one, and another for each replay, newest first. Throws 404
  * for an unknown email. Empty when no route matched, or the route has no URL or was deleted.
  * @param id public id of the inbound email
  */
-export function listEmailDeliveries(
-  db: Database,
-  accountId: number,
-  id: string,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
-): EmailDeliveries {
-  const email: InboundEmail = getInbound(db, accountId, id)
-  const event = sql(db).event.get(email.id)
-  const webhook = event ? findRouteWebhook(db, event.routeId) : undefined
-  if (!event || !webhook) return { deliveries: [], total: 0, webhook: undefined }
-  const uuids = sql(db).page.all(webhook.id, event.seq, limit, offset)
-  return {
-    deliveries: uuids.map(({ uuid }) => getDelivery(db, webhook, uuid)),
-    total: sql(db).count.get(webhook.id, event.seq)?.n ?? 0,
-    webhook,
-  }
+function listEmailDeliveries(app: App, accountId: number, id: string, page: Page) {
+  const { db, keys } = app
+  const event = sql(db).event.get(getInbound(db, accountId, id).id)
+  const webhook = event && findRouteWebhook(db, event.routeId)
+  if (!webhook) return pageBody([], { ...page, total: 0 })
+  const deliveries = sql(db).page.all(webhook.id, event.seq, page.limit, page.offset)
+  return pageBody(
+    deliveries.map(({ uuid }) => toRouteDeliveryWire(getDelivery(db, webhook, uuid), webhook, keys)),
+    { ...page, total: sql(db).count.get(webhook.id, event.seq)?.n ?? 0 },
+  )
 }

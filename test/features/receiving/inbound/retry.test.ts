@@ -149,7 +149,7 @@ test('a message that its webhook accepted stays delivered', async () => {
   const { seq } = service.app.db.query<{ seq: number }, []>('SELECT event_seq AS seq FROM inbound_emails').get() ?? {
     seq: 0,
   }
-  await service.app.commit.write((tx) => markInboundDelivered(service.app, tx, actor.accountId, seq, 1000))
+  await service.app.commit.write((tx) => markInboundDelivered(tx, actor.accountId, seq, 1000))
   expect(await retryAll()).toEqual([undefined])
   expect(inbound().map(({ status }) => inboundStatusName(status))).toEqual(['delivered'])
 })

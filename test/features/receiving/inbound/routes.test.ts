@@ -324,7 +324,7 @@ describe('an email whose webhook accepts it after a failure', () => {
     await app.commit.write((tx) => {
       const seq = readLastSeq(tx.db, actor.accountId)
       markInboundUndeliverable(app, tx, actor.accountId, seq, 'No.')
-      markInboundDelivered(app, tx, actor.accountId, seq, app.eventTime())
+      markInboundDelivered(tx, actor.accountId, seq, app.eventTime())
     })
     const { status, error_message } = at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data') as {
       status: string

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { deliverToMailbox, findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import {
   AUTHENTICATION,

@@ -262,7 +262,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** The route's webhook accepted it: `received` becomes `delivered`; an unparsed one stays `failed`. */
-export function markInboundDelivered(_app: App, tx: Tx, accountId: number, seq: number, at: Millis): void {
+export function markInboundDelivered(tx: Tx, accountId: number, seq: number, at: Millis): void {
   const uuid = findInboundUuid(tx, accountId, seq)
   if (uuid)
     sql(tx.db).delivered.run(

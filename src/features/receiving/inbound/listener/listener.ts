@@ -345,47 +345,21 @@ class InboundListener implements Listener {
   }
 
   /** Never rejects. */
-  #answer(question: Question): Promise<Destination | Login | Rejection | null> {
+  async #answer(question: Question): Promise<Destination | Login | Rejection | null> {
     const handlers = this.#handlers
-    switch (question.type) {
-      case 'decide':
-        return 'decide' in handlers ? this.#decide(handlers, question) : Promise.resolve(localError)
-      case 'receive':
-        return 'receive' in handlers
-          ? this.#take(question.message, () => handlers.receive(question.message).then(() => null))
-          : Promise.resolve(localError)
-      case 'logIn':
-        return 'logIn' in handlers ? this.#logIn(handlers, question) : Promise.resolve(localError)
-      case 'submit':
-        return 'submit' in handlers
-          ? this.#take(question.message, () => handlers.submit(question.message))
-          : Promise.resolve(localError)
-    }
-  }
-
-  async #logIn(
-    handlers: SubmissionHandlers,
-    { credentials, sourceIp }: Extract<Question, { type: 'logIn' }>,
-  ): Promise<Login | Rejection> {
     try {
-      return await handlers.logIn(credentials, sourceIp)
+      if (question.type === 'decide' && 'decide' in handlers)
+        return (await this.#options.isDiskLow?.()) ? outOfSpace : handlers.decide(question.address, question.sourceIp)
+      if (question.type === 'logIn' && 'logIn' in handlers)
+        return await handlers.logIn(question.credentials, question.sourceIp)
+      if (question.type === 'receive' && 'receive' in handlers)
+        return await this.#take(question.message, () => handlers.receive(question.message).then(() => null))
+      if (question.type === 'submit' && 'submit' in handlers)
+        return await this.#take(question.message, () => handlers.submit(question.message))
     } catch (error) {
-      this.#warn(error, 'login failed')
-      return localError
+      this.#warn(error, question.type === 'logIn' ? 'login failed' : 'recipient decision failed')
     }
-  }
-
-  async #decide(
-    handlers: ListenerHandlers,
-    { address, sourceIp }: Extract<Question, { type: 'decide' }>,
-  ): Promise<Destination | Rejection> {
-    try {
-      if (await this.#options.isDiskLow?.()) return outOfSpace
-      return handlers.decide(address, sourceIp)
-    } catch (error) {
-      this.#warn(error, 'recipient decision failed')
-      return localError
-    }
+    return localError
   }
 
   /**

@@ -16,41 +16,26 @@ import { hours, MiB, minutes, seconds } from '#platform/units.ts'
 import { formatReply, REPLIES, type Reply } from './commands.ts'
 import type { Certificate, Endpoint, ListenerSettings, SubmissionHandlers } from './protocol.ts'
 import { InboundSession, type SessionHost, type Stage } from './session.ts'
-import { createSpool } from './spool.ts'
+import { Spool } from './spool.ts'
 import { openSecureContext } from './tls.ts'
 
-interface SlotHolder {
-  /** Undefined: the session waits for us and is never evicted. */
-  readonly stage: Stage | undefined
-  /** When it last made progress towards a message. */
-  readonly progressAtMs: number
-}
-
-interface Slot<T> {
-  holder: T | undefined
+interface Slot {
+  readonly network: string
   /** The largest network that the customer may have: an IPv6 /48, an IPv4 address. */
   readonly wideNetwork: string
+  holder: InboundSession | undefined
   /** May be called more than once. */
   release(): void
-}
-
-interface SlotLimits {
-  readonly max: number
-  readonly maxPerNetwork: number
 }
 
 const STAGES: readonly Stage[] = ['ended', 'idle', 'envelope', 'message']
 /** Fraction of all slots reserved for networks that have no slot yet. */
 const RESERVED_FRACTION = 0.1
 
-interface HeldSlot<T> extends Slot<T> {
-  readonly network: string
-}
-
-class ConnectionSlots<T extends SlotHolder> {
-  readonly #limits: SlotLimits
-  readonly #onEvicted: (holder: T) => void
-  readonly #slots = new Set<HeldSlot<T>>()
+class ConnectionSlots {
+  readonly #limits: Pick<ListenerSettings, 'maxConnections' | 'maxConnectionsPerNetwork'>
+  readonly #onEvicted: (session: InboundSession) => void
+  readonly #slots = new Set<Slot>()
   readonly #perNetwork = new Counts<string>()
   /**
    * Slots by the largest network that one customer may have: an IPv6 /48 contains 65,536 of the networks in
@@ -59,25 +44,24 @@ class ConnectionSlots<T extends SlotHolder> {
   readonly #perWideNetwork = new Counts<string>()
 
   /** @param onEvicted ends a session whose slot another one received */
-  constructor(limits: SlotLimits, onEvicted: (holder: T) => void) {
+  constructor(
+    limits: Pick<ListenerSettings, 'maxConnections' | 'maxConnectionsPerNetwork'>,
+    onEvicted: (session: InboundSession) => void,
+  ) {
     this.#limits = limits
     this.#onEvicted = onEvicted
-  }
-
-  get size(): number {
-    return this.#slots.size
   }
 
   /**
    * Acquires a slot for a connection from an address. Returns why there is none: its network is at its limit, or all
    * are in use.
    */
-  acquire(address: string): Slot<T> | 'network' | 'all' {
+  acquire(address: string): Slot | 'network' | 'all' {
     const networks = networksOf(address)
     const [network = address] = networks
     const wideNetwork = networks.at(-1) ?? address
-    const { max, maxPerNetwork } = this.#limits
-    if (this.#perNetwork.of(network) >= maxPerNetwork) return 'network'
+    const { maxConnections: max, maxConnectionsPerNetwork } = this.#limits
+    if (this.#perNetwork.of(network) >= maxConnectionsPerNetwork) return 'network'
     const heldCount = this.#perWideNetwork.of(wideNetwork)
     const available = heldCount === 0 ? max : max - Math.floor(max * RESERVED_FRACTION)
     if (this.#slots.size >= available) {
@@ -86,14 +70,14 @@ class ConnectionSlots<T extends SlotHolder> {
       victim.release()
       this.#onEvicted(victim.holder)
     }
-    const slot: HeldSlot<T> = { network, wideNetwork, holder: undefined, release: () => this.#release(slot) }
+    const slot: Slot = { network, wideNetwork, holder: undefined, release: () => this.#release(slot) }
     this.#slots.add(slot)
     this.#perNetwork.add(network, 1)
     this.#perWideNetwork.add(wideNetwork, 1)
     return slot
   }
 
-  #release(slot: HeldSlot<T>): void {
+  #release(slot: Slot): void {
     if (!this.#slots.delete(slot)) return
     this.#perNetwork.add(slot.network, -1)
     this.#perWideNetwork.add(slot.wideNetwork, -1)
@@ -104,8 +88,8 @@ class ConnectionSlots<T extends SlotHolder> {
    * progress.
    * @param heldCount slots that the newcomer's network already has
    */
-  #findVictim(heldCount: number): HeldSlot<T> | undefined {
-    let victim: (Rank & { readonly slot: HeldSlot<T> }) | undefined
+  #findVictim(heldCount: number): Slot | undefined {
+    let victim: (Rank & { readonly slot: Slot }) | undefined
     for (const slot of this.#slots) {
       const { holder } = slot
       if (holder?.stage === undefined) continue
@@ -180,7 +164,7 @@ export class UnusableEndpointError extends Error {
 export class InboundServer {
   readonly #options: InboundServerOptions
   readonly #servers: readonly Server[]
-  readonly #slots: ConnectionSlots<InboundSession>
+  readonly #slots: ConnectionSlots
   readonly #sessions = new Set<InboundSession>()
   /** Sessions after login, by account. */
   readonly #perAccount = new Counts<number>()
@@ -199,10 +183,7 @@ export class InboundServer {
     this.#secureContext = openSecureContext(settings.certificate)
     this.#messageLimiter = createNetworkLimiter(clock, toRate(minutes(1), settings.maxMessagesPerMinute), MAX_NETWORKS)
     this.#octetLimiter = createNetworkLimiter(clock, toRate(hours(1), settings.maxBytesPerHour), MAX_NETWORKS)
-    this.#slots = new ConnectionSlots(
-      { max: settings.maxConnections, maxPerNetwork: settings.maxConnectionsPerNetwork },
-      (session) => this.#evict(session),
-    )
+    this.#slots = new ConnectionSlots(settings, (session) => this.#evict(session))
     this.#shared = this.#createSharedHost()
     this.#servers = settings.endpoints.map((endpoint) => createServer((socket) => this.#onConnection(socket, endpoint)))
     for (const server of this.#servers) server.on('error', (error) => this.#onError(error))
@@ -266,7 +247,7 @@ export class InboundServer {
       maxMessageBytes: settings.maxMessageBytes,
       maxRecipients: settings.maxRecipients,
       limits,
-      spool: createSpool({
+      spool: new Spool({
         folder: settings.spoolFolder,
         filePrefix: settings.filePrefix,
         inlineBytes: limits.inlineBytes,

@@ -25,28 +25,6 @@ export interface SpoolOptions {
   readonly maxMessages: number
 }
 
-export interface Spool {
-  /**
-   * Starts a message from a network. When files reach their limit, the network with the most data loses its largest
-   * message.
-   */
-  createEntry(network: string): SpoolEntry
-}
-
-/** An arriving message. It must be dropped unless it was finished. */
-export interface SpoolEntry {
-  readonly sizeBytes: number
-  /** Stores a copy. Never throws: `finish` rejects with the failure. */
-  write(bytes: Uint8Array): void
-  /**
-   * Returns the complete message; a file is synced. Rejects with the system's error, or with `code` ENOSPC at the limit
-   * of all files.
-   */
-  finish(): Promise<CompleteMessage['content']>
-  /** Frees memory, and deletes the file unless `finish` returned it. May be called again. */
-  drop(): void
-}
-
 const ZSTD_LEVEL = 1
 const MIN_BLOCK_BYTES = 4 * KiB
 const MAX_BLOCK_BYTES = 64 * KiB
@@ -55,20 +33,32 @@ const DISK_CHECK_BYTES = MiB
 
 const sync = promisify(fdatasync)
 
-export function createSpool(options: SpoolOptions): Spool {
-  // Limits the blocks of all sessions with a file to about as much memory as the buffers.
-  const blockBytes = Math.min(
-    MAX_BLOCK_BYTES,
-    Math.max(MIN_BLOCK_BYTES, Math.floor(options.bufferBytes / options.maxMessages)),
-  )
-  const state: SpoolState = {
+/** The arriving messages of all sessions. */
+export class Spool {
+  readonly #options: SpoolOptions
+  readonly #blockBytes: number
+  readonly #state: SpoolState = {
     bufferedBytes: 0,
     spooledBytes: 0,
     uncheckedBytes: DISK_CHECK_BYTES,
     files: 0,
     open: new Set(),
   }
-  return { createEntry: (network) => new SpooledMessage(options, blockBytes, state, network) }
+
+  constructor(options: SpoolOptions) {
+    this.#options = options
+    // Limits the blocks of all sessions with a file to about as much memory as the buffers.
+    const blockBytes = Math.floor(options.bufferBytes / options.maxMessages)
+    this.#blockBytes = Math.min(MAX_BLOCK_BYTES, Math.max(MIN_BLOCK_BYTES, blockBytes))
+  }
+
+  /**
+   * Starts a message from a network. When files reach their limit, the network with the most data loses its largest
+   * message.
+   */
+  createEntry(network: string): SpoolEntry {
+    return new SpoolEntry(this.#options, this.#blockBytes, this.#state, network)
+  }
 }
 
 interface SpoolState {
@@ -78,10 +68,11 @@ interface SpoolState {
   uncheckedBytes: number
   files: number
   /** Messages whose file is being written. */
-  readonly open: Set<SpooledMessage>
+  readonly open: Set<SpoolEntry>
 }
 
-class SpooledMessage implements SpoolEntry {
+/** An arriving message. It must be dropped unless it was finished. */
+export class SpoolEntry {
   sizeBytes = 0
   readonly #options: SpoolOptions
   readonly #blockBytes: number
@@ -111,6 +102,7 @@ class SpooledMessage implements SpoolEntry {
     this.#state = state
   }
 
+  /** Stores a copy. Never throws: `finish` rejects with the failure. */
   write(bytes: Uint8Array): void {
     if (this.#failure !== undefined || this.#isDropped) return
     this.sizeBytes += bytes.length
@@ -122,12 +114,18 @@ class SpooledMessage implements SpoolEntry {
     }
   }
 
+  /**
+   * Returns the complete message; a file is synced. Rejects with the system's error, or with `code` ENOSPC at the limit
+   * of all files.
+   */
   async finish(): Promise<CompleteMessage['content']> {
     if (this.#failure !== undefined) throw this.#failure
     if (this.#isDropped) throw new Error('the message was dropped')
     const file = this.#file
     if (!file) {
-      const bytes = concatenate([...this.#fullBlocks, this.#block.subarray(0, this.#filledBytes)])
+      const bytes = new Uint8Array(
+        Bun.concatArrayBuffers([...this.#fullBlocks, this.#block.subarray(0, this.#filledBytes)]),
+      )
       // The memory stays counted until `drop`, because the main thread still holds it.
       this.#freeBuffers()
       return { kind: 'bytes', bytes }
@@ -157,6 +155,7 @@ class SpooledMessage implements SpoolEntry {
     }
   }
 
+  /** Frees memory, and deletes the file unless `finish` returned it. May be called again. */
   drop(): void {
     this.#isDropped = true
     this.#setCountedBytes(0)
@@ -301,13 +300,3 @@ class SpooledMessage implements SpoolEntry {
 }
 
 const createSpoolFullError = (): Error => Object.assign(new Error('the spool is full'), { code: 'ENOSPC' })
-
-function concatenate(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}

@@ -4,8 +4,8 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { deliverToMailbox, findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import type { Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { findMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { applyBounce } from '#features/receiving/bounces/apply.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'

@@ -9,7 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count, record } from '#features/core/events/record.ts'
 import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
-import { toAttachmentJson, truncateHeader } from '#features/receiving/received/parts.ts'
+import { toAttachmentJson, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -172,10 +172,6 @@ const sql = prepareStatements((db) => ({
 /** As many as an envelope may have; a To header can contain thousands. */
 const MAX_TO_ADDRESSES = 100
 
-/** Headers in a row are truncated, because a list has 100 messages; the stored headers are complete. */
-const truncateOptional = (header: string | null | undefined): string | null =>
-  header == null ? null : truncateHeader(header)
-
 /**
  * Stores a received message for one route of one domain. Returns its public id; undefined: the domain was deleted, or
  * no route matches and the message alone exceeds the limit for such mail.
@@ -270,12 +266,12 @@ export function amendInbound(
 /** The columns from `from_address` to `attachments`. */
 const toMessageColumns = (message: StoredMessage) =>
   [
-    truncateOptional(message.fromAddresses[0]),
+    truncateOptionalHeader(message.fromAddresses[0]),
     JSON.stringify(message.toAddresses.slice(0, MAX_TO_ADDRESSES)),
-    truncateOptional(message.from),
-    truncateOptional(message.to),
-    truncateOptional(message.cc),
-    truncateOptional(message.subject) ?? '',
+    truncateOptionalHeader(message.from),
+    truncateOptionalHeader(message.to),
+    truncateOptionalHeader(message.cc),
+    truncateOptionalHeader(message.subject) ?? '',
     message.messageId,
     message.headersRef,
     message.textRef,

@@ -168,7 +168,7 @@ function updateInboundEmail(
   { status, at, error }: { readonly status: DeliveryStatus; readonly at: Millis; readonly error: string },
 ): void {
   if (routeId === null || seq === null) return
-  if (status === 'delivered') markInboundDelivered(app, tx, accountId, seq, at)
+  if (status === 'delivered') markInboundDelivered(tx, accountId, seq, at)
   if (status === 'undeliverable') markInboundUndeliverable(app, tx, accountId, seq, error)
 }
 

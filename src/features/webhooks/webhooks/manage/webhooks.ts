@@ -79,10 +79,7 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
   ),
-}))
-
-const statsSql = prepareStatements((db) => ({
-  ofAccount: db.prepare<{ total: number; offByFailures: number; failing: number; maxFailures: number }, [number]>(
+  stats: db.prepare<{ total: number; offByFailures: number; failing: number; maxFailures: number }, [number]>(
     `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS offByFailures,
      coalesce(sum(is_active AND failure_count > 0), 0) AS failing, coalesce(max(failure_count), 0) AS maxFailures
      FROM webhooks WHERE account_id = ? AND deleted_at IS NULL`,
@@ -92,8 +89,7 @@ const statsSql = prepareStatements((db) => ({
 const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
 
 /** Counts an account's webhooks, including those of its inbound routes, and their failures. */
-export const readWebhookStats = (db: Database, accountId: number) =>
-  statsSql(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
+export const readWebhookStats = (db: Database, accountId: number) => sql(db).stats.get(accountId) ?? NO_WEBHOOKS
 
 const toWebhook = (row: Row): Webhook => ({
   ...row,
