@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { findMailbox, removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { buildMailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
 import { storeSentReply } from '#features/receiving/agent-mailboxes/threads.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
