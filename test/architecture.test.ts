@@ -67,7 +67,7 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 const MAX_LINES: Readonly<Record<string, number>> = {
   core: 5076,
   setup: 10211,
-  sending: 28368,
+  sending: 26751,
   people: 6172,
   receiving: 13286,
   audience: 7978,
@@ -178,56 +178,110 @@ const areaOf = (path: string): string | undefined => /^src\/features\/([^/]+)\//
 
 /** Maximum number of files of a feature that other areas may import. */
 const MAX_ENTRY_POINTS = 8
+/** Maximum number of files of a feature that other features may import. */
+const MAX_DOORS = 13
+
+interface Doors {
+  /** What other areas import; other features of the area may too. */
+  readonly entryPoints: readonly string[]
+  /** What only other features of the area import. */
+  readonly inside: readonly string[]
+}
+
+/** Reads the files that a text lists behind a label: `Label: \`a.ts\`, \`b/c.ts\`.` */
+function filesBehind(label: string, text: string): readonly string[] {
+  const [, files = ''] = new RegExp(`\\b${label}:([^.]*(?:\\.ts[^.]*)*)\\.`).exec(text) ?? []
+  return [...files.matchAll(/`([\w/-]+\.ts)`/g)].flatMap(([, file]) => file ?? [])
+}
 
 /**
- * Reads the entry points that the README of an area lists for each feature: `- \`name\`: text. Entry points: \`a.ts\`,
- * \`b.ts\`.`
+ * Reads the doors that the README of an area lists for each feature: `- \`name\`: text. Entry points: \`a.ts\`. Inside
+ * the area: \`b.ts\`, \`c.ts\`.`
  */
-function listedEntryPoints(readme: string): Map<string, readonly string[]> {
+function listedDoors(readme: string): Map<string, Doors> {
   const items = readme.split(/^- /m).slice(1)
   return new Map(
     items.flatMap((item) => {
       const [, name = ''] = /^`([\w-]+)`: /.exec(item) ?? []
-      const [, files = ''] = /Entry points:([^.]*(?:\.ts[^.]*)*)\./.exec(item.split('\n\n')[0] ?? '') ?? []
-      return name === '' ? [] : [[name, [...files.matchAll(/`([\w/-]+\.ts)`/g)].flatMap(([, file]) => file ?? [])]]
+      const text = (item.split('\n\n')[0] ?? '').replace(/\s+/g, ' ')
+      const doors = { entryPoints: filesBehind('Entry points', text), inside: filesBehind('Inside the area', text) }
+      return name === '' ? [] : [[name, doors]]
     }),
   )
 }
 
 /**
- * Lists imports from other areas that are not of an entry point, listed entry points that no other area imports, and
- * features with too many entry points. Any `tables.ts` may be imported, for foreign keys.
+ * Lists imports from other features that are not of a door, listed doors that nothing enters, and features with too many
+ * doors. Any `tables.ts` may be imported, for foreign keys.
  * @param readmes by area
  */
 function entryBreaks(modules: readonly Module[], readmes: ReadonlyMap<string, string>): string[] {
-  const used = new Set<string>()
+  const used = { entryPoints: new Set<string>(), inside: new Set<string>() }
   const breaks: string[] = []
-  const listed = new Map([...readmes].map(([area, readme]) => [area, listedEntryPoints(readme)]))
-  const isListed = (path: string): boolean => {
-    const [area = '', feature = ''] = featureOf(path)?.split('/') ?? []
-    return (
-      listed
-        .get(area)
-        ?.get(feature)
-        ?.includes(path.slice(`src/features/${area}/${feature}/`.length)) ?? false
-    )
-  }
+  const listed = new Map([...readmes].map(([area, readme]) => [area, listedDoors(readme)]))
   for (const { path, named } of modules) {
     if (ringOf(path) !== 'features') continue
     for (const to of named) {
-      if (featureOf(to) === undefined || areaOf(to) === areaOf(path) || isTables(to)) continue
-      used.add(to)
-      if (!isListed(to)) breaks.push(`${path} imports ${to}, which is not an entry point`)
+      const feature = featureOf(to)
+      if (feature === undefined || feature === featureOf(path) || isTables(to)) continue
+      const isInside = areaOf(to) === areaOf(path)
+      const [area = '', name = ''] = feature.split('/')
+      const doors = listed.get(area)?.get(name)
+      const file = to.slice(`src/features/${feature}/`.length)
+      const isEntryPoint = doors?.entryPoints.includes(file) ?? false
+      used[isInside ? 'inside' : 'entryPoints'].add(`${feature}/${file}`)
+      if (!isEntryPoint && !(isInside && doors?.inside.includes(file)))
+        breaks.push(`${path} imports ${to}, which is no ${isInside ? 'door' : 'entry point'} of ${feature}`)
     }
   }
   for (const [area, features] of listed) {
-    for (const [feature, files] of features) {
-      if (files.length > MAX_ENTRY_POINTS) breaks.push(`${area}/${feature} has ${files.length} entry points`)
-      for (const file of files)
-        if (!used.has(`src/features/${area}/${feature}/${file}`))
-          breaks.push(`no other area imports ${area}/${feature}/${file}`)
+    for (const [name, { entryPoints, inside }] of features) {
+      const feature = `${area}/${name}`
+      if (entryPoints.length > MAX_ENTRY_POINTS) breaks.push(`${feature} has ${entryPoints.length} entry points`)
+      if (entryPoints.length + inside.length > MAX_DOORS)
+        breaks.push(`${feature} has ${entryPoints.length + inside.length} doors`)
+      for (const file of entryPoints)
+        if (!used.entryPoints.has(`${feature}/${file}`)) breaks.push(`no other area imports ${feature}/${file}`)
+      for (const file of inside)
+        if (!used.inside.has(`${feature}/${file}`))
+          breaks.push(`no other feature of its area imports ${feature}/${file}`)
     }
   }
+  return breaks
+}
+
+/** Returns the room of a file, a folder inside a feature, as `area/feature/room`. */
+const roomOf = (path: string): string | undefined => /^src\/features\/([^/]+\/[^/]+\/[^/]+)\//.exec(path)?.[1]
+
+/**
+ * Lists imports of a room that are not of a door, listed doors that nothing enters, and rooms that import each other. A
+ * Worker may be a door without being imported.
+ * @param readmes by room; each has a line `Door: \`a.ts\`, \`b.ts\`.`
+ */
+function roomBreaks(modules: readonly Module[], readmes: ReadonlyMap<string, string>): string[] {
+  const entered = new Set<string>()
+  const arrows = new Set<string>()
+  const breaks: string[] = []
+  for (const { path, named } of modules) {
+    for (const to of named) {
+      const [from, room] = [roomOf(path), roomOf(to)]
+      // Data, such as JSON, is no module.
+      if (room === undefined || room === from || !/\.tsx?$/.test(to)) continue
+      entered.add(to)
+      if (from !== undefined && featureOf(from) === featureOf(room)) arrows.add(`${from} ${room}`)
+      if (!filesBehind('Door', readmes.get(room) ?? '').includes(to.slice(`src/features/${room}/`.length)))
+        breaks.push(`${path} imports ${to}, which is no door of ${room}`)
+    }
+  }
+  for (const arrow of arrows) {
+    const [from = '', to = ''] = arrow.split(' ')
+    if (from < to && arrows.has(`${to} ${from}`)) breaks.push(`${from} and ${to} import each other`)
+  }
+  for (const [room, readme] of readmes)
+    for (const file of filesBehind('Door', readme)) {
+      const path = `src/features/${room}/${file}`
+      if (!entered.has(path) && !ENTRIES.test(path)) breaks.push(`nothing enters ${room}/${file}`)
+    }
   return breaks
 }
 
@@ -352,19 +406,50 @@ test('rank: a feature imports only features that come before it in the list', ()
   expect(rankBreaks(MODULES, RANK)).toEqual([])
 })
 
-test('other areas import a feature only through the few files that the README of its area lists', () => {
+test('other features import a feature only through the few files that the README of its area lists', () => {
   const readmes = new Map(
     Object.keys(AREAS).map((area) => [area, readFileSync(join(ROOT, 'src/features', area, 'README.md'), 'utf8')]),
   )
   expect(entryBreaks(MODULES, readmes)).toEqual([])
 })
 
+test('each room has a README of one screen, whose doors are the only way in; no two rooms import each other', () => {
+  const rooms = [...new Set(MODULES.flatMap(({ path }) => roomOf(path) ?? []))]
+  const readmes = new Map(
+    rooms.map((room) => [room, readFileSync(join(ROOT, 'src/features', room, 'README.md'), 'utf8')]),
+  )
+  for (const readme of readmes.values()) expect(readme.split('\n').length).toBeLessThanOrEqual(61)
+  expect(roomBreaks(MODULES, readmes)).toEqual([])
+})
+
+/** At most so many files are read from the request to the event of one email. */
+const MAX_FILES_OF_A_SEND = 45
+
+test('the way of an email is listed file by file: each is imported by another, or is a Worker; they are few', () => {
+  const readme = readFileSync(join(ROOT, 'src/features/sending/delivery/README.md'), 'utf8')
+  const [, way = ''] = readme.split('## The way of an email, file by file')
+  const files = way.split('\n## ')[0]?.split('\n- ').slice(1) ?? []
+  const paths = files.flatMap((item) => {
+    const [, folder = ''] = /^`([\w/-]+)`: /.exec(item) ?? []
+    return [...item.matchAll(/`([\w-]+)\.ts`/g)].map(([, name]) => `src/features/sending/${folder}/${name}.ts`)
+  })
+  const byPath = new Map(MODULES.map((module) => [module.path, module]))
+  expect(paths.filter((path) => !byPath.has(path))).toEqual([])
+  const imported = new Set(paths.flatMap((path) => byPath.get(path)?.named ?? []))
+  expect(paths.filter((path) => !imported.has(path) && !ENTRIES.test(path))).toEqual([
+    'src/features/sending/emails/routes.ts',
+    'src/features/sending/delivery/schedule/scheduler.ts',
+  ])
+  expect(paths.length).toBeGreaterThan(30)
+  expect(paths.length).toBeLessThanOrEqual(MAX_FILES_OF_A_SEND)
+})
+
 test('the README of each area lists all of its features in rank order, on one screen', () => {
   for (const [area, features] of Object.entries(AREAS)) {
     const readme = readFileSync(join(ROOT, 'src/features', area, 'README.md'), 'utf8')
-    expect(
-      [...listedEntryPoints(readme).keys()].filter((name) => features.some((feature) => feature === name)),
-    ).toEqual([...features])
+    expect([...listedDoors(readme).keys()].filter((name) => features.some((feature) => feature === name))).toEqual([
+      ...features,
+    ])
     expect(readme.split('\n').length).toBeLessThanOrEqual(61)
   }
 })
@@ -495,18 +580,42 @@ test('each rule finds the imports and texts that break it', () => {
   const crossing = [
     moduleOf('src/features/a/x/open.ts', ''),
     moduleOf('src/features/a/x/inner.ts', ''),
+    moduleOf('src/features/a/x/near.ts', ''),
     moduleOf('src/features/a/x/tables.ts', ''),
-    moduleOf('src/features/a/y/y.ts', `import { inner } from '#features/a/x/inner.ts'`),
+    moduleOf('src/features/a/y/y.ts', `import '#features/a/x/near.ts'\nimport { inner } from '#features/a/x/inner.ts'`),
     moduleOf(
       'src/features/b/z/z.ts',
       `import '#features/a/x/open.ts'\nimport type { I } from '#features/a/x/inner.ts'\nimport { t } from '#features/a/x/tables.ts'\nt()`,
     ),
+    moduleOf('src/features/b/w/w.ts', `import '#features/a/x/near.ts'`),
   ]
   const readme =
-    '# A\n\n- `x`: one. Two.\n  Entry points: `open.ts`,\n  `unused.ts`.\n- `y`: more.\n\n- `x.ts` is not one.\n'
+    '# A\n\n- `x`: one. Two.\n  Entry points: `open.ts`,\n  `unused.ts`. Inside the\n  area: `near.ts`, `far.ts`.\n- `y`: more.\n\n- `x.ts` is not one.\n'
   expect(entryBreaks(crossing, new Map([['a', readme]]))).toEqual([
-    'src/features/b/z/z.ts imports src/features/a/x/inner.ts, which is not an entry point',
+    'src/features/a/y/y.ts imports src/features/a/x/inner.ts, which is no door of a/x',
+    'src/features/b/z/z.ts imports src/features/a/x/inner.ts, which is no entry point of a/x',
+    'src/features/b/w/w.ts imports src/features/a/x/near.ts, which is no entry point of a/x',
     'no other area imports a/x/unused.ts',
+    'no other feature of its area imports a/x/far.ts',
+  ])
+  const rooms = [
+    moduleOf('src/features/a/x/hall/door.ts', `import '../cellar/door.ts'`),
+    moduleOf('src/features/a/x/hall/back.ts', `import './door.ts'`),
+    moduleOf('src/features/a/x/cellar/door.ts', `import type { B } from '../hall/back.ts'`),
+  ]
+  const door = 'Door: `door.ts`, `bricked-up.ts`, `worker.ts`.'
+  expect(
+    roomBreaks(
+      rooms,
+      new Map([
+        ['a/x/hall', 'Nothing.'],
+        ['a/x/cellar', door],
+      ]),
+    ),
+  ).toEqual([
+    'src/features/a/x/cellar/door.ts imports src/features/a/x/hall/back.ts, which is no door of a/x/hall',
+    'a/x/cellar and a/x/hall import each other',
+    'nothing enters a/x/cellar/bricked-up.ts',
   ])
   const many = Array.from({ length: 9 }, (_, index) => `\`${index}.ts\``).join(', ')
   expect(entryBreaks([], new Map([['a', `- \`x\`: one. Entry points: ${many}.`]]))).toContain('a/x has 9 entry points')

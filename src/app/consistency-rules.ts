@@ -33,7 +33,7 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   contactStore,
   suppressionStore,
   webhooks,
-].flatMap((rules) => Object.values<ConsistencyRule>(rules))
+].flatMap((rules) => Object.values<unknown>(rules).filter((rule): rule is ConsistencyRule => typeof rule === 'object'))
 
 /** Checks all rules in the connection's read transaction. */
 export const checkConsistency = (db: Database): Violation[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))

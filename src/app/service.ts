@@ -5,7 +5,7 @@
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
-import { readProviders } from '#features/sending/delivery/providers/policy.ts'
+import { readProviders } from '#features/sending/delivery/providers/registry.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { createLog } from '#platform/log/log.ts'

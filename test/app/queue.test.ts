@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
-import { holdWithoutContent } from '#features/sending/delivery/verdict/without-content.ts'
+import { holdWithoutContent } from '#features/sending/delivery/verdict/held-mail.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'

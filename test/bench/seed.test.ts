@@ -8,7 +8,7 @@ import { checkConsistency } from '#app/consistency-rules.ts'
 import { createMailPatterns, createRequestBuilder, HTML_BYTES, TEXT_BYTES } from '#bench/mails.ts'
 import { loadBenchConfig } from '#bench/measure.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
+import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('stored emails have every row and statistic that the service would have written', async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { computeRetryDelayMs } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { computeRetryDelayMs } from '#features/sending/delivery/verdict/outcome.ts'
 import type { React } from '#features/sending/simulator/reaction.ts'
 import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
 import { days, hours, minutes } from '#platform/units.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
 import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
-import { computeMaxAttempts } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

@@ -13,8 +13,7 @@ import {
   releaseSelected,
   retrySelected,
 } from '#features/sending/delivery/control/queue-control.ts'
-import { cancelEmail } from '#features/sending/emails/cancel.ts'
-import { rescheduleEmail } from '#features/sending/emails/reschedule.ts'
+import { cancelEmail, rescheduleEmail } from '#features/sending/emails/scheduled.ts'
 import { addRule } from '#features/sending/queue/queue-rules.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'

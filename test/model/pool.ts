@@ -4,9 +4,13 @@
  * pass in seconds.
  */
 
-import type { WorkerPool, WorkerPoolOptions } from '#features/sending/delivery/attempt/worker-pool.ts'
-import { type TotalLimits, WorkerShares } from '#features/sending/delivery/attempt/worker-shares.ts'
-import type { AttemptResult, DeliverJob, FromWorker, ToWorker } from '#features/sending/delivery/model/protocol.ts'
+import {
+  type TotalLimits,
+  type WorkerPool,
+  type WorkerPoolOptions,
+  WorkerShares,
+} from '#features/sending/delivery/attempt/worker-pool.ts'
+import type { AttemptResult, DeliverJob, FromWorker, ToWorker } from '#features/sending/delivery/protocol.ts'
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 

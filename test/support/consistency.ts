@@ -4,7 +4,7 @@ import { expect } from 'bun:test'
 import { join } from 'node:path'
 import { hideDeletedAccounts } from '#app/cli/deleted-accounts.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
-import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
+import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import type { TestApp } from './app.ts'
 
 /** Expects that the data is consistent and that every slot and every byte of memory was released. */

@@ -1,5 +1,5 @@
 /** @module Lets time pass for a service that delivers, for tests with a clock of their own. */
-import { ABOUT_TO_BE_DELIVERED_REASON } from '#features/sending/delivery/schedule/wait-reasons.ts'
+import { ABOUT_TO_BE_DELIVERED_REASON } from '#features/sending/delivery/schedule/waits.ts'
 import { eventually, type TestApp } from './app.ts'
 import type { ManualClock } from './manual-clock.ts'
 

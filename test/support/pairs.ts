@@ -1,6 +1,6 @@
 /** @module A pair of provider and outgoing address without a service, for tests of slots, rates and suspensions. */
 import { type Instant, Pair } from '#features/sending/delivery/providers/pair.ts'
-import type { ProviderPolicy } from '#features/sending/delivery/providers/policy.ts'
+import type { ProviderPolicy } from '#features/sending/delivery/providers/registry.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'

@@ -9,7 +9,7 @@ import { type OperationRecord, toOperationWire } from '#features/core/operations
 import { getOperation } from '#features/core/operations/operations.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { type ControlVerb, controlBroadcast } from '#features/sending/broadcasts/control.ts'
-import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
+import { countBroadcastEmails } from '#features/sending/broadcasts/states.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'

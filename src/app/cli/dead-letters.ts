@@ -3,7 +3,6 @@ import { type Command, Option } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/add.ts'
 import { type DeadLetterRecord, deadLetterWire } from '#features/sending/dead-letters/model.ts'
 import {
   type DeadLetter,
@@ -13,6 +12,7 @@ import {
   selectDeadLetters,
 } from '#features/sending/dead-letters/read.ts'
 import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
+import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/write.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'

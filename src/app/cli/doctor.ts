@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { attempt } from '#platform/attempt.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { createMaxAttempts } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import { listEmails, type StoredEmail } from '#features/sending/emails/read.ts'
 import { MAX_COUNTED, parseSearch, type SearchText, searchEmails } from '#features/sending/emails/search-list.ts'

@@ -1,7 +1,7 @@
 /** @module `tassis emails`, and `show`: the recipients and the history of one email. Never writes. */
 import type { Command } from 'commander'
 import { explainEmail } from '#features/sending/delivery/control/explain.ts'
-import { createMaxAttempts } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts'
 import { readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'

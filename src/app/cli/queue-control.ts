@@ -5,10 +5,9 @@
 import { type Command, Option } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
-import { releaseWithoutContent } from '#features/sending/delivery/verdict/without-content.ts'
+import { releaseWithoutContent } from '#features/sending/delivery/verdict/held-mail.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
-import { QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
-import type { MailSelector } from '#features/sending/queue/selection.ts'
+import { type MailSelector, QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   changeMail,

@@ -1,7 +1,7 @@
 /** @module What the checks of `tassis doctor` get, and what they may ask of the network. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import type { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { randomBelow } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Clock } from '#platform/time/clock.ts'

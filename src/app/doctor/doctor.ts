@@ -4,7 +4,7 @@
  */
 
 import type { App } from '#features/core/app/app.ts'
-import type { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import type { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'

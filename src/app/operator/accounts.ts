@@ -15,7 +15,7 @@ import {
   readAbuseStats,
 } from '#features/reporting/abuse/rates.ts'
 import { wakeSelected } from '#features/sending/delivery/control/queue-control.ts'
-import { countHeld } from '#features/sending/queue/account-transitions.ts'
+import { countHeld } from '#features/sending/queue/hold-transitions.ts'
 import { addRule, findPool, removeRules } from '#features/sending/queue/queue-rules.ts'
 import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'

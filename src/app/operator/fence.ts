@@ -19,10 +19,10 @@ import {
   findFirstSince,
   isEverything,
   releaseRestored,
-} from '#features/sending/delivery/control/restored-mail.ts'
+} from '#features/sending/delivery/control/queue-control.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
-import type { MailSelector } from '#features/sending/queue/selection.ts'
+import type { MailSelector } from '#features/sending/queue/queue-rules.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'

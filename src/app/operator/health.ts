@@ -1,6 +1,6 @@
 /** @module The state of the whole service for its operator. */
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
-import { findContentProblem } from '#features/sending/delivery/verdict/without-content.ts'
+import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -4,10 +4,10 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import type { TrafficCounts } from '#features/sending/delivery/providers/limits.ts'
 import { type Instant, Pair } from '#features/sending/delivery/providers/pair.ts'
 import { Pairs } from '#features/sending/delivery/providers/pairs.ts'
-import type { ProviderPolicy } from '#features/sending/delivery/providers/policy.ts'
-import type { TrafficCounts } from '#features/sending/delivery/providers/traffic.ts'
+import type { ProviderPolicy } from '#features/sending/delivery/providers/registry.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -15,13 +15,18 @@ import {
   retrySelected,
   wakeSelected,
 } from '#features/sending/delivery/control/queue-control.ts'
-import { formatTarget, parseTarget } from '#features/sending/delivery/providers/redirect-target.ts'
+import { formatTarget, parseTarget } from '#features/sending/delivery/providers/lane-provider.ts'
 import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
+import { findLogId } from '#features/sending/queue/email.ts'
 import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
-import { findLogId } from '#features/sending/queue/names.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
-import { addRule, listRules, type QueueRule, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
-import type { MailSelector } from '#features/sending/queue/selection.ts'
+import {
+  addRule,
+  listRules,
+  type MailSelector,
+  type QueueRule,
+  type QueueRuleKind,
+} from '#features/sending/queue/queue-rules.ts'
 import { isOpen, statusName } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'

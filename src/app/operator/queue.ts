@@ -4,9 +4,16 @@ import type { App } from '#features/core/app/app.ts'
 import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
 import { findLaneProvider } from '#features/sending/delivery/providers/lane-provider.ts'
 import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
-import { NO_SERVICE_REASON, NOT_DUE_REASON } from '#features/sending/delivery/schedule/wait-reasons.ts'
+import { NO_SERVICE_REASON, NOT_DUE_REASON } from '#features/sending/delivery/schedule/waits.ts'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
-import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+import {
+  countOpen,
+  findRetryTime,
+  joinLanes,
+  type OpenLane,
+  QUEUE_START,
+  type QueuePosition,
+} from '#features/sending/queue/queue.ts'
 import {
   describeHold,
   findEmailHold,
@@ -14,7 +21,6 @@ import {
   hasProviderRules,
   type QueueRule,
 } from '#features/sending/queue/queue-rules.ts'
-import { findRetryTime } from '#features/sending/queue/retry-times.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -8,7 +8,7 @@ import type {
   RecipientCountRecord,
 } from '#features/sending/broadcasts/read-routes.ts'
 import type { NewsletterRecord, NewsletterRow } from '#features/sending/newsletters/model.ts'
-import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview-routes.ts'
+import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
 import { toListPath } from './audience.ts'

@@ -2,7 +2,7 @@
 import { createDoctorResolver, type DoctorContext, listDnsServers } from '#app/doctor/context.ts'
 import type { Finding, NewFinding } from '#app/doctor/finding.ts'
 import { loadConfig } from '#app/settings.ts'
-import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createLog } from '#platform/log/log.ts'
 import { systemClock } from '#platform/time/clock.ts'
 

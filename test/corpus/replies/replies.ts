@@ -1,7 +1,7 @@
 /** @module Reads `replies.txt`: replies of mail servers, each with its meaning. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BounceCategory } from '#features/sending/delivery/model/bounce-category.ts'
+import type { BounceCategory } from '#features/sending/delivery/protocol.ts'
 import { makeReply, type SmtpReply } from '#protocols/smtp/replies.ts'
 
 export type Stage = 'connect' | 'mail' | 'rcpt' | 'data' | 'body'

@@ -2,7 +2,7 @@
 import { Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
-import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview-routes.ts'
+import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview.ts'
 import { usePreview } from '../../api/broadcasts.ts'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'

@@ -2,7 +2,7 @@
 import { Button, Code, CopyButton, Group, Stack, Tabs, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
-import type { LinkRecord } from '#features/sending/tracking/model.ts'
+import type { LinkRecord } from '#features/sending/tracking/routes.ts'
 import { ApiError, get } from '../../api/client.ts'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'

@@ -2,7 +2,7 @@
 import { Button, Code, Paper, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Attempt } from '#features/sending/delivery/control/attempt-model.ts'
+import type { Attempt } from '#features/sending/delivery/control/attempt-routes.ts'
 import { get, type PageOf } from '../../api/client.ts'
 import { Facts } from '../../parts/facts.tsx'
 import { QueryView } from '../../parts/states.tsx'

@@ -1,5 +1,5 @@
 /** @module How the screens of emails show who must act, and the dialogue and timings of an attempt. Pure. */
-import type { DialogueLine } from '#features/sending/delivery/control/attempt-model.ts'
+import type { DialogueLine } from '#features/sending/delivery/control/attempt-routes.ts'
 import type { Responsible } from '#features/sending/emails/model.ts'
 
 export const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {

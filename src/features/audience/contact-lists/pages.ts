@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { chooseOurTexts, findShownTexts, type ShownTexts } from '#features/setup/wording/wording.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'

@@ -4,8 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
-import { createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
-import { createUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import { createUnsubscribeToken, createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { formatBroadcastData, formatSharedData } from '#features/setup/templates/broadcast-data.ts'

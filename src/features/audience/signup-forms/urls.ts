@@ -1,6 +1,6 @@
 /** @module The URL of a form's page, and the code that embeds it in another page. */
 
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { escapeHtml } from '#platform/http/html.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { FieldType } from './custom-fields.ts'

@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { invalid } from '#platform/errors.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { isJsonObject } from '#platform/json-object.ts'

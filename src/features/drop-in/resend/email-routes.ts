@@ -3,7 +3,6 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import type { EventType } from '#features/core/events/record.ts'
-import { cancelEmail } from '#features/sending/emails/cancel.ts'
 import {
   findEmail,
   getEmail,
@@ -12,9 +11,8 @@ import {
   readLastEventType,
   type StoredEmail,
 } from '#features/sending/emails/read.ts'
-import { type RenderBodies, readEmailBodies } from '#features/sending/emails/read-bodies.ts'
-import { rescheduleEmail } from '#features/sending/emails/reschedule.ts'
-import { emailRowWire, type MaxAttempts } from '#features/sending/emails/wire.ts'
+import { cancelEmail, rescheduleEmail } from '#features/sending/emails/scheduled.ts'
+import { emailRowWire, type MaxAttempts, type RenderBodies, readEmailBodies } from '#features/sending/emails/wire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import { parseUuid } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'

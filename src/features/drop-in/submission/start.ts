@@ -5,7 +5,7 @@ import { type ConfiguredEndpoint, startListener } from '#features/receiving/inbo
 import type { Endpoint } from '#features/receiving/inbound/listener/protocol.ts'
 import { createParser } from '#features/receiving/inbound/process/parser.ts'
 import { MAX_RECIPIENTS } from '#features/sending/accept/draft.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { GiB, seconds } from '#platform/units.ts'

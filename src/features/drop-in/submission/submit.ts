@@ -7,7 +7,7 @@ import type { SubmittedMessage } from '#features/receiving/inbound/listener/prot
 import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { acceptTranslated } from '#features/sending/accept/accept.ts'
 import { readIdempotency } from '#features/sending/accept/idempotency.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'

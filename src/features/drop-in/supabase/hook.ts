@@ -2,7 +2,7 @@
  * @module The hook of an API key: its URL, its secret, and whether a request is signed with that. The secret is derived
  * from the id of the key, so that it is stored nowhere. Standard Webhooks: HMAC-SHA256 over `<id>.<timestamp>.<body>`.
  */
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { equalBytes, hmacSha256, type KeyRing } from '#platform/crypto/crypto.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'

@@ -2,7 +2,7 @@
  * @module Turns a request of Supabase's send-email hook into send requests: recipients, template and its values. Pure;
  * throws AppError 422 with the field.
  */
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { invalid } from '#platform/errors.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 

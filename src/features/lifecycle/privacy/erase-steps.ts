@@ -22,14 +22,14 @@ import { eraseInbound, findInboundOfPerson } from '#features/receiving/inbound/a
 import { findNewestQueueEntryId, hasQueueEntryUpTo } from '#features/receiving/inbound/process/queue.ts'
 import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/store.ts'
 import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
-import { eraseInStoredResponses } from '#features/sending/accept/stored-responses.ts'
+import { eraseInStoredResponses } from '#features/sending/accept/idempotency.ts'
 import {
   findNextOpenBroadcast,
   findWaitingRecipients,
   isTakingSnapshot,
   skipRecipients,
 } from '#features/sending/broadcasts/erase.ts'
-import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
+import { resolveDeadLetter } from '#features/sending/dead-letters/write.ts'
 import {
   anonymiseRecipients,
   cancelRecipients,
@@ -38,7 +38,7 @@ import {
   findEmailsShowing,
   findEmailsTo,
 } from '#features/sending/queue/erase.ts'
-import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
+import { deleteEngagement } from '#features/sending/tracking/engage.ts'
 import { eraseSuppressions } from '#features/setup/suppression-store/suppress.ts'
 import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/deliver/erase.ts'
 import type { Tx } from '#platform/db/commit.ts'

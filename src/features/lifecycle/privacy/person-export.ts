@@ -16,7 +16,7 @@ import { findMessagesOfPerson } from '#features/receiving/agent-mailboxes/remova
 import { findInboundById, findInboundOfPerson } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { toInboundWire } from '#features/receiving/inbound/api/model.ts'
 import { readBodyText } from '#features/receiving/received/parts.ts'
-import { createMaxAttempts } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import { findEmail, readEmailEvents, type StoredEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, isSystemMail, recipientWire } from '#features/sending/emails/wire.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'

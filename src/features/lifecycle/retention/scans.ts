@@ -30,8 +30,8 @@ import {
   listBroadcastsAfter,
   type RetainedBroadcast,
 } from '#features/sending/broadcasts/purge.ts'
-import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
-import { unlinkOperation } from '#features/sending/newsletters/unlink-operation.ts'
+import { resolveDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { unlinkOperation } from '#features/sending/newsletters/newsletters.ts'
 import {
   deleteEmail,
   dropEmailContent,
@@ -43,7 +43,7 @@ import {
   type OldEmail,
   readEmailsAfter,
 } from '#features/sending/queue/retire.ts'
-import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
+import { deleteEngagement } from '#features/sending/tracking/engage.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Scan } from './scan.ts'
 

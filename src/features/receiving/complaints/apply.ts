@@ -6,7 +6,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count, record } from '#features/core/events/record.ts'
-import { findEmailLogFields } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/email.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'

@@ -9,10 +9,14 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { findEmailByMessageId } from '#features/receiving/bounces/apply.ts'
 import type { ReceivedMail } from '#features/receiving/received/message.ts'
-import { findVerpRecipient, LOST_RECIPIENT } from '#features/sending/queue/names.ts'
+import { findVerpRecipient, LOST_RECIPIENT } from '#features/sending/queue/email.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
-import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '#features/sending/unsubscribe/headers.ts'
-import { openUnsubscribeToken, type UnsubscribeFacts } from '#features/sending/unsubscribe/token.ts'
+import {
+  decodeUnsubscribeAddress,
+  openUnsubscribeToken,
+  UNSUBSCRIBE_PATH,
+  type UnsubscribeFacts,
+} from '#features/sending/unsubscribe/headers.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'

@@ -4,7 +4,7 @@
  * continues where it stopped. Pauses the account or records a finding; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findEmailLogFields } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/email.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isTransientError } from '#platform/disk/storage-errors.ts'
 import { randomBelow } from '#platform/ids.ts'

@@ -3,28 +3,66 @@
  * send`. Stores the content durably, then inserts the email, recipients, event, counters and quota in one transaction.
  * Resolves when the email is on disk. Batches (`batch.ts`), broadcasts and system mail insert their emails themselves.
  */
-
 import { consumeQuota, readRemainingQuota } from '#features/core/accounts/accounts.ts'
 import { consumeSandboxQuota, requireSandboxQuota } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
-import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
-import { refsOf, storeContent } from '#features/sending/queue/insert.ts'
-import { startRenderSession } from '#features/setup/templates/render.ts'
+import { type Idempotency, messageIdOf } from '#features/sending/queue/email.ts'
+import {
+  insertEmail,
+  type Placement,
+  refsOf,
+  type StoredContent,
+  storeContent,
+} from '#features/sending/queue/insert.ts'
+import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
+import {
+  type RenderSession,
+  requireRenderCapacity,
+  serialiseData,
+  startRenderSession,
+} from '#features/setup/templates/render.ts'
+import {
+  findTemplateByAlias,
+  readTemplateSize,
+  type Template,
+  toTemplateSource,
+} from '#features/setup/templates/templates.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
-import { createDraft, type Draft } from './draft.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { RenderRequest } from '#platform/template/renderer.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { createDraft, type Draft, fillDraft } from './draft.ts'
 import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
-import { renderDraft } from './render-draft.ts'
-import { insertDraft, readSendResponse } from './send-response.ts'
 import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
 
 const sql = prepareStatements((db) => ({
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
     'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
+  ),
+  email: db.prepare<
+    {
+      uuid: Uint8Array
+      from: string
+      status: number
+      sandbox: number
+      scheduledAt: number | null
+      createdAt: number
+      messageId: string | null
+    },
+    [number]
+  >(
+    `SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt,
+     extra ->> '$.message_id' AS messageId FROM emails WHERE id = ?`,
+  ),
+  toAddresses: db.prepare<{ address: string }, [number]>(
+    `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
   ),
 }))
 
@@ -196,3 +234,121 @@ export function findReplay(
  */
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)
+
+/** Finds a template of the account by alias. */
+export type FindTemplate = (alias: string) => Template | undefined
+
+/**
+ * Caches only the last template: most batches use a single one, and a template may be large. Throws a 503 instead of
+ * reading a template for which there is no rendering capacity.
+ */
+export function createTemplateFinder(app: App, accountId: number): FindTemplate {
+  let last: { readonly alias: string; readonly template: Template | undefined } | undefined
+  return (alias) => {
+    if (last?.alias === alias) return last.template
+    requireRenderCapacity(app, accountId, readTemplateSize(app.db, accountId, { alias }))
+    last = { alias, template: findTemplateByAlias(app.db, accountId, alias) }
+    return last.template
+  }
+}
+
+/**
+ * Renders the missing parts of a draft; returns a draft without a template unchanged. Throws a 422:
+ * `template_not_found`, `template_error` or `template_limit` if the template fails with this data, `validation_failed`
+ * if its result is not valid. Also throws the errors of `rendering`.
+ */
+export async function renderDraft(
+  app: App,
+  actor: Actor,
+  draft: Draft,
+  rendering: RenderSession,
+  find: FindTemplate = createTemplateFinder(app, actor.accountId),
+): Promise<Draft> {
+  if (!draft.template) return draft
+  const template = find(draft.template.alias)
+  if (!template)
+    throw invalid(
+      'template_alias',
+      `There is no template with the alias "${draft.template.alias.slice(0, 100)}".`,
+      'template_not_found',
+    )
+  return fillDraft(draft, template.id, await rendering.render(toRenderRequest(actor, draft, template)))
+}
+
+/** Requests the parts that the draft lacks. */
+function toRenderRequest(actor: Actor, draft: Draft, template: Template): RenderRequest {
+  const { subject, html, text } = toTemplateSource(template)
+  return {
+    accountId: actor.accountId,
+    urgency: 'now',
+    source: {
+      subject: draft.subject === '' ? subject : undefined,
+      html: draft.html ? undefined : html,
+      text: draft.text ? undefined : text,
+    },
+    dataJson: serialiseData(draft.extra.template_data ?? {}),
+  }
+}
+
+/** Reads the send response of a stored email. */
+export function readSendResponse(app: Pick<App, 'db'>, emailId: number): SendResponse {
+  const statements = sql(app.db)
+  const email = statements.email.get(emailId)
+  if (!email) throw new AppError(404, 'email_not_found', 'Email not found.')
+  return toSendResponse({
+    ...email,
+    status: statusName(email.status),
+    to: statements.toAddresses.all(emailId),
+    sandbox: email.sandbox === 1,
+  })
+}
+
+/** Inserts an email and returns its send response. Throws if its template was not rendered. */
+export function insertDraft(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  draft: Draft,
+  content: StoredContent,
+  placement: Placement,
+): SendResponse {
+  if (draft.template) throw new Error('the template of an email was not rendered')
+  return toSendResponse({
+    ...insertEmail(app, tx, actor, draft, content, placement),
+    from: draft.from,
+    to: draft.recipients.filter(({ kind }) => kind === 'to'),
+    scheduledAt: draft.scheduledAt ?? null,
+    messageId: draft.extra.message_id ?? null,
+  })
+}
+
+interface RespondedEmail {
+  readonly uuid: Uint8Array
+  readonly from: string
+  readonly status: Status
+  readonly to: readonly { readonly address: string }[]
+  readonly sandbox: boolean
+  readonly createdAt: Millis
+  readonly scheduledAt: Millis | null
+  /** Set by the client; null: derived. */
+  readonly messageId: string | null
+}
+
+const toSendResponse = ({
+  uuid,
+  from,
+  status,
+  to,
+  sandbox,
+  createdAt,
+  scheduledAt,
+  messageId,
+}: RespondedEmail): SendResponse => ({
+  id: formatUuid(uuid),
+  message_id: messageIdOf(uuid, from, messageId),
+  status,
+  to: to.map(({ address }) => address).join(', '),
+  sandbox,
+  created_at: isoTime(createdAt),
+  ...(scheduledAt === null ? {} : { scheduled_at: isoTime(scheduledAt) }),
+})

@@ -1,10 +1,11 @@
-/** @module Checks the attachments of a send request and decodes them. Pure; throws AppError 422 with the field. */
-
+/**
+ * @module Checks the attachments of a send request and decodes them; rejects header values that would end a header line.
+ * Pure; throws AppError 422 with the field.
+ */
 import { detectMimeType } from 'nodemailer/lib/mime-funcs'
-import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
+import type { DraftAttachment } from '#features/sending/queue/email.ts'
 import { invalid } from '#platform/errors.ts'
 import { isAlternativeType } from '#protocols/mime/attachment.ts'
-import { requireHeaderSafe } from './header-safe.ts'
 import type { SendRequest } from './model.ts'
 
 export const MAX_ATTACHMENTS = 100
@@ -90,4 +91,11 @@ function isBase64(text: string): boolean {
   if (/[^A-Za-z0-9+/\s]/.test(content.slice(0, content.length - padding))) return false
   const digits = /\s/.test(content) ? content.replace(/\s+/g, '') : content
   return digits.length % 4 === 0
+}
+
+const FORBIDDEN_CHARACTERS = /[\r\n\0]/
+
+/** Throws a 422 on `field` if the value contains CR, LF or NUL. */
+export function requireHeaderSafe(field: string, value: string): void {
+  if (FORBIDDEN_CHARACTERS.test(value)) throw invalid(field, `${field} must not contain line breaks or NUL characters.`)
 }

@@ -15,7 +15,7 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
-import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
+import type { Idempotency } from '#features/sending/queue/email.ts'
 import { refsOf, type StoredContent, storeContent } from '#features/sending/queue/insert.ts'
 import { type RenderSession, startRenderSession } from '#features/setup/templates/render.ts'
 import type { PutOptions } from '#platform/content/store.ts'
@@ -24,14 +24,25 @@ import type { Tx } from '#platform/db/commit.ts'
 import { readSnapshot } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { createCheck } from '#platform/http/validation.ts'
-import { findReplay, logMismatch, resolveReplay, waitUntilDurable } from './accept.ts'
+import {
+  createTemplateFinder,
+  findReplay,
+  insertDraft,
+  logMismatch,
+  renderDraft,
+  resolveReplay,
+  waitUntilDurable,
+} from './accept.ts'
 import { createDraft, type Draft } from './draft.ts'
-import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
+import {
+  createIdempotencyConflict,
+  createResponseKey,
+  findStoredResponse,
+  readIdempotency,
+  storeResponse,
+} from './idempotency.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
-import { createTemplateFinder, renderDraft } from './render-draft.ts'
-import { insertDraft } from './send-response.ts'
 import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
-import { createResponseKey, findStoredResponse, storeResponse } from './stored-responses.ts'
 
 /** A rejected email of a batch. `code`: the code of its error, which /v1 does not show. */
 export interface BatchItemError {

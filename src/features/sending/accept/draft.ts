@@ -3,7 +3,7 @@
  * field.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
+import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/email.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
 import { invalid } from '#platform/errors.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -20,8 +20,7 @@ import {
 } from '#protocols/address/parse.ts'
 import { isMailboxField } from '#protocols/mime/fields.ts'
 import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#protocols/mime/list-unsubscribe.ts'
-import { decodeAttachments } from './attachments.ts'
-import { requireHeaderSafe } from './header-safe.ts'
+import { decodeAttachments, requireHeaderSafe } from './attachments.ts'
 import { readIdempotency } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
 
@@ -30,7 +29,7 @@ export { isForbiddenFile, MAX_ATTACHMENTS } from './attachments.ts'
 export interface Draft extends NewEmail {
   readonly fromDomain: string
   readonly stream: string
-  /** Renders the parts missing in the request (`render-draft.ts`); the draft must not be stored before that. */
+  /** Renders the parts missing in the request (`renderDraft`); the draft must not be stored before that. */
   readonly template?: DraftTemplate | undefined
 }
 

@@ -1,6 +1,7 @@
 /**
  * @module Checks against the database whether a draft may be stored: account, domain, stream, suppressions, quota,
- * disk. Throws on rejection; stores nothing. The transaction that inserts the email checks again.
+ * disk; and limits the send requests of an account per second. Throws on rejection; stores nothing. The transaction
+ * that inserts the email checks again.
  */
 import type { Database } from 'bun:sqlite'
 import {
@@ -13,15 +14,16 @@ import {
 } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { NOT_TRACKED, type TrackedParts } from '#features/sending/queue/email.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
-import { NOT_TRACKED, type TrackedParts } from '#features/sending/queue/tracking.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import { type StreamPriority, toPriorityName } from '#features/setup/streams/priority.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
-import { insufficientStorage, invalid } from '#platform/errors.ts'
+import { AppError, insufficientStorage, invalid } from '#platform/errors.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Draft } from './draft.ts'
 
@@ -141,3 +143,41 @@ export async function requireQuota(
   if (recipients === 0 || recipients <= left) return
   await app.commit.write((tx) => giveQuotaBack(tx, account.id, consumeQuota(tx, account, recipients, now), recipients))
 }
+
+/** The headers `RateLimit-*` of a response; none where no limit applies. */
+export type RateHeaders = Readonly<Record<string, string>>
+
+/** For the `detail` of routes whose responses have them. */
+export const RATE_HEADERS = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'] as const
+
+/** Counts one request; throws a 429 `rate_limited` if it exceeds the rate. */
+export type TakeRate = (actor: Actor) => RateHeaders
+
+/** The plan `unlimited` has no limit. */
+export function createSendRateLimiter(app: Pick<App, 'clock' | 'config' | 'db'>): TakeRate {
+  const limiter = createRateLimiter(app.clock)
+  return (actor) => {
+    const account = getSendingAccount(app.config, app.db, actor.accountId)
+    if (account.plan === 'unlimited') return {}
+    const { sendRatePerSecond: ratePerSecond, sendBurst: burst } = app.config
+    const taken = limiter.take(String(actor.accountId), 1, { ratePerSecond, burst })
+    if (!taken.ok)
+      throw new AppError(
+        429,
+        'rate_limited',
+        `More than ${ratePerSecond} send requests per second; wait, or send batches.`,
+        {
+          retryAfterSeconds: taken.retryAfterSeconds,
+          headers: describeRate(burst, 0, taken.retryAfterSeconds),
+        },
+      )
+    return describeRate(burst, taken.remaining, Math.ceil((burst - taken.remaining) / ratePerSecond))
+  }
+}
+
+/** @param resetSeconds until more is allowed, at the latest */
+const describeRate = (limit: number, remaining: number, resetSeconds: number): RateHeaders => ({
+  'ratelimit-limit': String(limit),
+  'ratelimit-remaining': String(remaining),
+  'ratelimit-reset': String(resetSeconds),
+})

@@ -11,7 +11,7 @@ export const batchReplies = sqliteTable(
     accountId: integer('account_id').notNull(),
     keyHash: bytes('key_hash').notNull(),
     bodyHash: bytes('body_hash').notNull(),
-    /** JSON of the response body of a batch or broadcast; of other requests see `repeated-requests.ts`. */
+    /** JSON of the response body of a batch or broadcast; of other requests see `idempotency.ts`. */
     response: text('response').notNull(),
     createdAt: time('created_at').notNull(),
   },

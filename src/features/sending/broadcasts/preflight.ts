@@ -2,17 +2,21 @@
  * @module Renders a broadcast for its first contacts before anything is sent, so that the sender learns of a missing
  * variable immediately and not from dead letters. Never sends, and never stores rendered text.
  */
+
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import {
+  type BroadcastContact,
   findSubjectProblem,
   formatBroadcastData,
   formatSharedData,
   toContactMessage,
 } from '#features/setup/templates/broadcast-data.ts'
 import { joinSubjectLines } from '#features/setup/templates/render.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
-import { readFirstRecipients, toBroadcastContact } from './recipients.ts'
 
 /** The sources to render, and the data that contacts share. */
 export interface PreflightInput {
@@ -78,3 +82,29 @@ function findProblem(outcome: RenderOutcome): TemplateFault | undefined {
     ? undefined
     : { kind: 'error', part: 'subject', line: undefined, variable: undefined, message }
 }
+
+export interface SnapshotRecipient {
+  readonly contactId: number
+  readonly contactUuid: Uint8Array
+  readonly email: string
+  /** JSON object; null when empty. */
+  readonly metadata: string | null
+}
+
+const sql = prepareStatements((db) => ({
+  first: db.prepare<SnapshotRecipient, [number, number]>(
+    `SELECT contact_id AS contactId, contact_uuid AS contactUuid, email, metadata FROM broadcast_recipients WHERE broadcast_id = ?
+     ORDER BY contact_id LIMIT ?`,
+  ),
+}))
+
+/** The first recipients, in list order. */
+export const readFirstRecipients = (db: Database, broadcastId: number, limit: number): SnapshotRecipient[] =>
+  sql(db).first.all(broadcastId, limit)
+
+/** A recipient in the form that templates see. */
+export const toBroadcastContact = ({ contactUuid, email, metadata }: SnapshotRecipient): BroadcastContact => ({
+  id: formatUuid(contactUuid),
+  email,
+  metadata: JSON.parse(metadata ?? '{}') as Record<string, unknown>,
+})

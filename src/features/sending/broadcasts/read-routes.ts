@@ -21,9 +21,8 @@ import {
 import { formatUuid } from '#platform/ids.ts'
 import { createRecipientCounter, type RecipientCount } from './count-recipients.ts'
 import { countEngagement, getBroadcast, type ListedBroadcast, listBroadcasts } from './list.ts'
-import { countBroadcastEmails } from './progress.ts'
 import { BROADCAST_STREAM } from './start.ts'
-import { BROADCAST_STATES } from './states.ts'
+import { BROADCAST_STATES, countBroadcastEmails } from './states.ts'
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the broadcast, which is that of its operation.' }),

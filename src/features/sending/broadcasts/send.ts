@@ -2,15 +2,34 @@
  * @module Turns a broadcast request into the input of `startBroadcast`: list, sender and content. Missing parts come
  * from the template, as sources, because all parts are rendered for each contact. Never sends.
  */
+import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { waitUntilDurable } from '#features/sending/accept/accept.ts'
-import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
-import { createResponseKey, findStoredResponse } from '#features/sending/accept/stored-responses.ts'
+import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
+import { createResponseKey, findStoredResponse } from '#features/sending/accept/idempotency.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
+import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { findTemplateByAlias, type Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
-import { requireRegisteredSender } from './sender.ts'
+import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type BroadcastResponse, startBroadcast } from './start.ts'
+
+/**
+ * The mailbox in header form. Throws 422 `invalid_address`, or 422 `domain_not_found` when its domain is not registered
+ * on the account.
+ */
+export function requireRegisteredSender(db: Database, accountId: number, fromAddress: string): string {
+  const parsed = parseMailbox(fromAddress)
+  if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
+  if (!findSendingDomain(db, accountId, parsed.domain)) {
+    throw invalid(
+      'from_address',
+      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains.`,
+      'domain_not_found',
+    )
+  }
+  return formatMailbox(parsed)
+}
 
 export interface BroadcastRequest {
   /** Public id. */

@@ -11,8 +11,8 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
+import { findStoredResponse, type ResponseKey, storeResponse } from '#features/sending/accept/idempotency.ts'
 import { requireDiskSpace, requireQuota, requireSendable } from '#features/sending/accept/sendable.ts'
-import { findStoredResponse, type ResponseKey, storeResponse } from '#features/sending/accept/stored-responses.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { toContactStatusCode } from '#features/setup/contact-store/status.ts'
 import { findStreamId, insertStream } from '#features/setup/streams/streams.ts'
@@ -26,7 +26,6 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { formatStoredActor } from './actor.ts'
 import { preflightBroadcast } from './preflight.ts'
 import { type BroadcastState, IS_OPEN, stateCode, toOperationMetadata } from './states.ts'
 
@@ -172,7 +171,7 @@ function requireOpenCapacity(db: Database, { accountId }: Actor): void {
 }
 
 /** Validates like a send request to one recipient, so both report the same errors. */
-export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
+function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
   for (const [field, body] of [
     ['html_body', input.html],
     ['text_body', input.text],
@@ -398,7 +397,7 @@ const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
   )
 
 /** Removes a broadcast that never started, with its snapshot. */
-export async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
+async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
   for (;;) {
     const removed = await app.commit.writeFromReserve(
       (tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_BATCH_SIZE).changes,
@@ -417,3 +416,15 @@ export async function discardLeftovers(app: App): Promise<void> {
 
 /** Snapshots that this process is taking. All other unfinished snapshots are leftovers of an earlier process. */
 const getRunningSnapshots = perOwner((_: App) => new Set<number>())
+
+/** JSON of the actor, without scopes. */
+const formatStoredActor = ({ type, id }: Actor): string => JSON.stringify({ type, id })
+
+/** The actor that `formatStoredActor` stored, without scopes. */
+export function parseStoredActor(
+  stored: string,
+  account: { readonly accountId: number; readonly accountUuid: UuidBytes },
+): Actor {
+  const { type, id } = JSON.parse(stored) as Pick<Actor, 'type' | 'id'>
+  return { accountId: account.accountId, accountUuid: formatUuid(account.accountUuid), type, id, scopes: new Set() }
+}

@@ -13,6 +13,8 @@ import { formatUuid } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
 import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
+import { parseMessage } from '#protocols/mime/parse.ts'
+import { UnparseableError } from '#protocols/mime/parsed.ts'
 import {
   findCapturedBy,
   findInInbox,
@@ -23,7 +25,6 @@ import {
   markRead,
 } from './inbox.ts'
 import type { CapturedDetail, CapturedRow } from './model.ts'
-import { parseCaptured } from './parse.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
 
 /** A captured email of an account, with its row in the main database. */
@@ -204,4 +205,26 @@ export async function deleteAllCaptured(app: App, store: CaptureStore, actor: Ac
     audit(app, tx, actor, { action: 'captured_emails.deleted', metadata: { count: deleted } }),
   )
   return deleted
+}
+
+interface ReadableMessage {
+  readonly text: string | null
+  readonly html: string | null
+  /** Whether text or HTML may be missing or truncated: they come before all other parts. */
+  readonly isTruncated: boolean
+}
+
+/** Bodies precede attachments, so the start of a message has the readable part. */
+const MAX_PARSED_BYTES = MiB
+
+/** Parses the first MiB of a message. Everything is empty if the message cannot be parsed. */
+export async function parseCaptured(raw: Uint8Array): Promise<ReadableMessage> {
+  const isCut = raw.length > MAX_PARSED_BYTES
+  try {
+    const { text, html, attachments } = await parseMessage(raw.subarray(0, MAX_PARSED_BYTES), { mailFrom: '' })
+    return { text, html, isTruncated: isCut && attachments.length === 0 }
+  } catch (error) {
+    if (!(error instanceof UnparseableError)) throw error
+    return { text: null, html: null, isTruncated: isCut }
+  }
 }

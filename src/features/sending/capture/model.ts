@@ -61,7 +61,7 @@ export const CapturedDeleted = Type.Object({
 })
 
 /** What the check found at a link. */
-export const LINK_RESULTS = ['ok', 'redirected', 'broken', 'unreachable', 'skipped'] as const
+const LINK_RESULTS = ['ok', 'redirected', 'broken', 'unreachable', 'skipped'] as const
 
 export const CheckedLink = Type.Object({
   url: Type.String({ description: 'The link as written; of a tracked link, its target.' }),

@@ -8,8 +8,8 @@
 import { Elysia } from 'elysia'
 import { type Html, html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { KiB } from '#platform/units.ts'
+import { parseCaptured } from './captured.ts'
 import { readNames } from './inbox.ts'
-import { parseCaptured } from './parse.ts'
 import { type CapturedMessage, type CaptureStore, type CaptureSummary, decodeRaw } from './store.ts'
 
 export const CAPTURED_PATH = '/dev/captured'

@@ -3,15 +3,16 @@
  * Accepts a message only if its MAIL FROM is a VERP address of this service, so no other program on the machine can
  * write to the store. Never relays.
  */
-import type { AddressInfo } from 'node:net'
-import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerSession } from 'smtp-server'
+import type { AddressInfo, Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import { SMTPServer, type SMTPServerAddress, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server'
+import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { AppError } from '#platform/errors.ts'
 import type { Log } from '#platform/log/log.ts'
 import { seconds } from '#platform/units.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
-import { PromptSmtpServer } from './prompt-smtp-server.ts'
 import type { CaptureStore, NewCapture } from './store.ts'
 
 export interface CaptureServerOptions {
@@ -159,4 +160,30 @@ function collectMessage(stream: SMTPServerDataStream, done: (raw: Uint8Array | u
     const raw = sink.end()
     done(stream.sizeExceeded ? undefined : raw instanceof Uint8Array ? raw : new Uint8Array(raw))
   })
+}
+
+/** Greets immediately. Not for listeners that remote clients can reach. */
+class PromptSmtpServer extends SMTPServer {
+  override connect(socket: Socket | TLSSocket, options?: SMTPConnectionOptions | null): void {
+    const connection = new PromptConnection(this, socket, options)
+    this.connections.add(connection)
+    connection.on('error', (error: Error) => this.emit('error', error))
+    connection.init()
+  }
+}
+
+class PromptConnection extends SMTPConnection {
+  #isReady = false
+
+  override init(): void {
+    super.init()
+    this.connectionReady()
+  }
+
+  /** Called by `init` above, and by smtp-server when the delay that `init` started has ended. */
+  override connectionReady(next?: () => void): void {
+    if (this.#isReady) return
+    this.#isReady = true
+    super.connectionReady(next)
+  }
 }

@@ -1,6 +1,6 @@
 /** @module JSON shapes of dead letters. */
 import { type Static, Type } from '@sinclair/typebox'
-import { messageIdOf } from '#features/sending/queue/names.ts'
+import { messageIdOf } from '#features/sending/queue/email.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, QueryInteger, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'

@@ -5,7 +5,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { DeadLetterReason } from './add.ts'
+import type { DeadLetterReason } from './write.ts'
 
 export interface DeadLetter {
   readonly id: number

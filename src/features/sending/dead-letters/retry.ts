@@ -3,8 +3,8 @@
 import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
+import { requeueFinished } from '#features/sending/queue/attempt-transitions.ts'
 import { laneOf, simulatorDomain } from '#features/sending/queue/lanes.ts'
-import { requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { isContentDeleted } from '#features/sending/queue/retire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import { toPriorityName } from '#features/setup/streams/priority.ts'
@@ -12,8 +12,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DeadLetterReason } from './add.ts'
 import { type DeadLetter, getDeadLetter } from './read.ts'
+import type { DeadLetterReason } from './write.ts'
 
 const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM dead_letters WHERE id = ?'),

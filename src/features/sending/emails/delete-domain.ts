@@ -12,7 +12,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { cancelInTransaction } from './cancel.ts'
+import { cancelInTransaction } from './scheduled.ts'
 
 interface Row extends EmailRow {
   readonly uuid: Uint8Array

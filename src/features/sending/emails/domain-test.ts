@@ -1,15 +1,23 @@
 /**
  * @module Sends a test email from a domain to the signed-in user who asks for it, as any other email of the account.
  */
+
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
 import { readInstanceId } from '#features/core/fence/restored.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
-import type { SendResponse } from '#features/sending/accept/model.ts'
-import type { TakeRate } from '#features/sending/accept/send-rate.ts'
-import { NOT_TRACKED } from '#features/sending/queue/tracking.ts'
+import { SendResponse } from '#features/sending/accept/model.ts'
+import type { TakeRate } from '#features/sending/accept/sendable.ts'
+import { NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { type Domain, getDomain } from '#features/setup/domains/domains.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
+import { sessionOnly } from '#platform/http/access.ts'
+import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
+import { DataBody, StrictObject } from '#platform/http/schemas.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
@@ -30,7 +38,7 @@ export interface DomainTestOptions {
  */
 export type SendDomainTest = (actor: Actor, id: string, to: string | undefined) => Promise<SendResponse>
 
-export function createDomainTestSender(app: App, { takeRate, findUserEmail }: DomainTestOptions): SendDomainTest {
+function createDomainTestSender(app: App, { takeRate, findUserEmail }: DomainTestOptions): SendDomainTest {
   const limiter = createRateLimiter(app.clock)
   return async (actor, id, to) => {
     const domain = getDomain(app.db, actor.accountId, id)
@@ -74,3 +82,37 @@ const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string, ins
   tags: ['test-email'],
   tracking: NOT_TRACKED,
 })
+
+const TestEmailRequest = StrictObject({
+  to: Type.Optional(
+    Type.String({ maxLength: 1024, description: 'Your own address; the default, and no other works.' }),
+  ),
+})
+
+export const domainTestRoutes = (app: App, options: DomainTestOptions) => {
+  const send = createDomainTestSender(app, options)
+  return new Elysia({ prefix: '/v1/domains' })
+    .use(authenticated)
+    .post(
+      '/:id/test-email',
+      async ({ actor, params, body, status }) => status(202, dataBody(await send(actor, params.id, body.to))),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),
+        body: TestEmailRequest,
+        response: { 202: DataBody(SendResponse) },
+        detail: {
+          summary: 'Send yourself a test email from a domain',
+          description:
+            'From `test@` the domain to the address of the signed-in user, as any other email. At most 5 an hour for a domain.',
+          tags: ['Domains'],
+          ...errorResponses({
+            409: ['domain_not_verified', 'The domain is not verified, so the email would not be sent.'],
+            429: ['rate_limited', 'Too many test emails of this domain; wait as long as Retry-After says.'],
+          }),
+          ...requires('emails:send'),
+          ...sessionOnly,
+          ...locatedAt('/v1/emails'),
+        },
+      },
+    )
+}

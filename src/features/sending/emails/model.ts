@@ -83,7 +83,7 @@ export const Email = Type.Object(EMAIL_FIELDS)
 export type Email = Static<typeof Email>
 
 /** The statuses, of which `queued` and `sent` are divided. */
-export const STATES = [...STATUSES, 'held', 'deferred', 'captured'] as const
+const STATES = [...STATUSES, 'held', 'deferred', 'captured'] as const
 export type State = (typeof STATES)[number]
 
 const StateField = StringEnum(STATES, {
@@ -122,7 +122,7 @@ export const EmailRecipient = Type.Object(
 )
 export type EmailRecipient = Static<typeof EmailRecipient>
 
-export const RESPONSIBLE = ['nobody', 'recipient', 'sender', 'operator'] as const
+const RESPONSIBLE = ['nobody', 'recipient', 'sender', 'operator'] as const
 export type Responsible = (typeof RESPONSIBLE)[number]
 
 export const WhoMustAct = StringEnum(RESPONSIBLE, {

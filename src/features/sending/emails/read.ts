@@ -6,7 +6,8 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { type EventType, hourOf, toEventType } from '#features/core/events/record.ts'
-import { findRetryTime } from '#features/sending/queue/retry-times.ts'
+import { type TrackingChoice, toTrackingChoice } from '#features/sending/queue/email.ts'
+import { findRetryTime } from '#features/sending/queue/queue.ts'
 import {
   RECIPIENT_KINDS,
   type RecipientKind,
@@ -15,7 +16,6 @@ import {
   statusCode,
   statusName,
 } from '#features/sending/queue/status.ts'
-import { type TrackingChoice, toTrackingChoice } from '#features/sending/queue/tracking.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'

@@ -2,7 +2,6 @@
  * @module Sends a stored email again as a new one: same sender, recipients, subject, bodies, headers and attachments,
  * through the normal acceptance. The original stays as it is. Never repeats broadcasts, system mail and open emails.
  */
-
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
@@ -10,10 +9,15 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { type AcceptedEmail, acceptEmail, resolveReplay, respondWithReplay } from '#features/sending/accept/accept.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
 import { hashBody } from '#features/sending/accept/idempotency.ts'
-import { hashIdempotencyKey, type Idempotency } from '#features/sending/queue/idempotency-key.ts'
-import type { DraftExtra, DraftRecipient } from '#features/sending/queue/new-email.ts'
+import {
+  type DraftExtra,
+  type DraftRecipient,
+  hashIdempotencyKey,
+  type Idempotency,
+} from '#features/sending/queue/email.ts'
 import { describeAttachment, isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -24,7 +28,6 @@ import { KiB } from '#platform/units.ts'
 import { domainOfMailbox, normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { ResendRequest } from './model.ts'
 import { findEmail, type StoredEmail, type StoredRecipient } from './read.ts'
-import { findResendRisks, type ResendRisk } from './resend-risks.ts'
 import { isSystemMail } from './wire.ts'
 
 /** What acceptance needs and `StoredEmail` lacks. */
@@ -244,4 +247,41 @@ const readContent = (
 function copyExtra({ extra }: StoredEmail, resendOf: string, idempotency: Idempotency | undefined): DraftExtra {
   const { idempotency_key: _key, message_id: _id, date: _date, ...copied } = JSON.parse(extra ?? '{}') as DraftExtra
   return { ...copied, resend_of: resendOf, ...(idempotency && { idempotency_key: idempotency.key }) }
+}
+
+export interface ResendRisk {
+  readonly address: string
+  /**
+   * `delivered`: the receiving server accepted the first email. `uncertain`: it may have it. `suppressed`: the address
+   * is suppressed for such mail, so it gets none.
+   */
+  readonly kind: 'delivered' | 'uncertain' | 'suppressed'
+}
+
+/** The risks of recipients of an email, in their order; a suppression comes first. */
+function findResendRisks(
+  { db }: Pick<App, 'db'>,
+  {
+    accountId,
+    transactional,
+    sandbox,
+  }: Pick<StoredEmail, 'transactional' | 'sandbox'> & { readonly accountId: number },
+  { streamId, listId }: { readonly streamId: number; readonly listId: number | null },
+  recipients: readonly Pick<StoredRecipient, 'address' | 'status'>[],
+): ResendRisk[] {
+  return recipients.flatMap(({ address, status }): ResendRisk[] => {
+    const query = { accountId, address, transactional, streamId, listId: listId ?? undefined }
+    if (suppressionOf(db, query)) return [{ address, kind: 'suppressed' }]
+    if (status === 'uncertain') return [{ address, kind: 'uncertain' }]
+    return status === 'sent' && !sandbox ? [{ address, kind: 'delivered' }] : []
+  })
+}
+
+/** The sentence about a risk, for the response. */
+export const describeResendRisk = ({ address, kind }: ResendRisk): string => SENTENCES[kind](address)
+
+const SENTENCES: Readonly<Record<ResendRisk['kind'], (address: string) => string>> = {
+  delivered: (address) => `${address} got the first email, so this one arrives in addition.`,
+  uncertain: (address) => `${address} may have got the first email, so it may arrive twice.`,
+  suppressed: (address) => `${address} is suppressed, so it gets none.`,
 }

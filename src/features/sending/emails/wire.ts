@@ -1,17 +1,21 @@
-/** @module Builds the JSON of stored emails. Never reads the database; callers pass the bodies. */
+/**
+ * @module Builds the JSON of stored emails, their states, and their bodies; those of a broadcast are rendered for their
+ * recipient.
+ */
 
-import { toContentState } from '#features/core/app/stored-content.ts'
+import type { App } from '#features/core/app/app.ts'
+import { createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
 import { type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
-import { messageIdOf } from '#features/sending/queue/names.ts'
-import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { isRestoredReason } from '#features/core/fence/restored.ts'
+import { type DraftExtra, messageIdOf } from '#features/sending/queue/email.ts'
+import { findHoldReason } from '#features/sending/queue/hold-transitions.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { Email, EmailDetail, EmailRecipient, EmailRow, Explanation } from './model.ts'
+import type { Email, EmailDetail, EmailRecipient, EmailRow, Explanation, State } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
-import { toEmailState } from './state.ts'
 
 const formatOptionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
 
@@ -157,3 +161,59 @@ const parseExtra = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.p
 
 /** Whether this is system mail, whose body only its recipient may read. */
 export const isSystemMail = (email: Pick<StoredEmail, 'extra'>): boolean => parseExtra(email).of_service === true
+
+type StateFacts = Pick<StoredRecipient, 'status' | 'attempts' | 'lastError' | 'isCaptured'>
+
+/** Why it waits until somebody ends that: for its account, its content or as restored; undefined if it is not held. */
+export function findHold({ status, lastError }: Pick<StateFacts, 'status' | 'lastError'>): string | undefined {
+  if (status !== 'queued' || lastError === null) return undefined
+  return isRestoredReason(lastError) ? lastError.slice(lastError.indexOf(' ') + 1) : findHoldReason(lastError)
+}
+
+export function toRecipientState(recipient: StateFacts): State {
+  const { status, attempts, isCaptured } = recipient
+  if (status === 'sent' && isCaptured) return 'captured'
+  if (status !== 'queued') return status
+  if (findHold(recipient) !== undefined) return 'held'
+  return attempts > 0 ? 'deferred' : 'queued'
+}
+
+/** Of several recipients, one that is held or deferred decides. */
+export function toEmailState({ status, recipients }: Pick<StoredEmail, 'status' | 'recipients'>): State {
+  const states = recipients.map(toRecipientState)
+  if (isOpen(status)) return states.find((state) => state === 'held' || state === 'deferred') ?? status
+  return status === 'sent' && states.includes('captured') ? 'captured' : status
+}
+
+/**
+ * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
+ * recipient.
+ */
+export type RenderBodies = (
+  emailId: number,
+) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>
+
+export interface EmailBodies {
+  readonly html: string | null
+  readonly text: string | null
+  /** Whether a body or an attachment is missing from the content store. */
+  readonly isContentMissing: boolean
+}
+
+/** The bodies that the account may read: none of system mail. */
+export async function readEmailBodies(
+  app: Pick<App, 'content'>,
+  email: StoredEmail,
+  renderBodies: RenderBodies,
+): Promise<EmailBodies> {
+  const isHidden = isSystemMail(email)
+  const bodies = createBodyReader(app)
+  bodies.check(attachmentRefs(email))
+  // The rendered bodies need the stored sources.
+  if (email.isOfBroadcast) bodies.check([email.htmlRef ?? undefined, email.textRef ?? undefined])
+  const read = (ref: number | null) => (isHidden ? null : bodies.read(ref))
+  const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderBodies(email.id)) : undefined
+  const html = rendered ? (rendered.html ?? null) : read(email.htmlRef)
+  const text = rendered ? (rendered.text ?? null) : read(email.textRef)
+  return { html, text, isContentMissing: bodies.isMissing }
+}

@@ -6,11 +6,12 @@ import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
-import { requireRegisteredSender } from '#features/sending/broadcasts/sender.ts'
+import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
+import { requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import { findTemplateById } from '#features/setup/templates/templates.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
@@ -117,6 +118,7 @@ const sql = prepareStatements((db) => ({
      updated_at = ? WHERE id = ? AND status = ?`,
   ),
   delete: db.prepare('DELETE FROM newsletters WHERE id = ? AND status NOT IN (?, ?)'),
+  forget: db.prepare('UPDATE newsletters SET operation_id = NULL WHERE operation_id = ?'),
 }))
 
 const toNewsletter = (row: Row): Newsletter => ({ ...row, status: newsletterStatusName(row.status) })
@@ -338,3 +340,6 @@ function parseReplyTo(text: string | null): string | null {
   if (parsed.kind === 'invalid') throw invalid('reply_to', `reply_to: ${parsed.reason}`, 'invalid_address')
   return parsed.mailboxes.map(formatMailbox).join(', ')
 }
+
+/** Clears the operation of a newsletter and changes nothing else. */
+export const unlinkOperation = (tx: Tx, operationId: number): void => void sql(tx.db).forget.run(operationId)

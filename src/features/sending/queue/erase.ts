@@ -11,13 +11,13 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { deleteAttempts } from './attempts.ts'
-import { hashIdempotencyKey } from './idempotency-key.ts'
-import type { DraftExtra } from './new-email.ts'
+import { deleteAttempts } from './attempt-transitions.ts'
+import { type DraftExtra, hashIdempotencyKey } from './email.ts'
 import { reindexEmail } from './search.ts'
-import { requireEmail } from './settle.ts'
-import { isOpen, OPEN_CODES, statusName } from './status.ts'
+import { requireEmail, settleEmail } from './settle.ts'
+import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
 import { cancelRecipient } from './waiting-transitions.ts'
 
 interface RecipientRow {
@@ -70,6 +70,16 @@ const sql = prepareStatements((db) => ({
   setExtra: db.prepare('UPDATE emails SET extra = ? WHERE id = ?'),
   forgetBody: db.prepare(
     'UPDATE idempotency_keys SET body_hash = zeroblob(16) WHERE account_id = ? AND key_hash = ? AND email_id = ?',
+  ),
+  waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number, number]>(
+    `SELECT id, quota_month AS quotaMonth FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES}
+     AND EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND ${IS_WAITING}) LIMIT ?`,
+  ),
+  end: db.prepare(
+    `UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL WHERE email_id = ? AND ${IS_WAITING}`,
+  ),
+  open: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} LIMIT 1`,
   ),
 }))
 
@@ -226,3 +236,21 @@ export function eraseEmailContent(app: Pick<App, 'contentDropped'>, tx: Tx, emai
   dropContent(app, tx, { content: [row.htmlRef, row.textRef, ...attachments.map(({ ref }) => ref)] })
   return true
 }
+
+const IS_WAITING = `recipients.status IN ${WAITING_CODES}`
+/** Emails per transaction; this takes some 5 ms. */
+const BATCH_SIZE = 100
+
+/** Cancels a batch of waiting mail; returns the number of emails, 0 when none is left. */
+export function cancelWaitingMail(tx: Tx, accountId: number, now: Millis): number {
+  const emails = sql(tx.db).waiting.all(accountId, BATCH_SIZE)
+  for (const { id, quotaMonth } of emails) {
+    const cancelled = sql(tx.db).end.run(id).changes
+    if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, cancelled)
+    settleEmail(tx, requireEmail(tx, id), 'cancelled', now)
+  }
+  return emails.length
+}
+
+/** Whether the account has open mail. Once `cancelWaitingMail` has returned 0, all open mail is in delivery. */
+export const hasMailInFlight = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null

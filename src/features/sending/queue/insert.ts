@@ -13,12 +13,10 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
+import { type NewEmail, NOT_TRACKED, type TrackedParts, toTrackingCode } from './email.ts'
 import { type LaneClass, laneOf, simulatorDomain } from './lanes.ts'
-import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
-import { suppressedOutcome } from './suppressed.ts'
-import { NOT_TRACKED, type TrackedParts, toTrackingCode } from './tracking.ts'
 
 /**
  * Inserting this many per statement halves the time of an email with many recipients, compared with one per statement.
@@ -273,3 +271,9 @@ function addRecipients(
   }
   return { lanes, rejected }
 }
+
+/** @param reason why the address is suppressed, such as `hard_bounce` */
+export const suppressedOutcome = (reason: string): { lastError: string; data: EventData } => ({
+  lastError: `The address is on the suppression list (${reason}), so nothing is sent to it.`,
+  data: { reason: 'suppressed', suppression: reason },
+})

@@ -4,12 +4,13 @@
  * delivers.
  */
 
+import type { Database } from 'bun:sqlite'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { IS_HELD } from './account-transitions.ts'
-import { IS_WITHOUT_CONTENT } from './content-transitions.ts'
+import { IS_HELD, IS_WITHOUT_CONTENT } from './hold-transitions.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, statusName } from './status.ts'
 
@@ -370,3 +371,15 @@ export function makeDue(tx: Tx, recipients: readonly QueuePosition[], now: Milli
   for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes
   return count
 }
+
+type FindRetryTime = (lane: string, due: Millis) => Millis
+
+const finderOf = perOwner((_: Database): { find: FindRetryTime } => ({ find: (_lane, due) => due }))
+
+/** Tells the readers of a database what delivery knows. */
+export function setRetryTimes(db: Database, find: FindRetryTime): void {
+  finderOf(db).find = find
+}
+
+/** @param due when the recipient is due */
+export const findRetryTime = (db: Database, lane: string, due: Millis): Millis => finderOf(db).find(lane, due)

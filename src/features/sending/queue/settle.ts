@@ -3,6 +3,7 @@
  * of the change. Used only by the files listed in `status`, and those that insert and delete emails.
  */
 
+import type { Database } from 'bun:sqlite'
 import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
@@ -10,7 +11,6 @@ import { countForStream, type StreamCounter } from '#features/setup/streams/repu
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { endEmailHold } from './email-holds.ts'
 import { deriveEmailStatus, isOpen, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /** The columns of an email that a transition needs. */
@@ -46,6 +46,8 @@ const sql = prepareStatements((db) => ({
     'UPDATE emails SET status = ?, updated_at = ?, delivered_at = coalesce(delivered_at, ?) WHERE id = ? AND status = ?',
   ),
   setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
+  any: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE email_id IS NOT NULL LIMIT 1'),
+  delete: db.prepare('DELETE FROM queue_rules WHERE email_id = ?'),
 }))
 
 /** The email of a transition. Throws `NotProcessingError` if it does not exist. */
@@ -70,12 +72,12 @@ export const countStatus = (
 ): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
 
 /** Adds to a statistic of the email's stream, except for sandbox mail. */
-export function addStreamStat(tx: Tx, email: EmailRow, figure: StreamCounter, at: Millis, delta = 1): void {
+function addStreamStat(tx: Tx, email: EmailRow, figure: StreamCounter, at: Millis, delta = 1): void {
   if (email.sandbox === 0) countForStream(tx, email, figure, at, delta)
 }
 
 /** Adds to a statistic of the recipient's domain for the day of `at`, except for sandbox mail. */
-export function addDailyStat(
+function addDailyStat(
   tx: Tx,
   email: EmailRow,
   { address }: ChangedRecipient,
@@ -147,4 +149,15 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
   countStatus(tx, email, statusName(email.status), -1)
   countStatus(tx, email, next, 1)
   if (!isOpen(next)) endEmailHold(tx, email.id)
+}
+
+/** Whether an operator holds any single email, so that claims must look. */
+export const hasEmailHolds = (db: Database): boolean => sql(db).any.get() !== null
+
+/**
+ * Ends the hold of an email that has ended, so that it is no longer listed, and does not hold the email if it is tried
+ * again.
+ */
+function endEmailHold(tx: Tx, emailId: number): void {
+  if (hasEmailHolds(tx.db)) sql(tx.db).delete.run(emailId)
 }

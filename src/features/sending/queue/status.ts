@@ -1,8 +1,7 @@
 /**
  * @module The states of emails and recipients, their transitions, and their stored names. Writes nothing. Only the
- * functions of `queue`, `attempt-transitions`, `waiting-transitions`, `late-transitions`, `broadcast-transitions`,
- * `account-transitions`, `content-transitions`, `cancel-account-mail` and `erase` change a status: by compare-and-set,
- * inside the caller's transaction, with event and counters, and each calls `settleEmail` at the end.
+ * functions of `queue`, `attempt-transitions`, `waiting-transitions`, `hold-transitions` and `erase` change a status: by
+ * compare-and-set, inside the caller's transaction, with event and counters, and each calls `settleEmail` at the end.
  *
  * recipient: scheduled|queued → processing (claim)
  *            processing → sent | bounced | failed | uncertain | queued (defer, release)

@@ -20,7 +20,7 @@ interface Mailbox {
 /** Delay of each reply of `slow`, from RCPT on. */
 const SLOW_REPLY_MS = seconds(3)
 
-export const MAILBOXES: Readonly<Record<string, Mailbox>> = {
+const MAILBOXES: Readonly<Record<string, Mailbox>> = {
   deliver: { doc: 'is delivered' },
   open: { doc: 'is delivered, then opened', reader: ['open'] },
   click: { doc: 'is delivered, then opened, and a link is clicked', reader: ['open', 'click'] },

@@ -6,7 +6,6 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { Clock } from '#platform/time/clock.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
-import { MessageReader } from './message-reader.ts'
 import type { React, Reaction, SeenMessage, Step, StepContext } from './reaction.ts'
 
 export interface ReceiverOptions {
@@ -40,7 +39,7 @@ const EXTENSIONS = ['PIPELINING', 'SIZE 104857600', '8BITMIME', 'SMTPUTF8', 'ENH
 /** A longer command line ends the session; RFC 5321 §4.5.3.1.4 requires 512 octets, and extensions add to it. */
 const MAX_COMMAND_BYTES = 4 * KiB
 /** Most octets of an endless reply; clients give up earlier. */
-export const MAX_ENDLESS_BYTES = 16 * MiB
+const MAX_ENDLESS_BYTES = 16 * MiB
 /** A session in which nothing is received for so long is closed. */
 const IDLE_TIMEOUT_MS = minutes(10)
 /** A connection that the client does not close after our FIN is destroyed after this time. */
@@ -318,4 +317,42 @@ function readReplyOf(reaction: Reaction | undefined, politeReply: string): strin
   if (typeof reaction === 'string') return reaction
   const { reply, end } = reaction
   return typeof reply === 'string' ? reply : reply === undefined && end === undefined ? politeReply : ''
+}
+
+const END = Buffer.from('\r\n.\r\n')
+/** Octets of the header that are searched for the Message-ID. */
+const MAX_HEADER_BYTES = 16 * KiB
+const MESSAGE_ID = /^message-id:[ \t]*(\S{1,998})/im
+
+class MessageReader {
+  /** The last octets before the next chunk. A message that is only a dot ends too, so a line break comes first. */
+  #tail = Buffer.from('\r\n')
+  #header = Buffer.alloc(0)
+  #sizeBytes = 0
+
+  /** Octets so far, with the final dot. */
+  get sizeBytes(): number {
+    return this.#sizeBytes
+  }
+
+  /** Value of the field; '' if there is none in the first octets. */
+  get messageId(): string {
+    return MESSAGE_ID.exec(this.#header.toString('latin1'))?.[1] ?? ''
+  }
+
+  /** Reads octets. Returns what follows the final dot; undefined when the message has not ended. */
+  push(chunk: Buffer): Buffer | undefined {
+    if (this.#header.length < MAX_HEADER_BYTES)
+      this.#header = Buffer.concat([this.#header, chunk.subarray(0, MAX_HEADER_BYTES - this.#header.length)])
+    const joined = Buffer.concat([this.#tail, chunk])
+    const end = joined.indexOf(END)
+    if (end === -1) {
+      this.#sizeBytes += chunk.length
+      this.#tail = joined.subarray(-(END.length - 1))
+      return undefined
+    }
+    const rest = joined.subarray(end + END.length)
+    this.#sizeBytes += chunk.length - rest.length
+    return rest
+  }
 }

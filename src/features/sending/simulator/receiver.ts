@@ -1,9 +1,11 @@
 /**
- * @module An SMTP server that discards all mail, politely or not: `react` decides what it does at each step of a
- * session. The simulator runs it on the loopback address, and tests use it as a misbehaving receiver. Stores no
- * message and knows nothing about recipients.
+ * @module The server of the simulator: receives mail on the loopback address and reacts as its recipients' mailboxes
+ * say.
  */
 import { type AddressInfo, createServer } from 'node:net'
+import type { App } from '#features/core/app/app.ts'
+import { simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { reactAsSimulator } from './mailboxes.ts'
 import { type ReceiverOptions, ReceiverSession } from './receiver-session.ts'
 
 export interface Receiver extends AsyncDisposable {
@@ -81,3 +83,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     [Symbol.asyncDispose]: close,
   }
 }
+
+/** Listens on a free port. Rejects with the system error. */
+export const startSimulator = ({ clock, config }: Pick<App, 'clock' | 'config'>): Promise<Receiver> =>
+  startReceiver({ clock, hostname: simulatorDomain(config), react: reactAsSimulator })

@@ -8,9 +8,8 @@ import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sendable.ts'
+import { type DraftAttachment, type DraftExtra, NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
-import type { DraftAttachment, DraftExtra } from '#features/sending/queue/new-email.ts'
-import { NOT_TRACKED } from '#features/sending/queue/tracking.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { toPriorityName } from '#features/setup/streams/priority.ts'
 import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
@@ -54,6 +53,16 @@ const sql = prepareStatements((db) => ({
      WHERE (verified_at IS NOT NULL OR records_lost_at IS NOT NULL)
        AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL AND disabled_at IS NULL
      ORDER BY verified_at IS NULL, records_lost_at IS NOT NULL, accounts.id, domains.id LIMIT 1`,
+  ),
+  // Few emails match and no index finds them, so a window of row ids is read at a time.
+  about: db.prepare<{ id: number; senderId: number; about: string | null }, [number, number]>(
+    `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
+     WHERE id > ? AND id <= ? AND extra LIKE '%"of_service":true%' ORDER BY id`,
+  ),
+  // Skips ids that no row has: after a restored backup there are many.
+  after: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE id > ? ORDER BY id LIMIT 1'),
+  left: db.prepare<{ n: number }, [string]>(
+    'SELECT count(*) AS n FROM accounts WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL',
   ),
 }))
 
@@ -176,4 +185,34 @@ function findConfiguredSender(from: string, db: Database): (Sender & { readonly 
     if (sending) found ??= { ...holder, from, isLapsed: sending.lapsed !== undefined }
   }
   return found
+}
+
+/** Row ids per window; this takes some 10 ms. */
+const ROW_ID_WINDOW = 10_000
+
+export interface FoundSystemMail {
+  readonly emailId: number
+  /** The account that sent the mail. */
+  readonly accountId: number
+}
+
+/**
+ * Finds system mail, after a row id, that is about this account and about no other account that still exists.
+ * @returns the mail found, and where to continue; `next` is undefined at the end
+ */
+export function findMailAbout(
+  db: Database,
+  accountId: number,
+  after: number,
+): { readonly found: readonly FoundSystemMail[]; readonly next: number | undefined } {
+  const upTo = after + ROW_ID_WINDOW
+  const found = sql(db)
+    .about.all(after, upTo)
+    .filter(({ about }) => {
+      const accounts = JSON.parse(about ?? '[]') as readonly number[]
+      return accounts.includes(accountId) && sql(db).left.get(about ?? '[]')?.n === 0
+    })
+    .map(({ id, senderId }) => ({ emailId: id, accountId: senderId }))
+  const following = sql(db).after.get(upTo)
+  return { found, next: following ? following.id - 1 : undefined }
 }

@@ -4,8 +4,8 @@
  * message can repeat its links, so the number of events is limited. Records nothing for a deleted email or account, or
  * an erased recipient. Mail that a paused account sent earlier still counts.
  */
-
 import type { Database } from 'bun:sqlite'
+import { isbot } from 'isbot'
 import type { App } from '#features/core/app/app.ts'
 import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/daily-stats.ts'
@@ -15,7 +15,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import type { Visitor } from './classify.ts'
 import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
 
 /** One load of a pixel, or one click. */
@@ -103,6 +102,9 @@ const sql = prepareStatements((db) => ({
     `SELECT url, human AS clicks, days, machine AS machineClicks, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
      ORDER BY human DESC, url`,
   ),
+  deleteOpens: db.prepare('DELETE FROM opens WHERE recipient_id = ?'),
+  deleteMarks: db.prepare('DELETE FROM click_marks WHERE recipient_id = ?'),
+  deleteLinks: db.prepare('DELETE FROM link_clicks WHERE email_id = ?'),
 }))
 
 /** Counts an open or a click, and records its event if one is due. */
@@ -205,3 +207,42 @@ const createEventData = (
   ...(isPrivate === 0 && { ip_address: ipAddress, user_agent: userAgent }),
   ...(url !== undefined && hasErased === 0 && { link_url: url }),
 })
+
+/** isbot takes these for machines, because they do not look like browsers. But people read mail with them. */
+const MAIL_PROGRAMS =
+  /\b(?:airmail|bluemail|claws mail|delta ?chat|edison mail|em ?client|evolution|fairemail|foxmail|geary|k-9 mail|kmail|lotus-notes|mailbird|mailmate|mailspring|outlook-android|postbox|sparkdesktop|superhuman|sylpheed|trojita|yahoomobilemail|zimbradesktop)\b/i
+
+/**
+ * Scanners, gateways and image proxies, and the Edge of 2015 that Gmail claims to be when it prefetches images. isbot
+ * knows many of them, but some only in other spellings, and some not inside a browser's user agent.
+ */
+const MAIL_MACHINES =
+  /googleimageproxy|ggpht\.com|edge\/12\.246 (?:mozilla\/5\.0|gmail-content-sampling)|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher|gtmetrix|puppeteer|powershell/i
+
+/** Headers that browsers and mail programs send when they prefetch. */
+const PREFETCH_HEADERS = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const
+const PREFETCH = /prefetch|prerender|preview|instant/i
+
+export type Visitor = 'human' | 'machine'
+
+/** Who made a request. */
+export function classifyVisitor(headers: Headers): Visitor {
+  if (PREFETCH_HEADERS.some((name) => PREFETCH.test(headers.get(name) ?? ''))) return 'machine'
+  const userAgent = (headers.get('user-agent') ?? '').slice(0, MAX_USER_AGENT_LENGTH).trim()
+  if (userAgent === '' || MAIL_MACHINES.test(userAgent)) return 'machine'
+  if (MAIL_PROGRAMS.test(userAgent)) return 'human'
+  return isbot(userAgent) ? 'machine' : 'human'
+}
+
+/** Longer user agents are truncated before they are classified or stored. */
+export const MAX_USER_AGENT_LENGTH = 512
+
+/** Deletes the counts of opens and clicks of an email and its recipients. */
+export function deleteEngagement(tx: Tx, emailId: number, recipientIds: readonly number[]): void {
+  const { deleteOpens, deleteMarks, deleteLinks } = sql(tx.db)
+  deleteLinks.run(emailId)
+  for (const id of recipientIds) {
+    deleteOpens.run(id)
+    deleteMarks.run(id)
+  }
+}

@@ -11,7 +11,7 @@
  * there and is never loaded.
  */
 import { decodeHTMLAttribute } from 'entities'
-import type { TrackingChoice } from '#features/sending/queue/tracking.ts'
+import type { TrackingChoice } from '#features/sending/queue/email.ts'
 import { escapeHtml } from '#platform/http/html.ts'
 import { MiB } from '#platform/units.ts'
 import { createLinkUrl, createPixelUrl, MAX_TARGET_OCTETS, type TrackedRecipient } from './tokens.ts'

@@ -1,5 +1,5 @@
-/** @module GET /v1/emails/:id/links: how often the links of an email were clicked. */
-import { Type } from '@sinclair/typebox'
+/** @module The route of the link statistics of an email, and their JSON shape. */
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
@@ -7,10 +7,31 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
-import { pageBody } from '#platform/http/envelope.ts'
-import { notFoundById, PageBody, parseUuidParam } from '#platform/http/schemas.ts'
-import { readLinkStatistics } from './engage.ts'
-import { LinkRecord, linkWire } from './model.ts'
+import { isoTime, pageBody } from '#platform/http/envelope.ts'
+import { extra, notFoundById, PageBody, parseUuidParam, Timestamp } from '#platform/http/schemas.ts'
+import { type LinkStatistics, readLinkStatistics } from './engage.ts'
+
+export const LinkRecord = Type.Object({
+  url: Type.String({ description: 'Where the link leads, as the email has it.' }),
+  clicks: Type.Integer({ description: 'Clicks by people, over all recipients.' }),
+  unique_clicks: Type.Integer({ description: 'Distinct days (UTC) on which it was clicked.' }),
+  machine_clicks: extra(
+    Type.Integer({
+      description:
+        'How often scanners and prefetchers followed it; counted nowhere else. Links that only they followed are omitted.',
+    }),
+  ),
+  last_clicked_at: Timestamp({ description: 'The last of these clicks.' }),
+})
+export type LinkRecord = Static<typeof LinkRecord>
+
+const linkWire = ({ url, clicks, days, machineClicks, lastClickedAt }: LinkStatistics): LinkRecord => ({
+  url,
+  clicks,
+  unique_clicks: days,
+  machine_clicks: machineClicks,
+  last_clicked_at: isoTime(lastClickedAt),
+})
 
 export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
   new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(

@@ -8,7 +8,6 @@
  * token: kind (1 byte), account (4 bytes, big-endian), recipient (varint, 7 bits per byte, lowest first), day of the
  * email (2 bytes, big-endian), MAC (10 bytes)
  */
-
 import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
 import {
   base64urlLength,
@@ -122,3 +121,17 @@ function readToken(keys: TrackingKeys, kind: Kind, token: string, target: Uint8A
 /** The MAC includes the length of the head, so octets cannot be moved between token and target. */
 const computeMac = (key: Uint8Array, head: Uint8Array, target: Uint8Array): Uint8Array =>
   hmacSha256(key, Buffer.concat([Buffer.of(head.length), head, target])).subarray(0, MAC_BYTES)
+
+/** The public URL without trailing slashes. */
+export const trimTrailingSlashes = (publicUrl: string): string => publicUrl.replace(/(?<!\/)\/+$/, '')
+
+/**
+ * The base of tracked links: the tracking host of the sending domain with the scheme and port of the public URL, else
+ * the public URL itself.
+ * @param host verified tracking host; null if there is none
+ */
+export function trackingBaseUrl(publicUrl: string, host: string | null): string {
+  if (host === null) return trimTrailingSlashes(publicUrl)
+  const { protocol, port } = new URL(publicUrl)
+  return `${protocol}//${host}${port === '' ? '' : `:${port}`}`
+}

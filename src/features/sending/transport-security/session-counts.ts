@@ -11,8 +11,13 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { parseTlsReportRecord } from '#protocols/aggregate-reports/tls-record.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
-import { type DomainPolicy, findReportedFailure, type ReportedPolicy, toReportedPolicy } from './domain-policy.ts'
-import type { TlsResult } from './tls-result.ts'
+import {
+  type DomainPolicy,
+  findReportedFailure,
+  type ReportedPolicy,
+  type TlsResult,
+  toReportedPolicy,
+} from './tls-policy.ts'
 
 const FLUSH_INTERVAL_MS = minutes(1)
 /** Different counts in memory; a session that would add another one is not counted. */

@@ -1,9 +1,261 @@
 /**
- * @module Decides which TLS a session to a mail host must have, from the policies of the domain (MTA-STS) and the host
- * (DANE). Pure. The policy of a provider (`tls` in providers.toml) is that of the route.
+ * @module The TLS policy of a recipient domain: its MTA-STS policy, which is fetched and cached, the TLSA records of
+ * its hosts, what both demand of a session, and how sessions are reported.
  */
+import type { App } from '#features/core/app/app.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { FairPool } from '#platform/queue/fair-scheduler.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { isUsableTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
-import type { StsPolicy } from '#protocols/smtp/mta-sts.ts'
+import {
+  allowsMailHost,
+  lookUpPolicyId,
+  MAX_POLICY_BYTES,
+  parseStsPolicy,
+  type StsPolicy,
+} from '#protocols/smtp/mta-sts.ts'
+import type { TlsFailureType } from '#protocols/smtp/tls-failures.ts'
+
+/** What is known about a domain. */
+export interface StsFinding {
+  /** A valid policy of mode `enforce` or `testing`. */
+  readonly policy?: StsPolicy
+  /** Why the last fetch of a published policy failed. */
+  readonly failure?: TlsFailureType
+}
+
+interface KnownDomain {
+  readonly id: string | undefined
+  readonly policy: StsPolicy | undefined
+  readonly fetchedAt: Millis
+  readonly expiresAt: Millis
+  readonly failure: TlsFailureType | undefined
+  /** When DNS was last asked for the policy's id. */
+  readonly checkedAt: Millis
+}
+
+/** How often DNS is asked for the id, while a domain gets mail. RFC 8461 §3.3 allows a failed fetch as often. */
+const CHECK_INTERVAL_MS = minutes(5)
+/** How long a check counts when no valid policy is known; after it, mail waits for the next check. */
+const MAX_UNCHECKED_MS = hours(1)
+/** RFC 8461 §3.3 and §10.2: a policy is fetched again daily even if its id stays the same. */
+const REFETCH_INTERVAL_MS = days(1)
+/** It is fetched again so long before it ends, so that no mail has to wait: many policies last for a day. */
+const REFETCH_BEFORE_MS = hours(1)
+const FETCH_TIMEOUT_MS = seconds(10)
+/** Fetches at the same time, over all domains. */
+const MAX_CONCURRENT_FETCHES = 256
+const MAX_CACHED_DOMAINS = 20_000
+const MAX_STORED_POLICIES = 10_000
+
+const sql = prepareStatements((db) => ({
+  find: db.prepare<{ id: string; policy: string; fetchedAt: Millis; expiresAt: Millis }, [string, Millis]>(
+    `SELECT policy_id AS id, policy, fetched_at AS fetchedAt, expires_at AS expiresAt FROM mta_sts_policies
+     WHERE domain = ? AND expires_at > ?`,
+  ),
+  store: db.prepare<null, [string, string, string, Millis, Millis]>(
+    `INSERT INTO mta_sts_policies (domain, policy_id, policy, fetched_at, expires_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (domain) DO UPDATE SET policy_id = excluded.policy_id, policy = excluded.policy,
+       fetched_at = excluded.fetched_at, expires_at = excluded.expires_at`,
+  ),
+  // Removes expired policies first.
+  purge: db.prepare<null, [number]>(
+    `DELETE FROM mta_sts_policies WHERE domain IN (SELECT domain FROM mta_sts_policies
+     ORDER BY expires_at LIMIT max(0, (SELECT count(*) FROM mta_sts_policies) - ?))`,
+  ),
+}))
+
+export class StsPolicies {
+  readonly #app: App
+  /** The domain used longest ago comes first. */
+  readonly #known = new Map<string, KnownDomain>()
+  readonly #checks = new Map<string, Promise<void>>()
+  /** Accounts take turns, so that one with many slow policy servers delays only itself. */
+  readonly #fetches: FairPool
+
+  /** With its colon, unless it is that of https. */
+  readonly #port: string
+
+  /** @param port of the servers of policies, for tests */
+  constructor(app: App, port?: number) {
+    this.#app = app
+    this.#port = port === undefined ? '' : `:${port}`
+    const overload = () => new Error('too many fetches of policies')
+    this.#fetches = new FairPool({ clock: app.clock, concurrency: MAX_CONCURRENT_FETCHES, overload })
+  }
+
+  /**
+   * Returns what is known about a domain, in A-labels and lower case; while nothing is, a promise that resolves when
+   * something is. The promise never rejects, and resolves within about the time limits of DNS and the fetch.
+   * @param owner the account that the time of a fetch is counted for
+   */
+  find(domain: string, owner: number): StsFinding | Promise<void> {
+    const now = this.#app.clock.now()
+    const known = this.#known.get(domain) ?? this.#load(domain, now)
+    const policy = known && known.expiresAt > now ? known.policy : undefined
+    // A check in the future was made under a wrong clock.
+    const sinceCheckMs = known && known.checkedAt <= now ? now - known.checkedAt : Number.POSITIVE_INFINITY
+    // Mail waits for the successor of a policy: it must not go unprotected until the next check.
+    const hasEnded = known?.policy !== undefined && !policy
+    if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#check(domain, known, owner)
+    this.#cache(domain, known)
+    if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#check(domain, known, owner)
+    return {
+      ...(policy && policy.mode !== 'none' && { policy }),
+      ...(known.failure && { failure: known.failure }),
+    }
+  }
+
+  #load(domain: string, now: Millis): KnownDomain | undefined {
+    const stored = sql(this.#app.db).find.get(domain, now)
+    if (!stored) return undefined
+    return { ...stored, policy: JSON.parse(stored.policy) as StsPolicy, failure: undefined, checkedAt: 0 }
+  }
+
+  #cache(domain: string, known: KnownDomain): void {
+    this.#known.delete(domain)
+    this.#known.set(domain, known)
+    const oldest = this.#known.keys().next().value
+    if (this.#known.size > MAX_CACHED_DOMAINS && oldest !== undefined) this.#known.delete(oldest)
+  }
+
+  /** Checks for the current policy of a domain, once for all callers at the same time. */
+  #check(domain: string, known: KnownDomain | undefined, owner: number): Promise<void> {
+    const running = this.#checks.get(domain)
+    if (running) return running
+    const check = this.#lookUp(domain, known ?? UNKNOWN, owner)
+      .catch((error: unknown): KnownDomain => {
+        this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not updated')
+        const now = this.#app.clock.now()
+        return { ...(known && known.expiresAt > now ? known : UNKNOWN), checkedAt: now }
+      })
+      .then((found) => this.#cache(domain, found))
+      .finally(() => this.#checks.delete(domain))
+    this.#checks.set(domain, check)
+    return check
+  }
+
+  async #lookUp(domain: string, known: KnownDomain, owner: number): Promise<KnownDomain> {
+    const { resolver, clock } = this.#app
+    const found = await lookUpPolicyId(resolver, domain)
+    const now = clock.now()
+    const kept: KnownDomain = known.expiresAt > now ? { ...known, checkedAt: now } : { ...UNKNOWN, checkedAt: now }
+    // A known policy stays valid when its record disappears or DNS fails (RFC 8461 §3.3 and §10.2).
+    if (found === 'none') return { ...kept, failure: undefined }
+    if (found === 'unknown') return kept
+    const isFresh = now - kept.fetchedAt < REFETCH_INTERVAL_MS && kept.expiresAt - now > REFETCH_BEFORE_MS
+    if (kept.policy && kept.id === found.id && isFresh) return kept
+    const fetched = await this.#fetches.run(owner, () => this.#fetch(domain))
+    if (fetched === 'own') return kept
+    if (typeof fetched === 'string') return { ...kept, failure: fetched }
+    const fetchedAt = clock.now()
+    // At least until the next look: the mail that waited for it must be able to use it.
+    const expiresAt = fetchedAt + Math.max(seconds(fetched.maxAgeSeconds), CHECK_INTERVAL_MS)
+    try {
+      await this.#app.commit.write((tx) => {
+        sql(tx.db).store.run(domain, found.id, JSON.stringify(fetched), fetchedAt, expiresAt)
+        sql(tx.db).purge.run(MAX_STORED_POLICIES)
+      })
+    } catch (error) {
+      // A full disk must not lower what the domain demands: until a restart, the policy in memory is enough.
+      this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not stored')
+    }
+    return { id: found.id, policy: fetched, fetchedAt, expiresAt, failure: undefined, checkedAt: fetchedAt }
+  }
+
+  /** Fetches a policy (RFC 8461 §3.3). `own`: this service could not call anyone. */
+  async #fetch(domain: string): Promise<StsPolicy | TlsFailureType | 'own'> {
+    const outcome = await this.#app.fetch.get(`https://mta-sts.${domain}${this.#port}/.well-known/mta-sts.txt`, {
+      headers: { accept: 'text/plain' },
+      timeoutMs: FETCH_TIMEOUT_MS,
+      maxResponseBytes: MAX_POLICY_BYTES,
+    })
+    if (outcome.kind === 'failed') {
+      if (outcome.cause === 'own') return 'own'
+      return outcome.cause === 'tls' ? 'sts-webpki-invalid' : 'sts-policy-fetch-error'
+    }
+    if (outcome.status !== 200 || !outcome.bodyInfo?.isComplete) return 'sts-policy-fetch-error'
+    // RFC 8461 §3.2: otherwise a page that a user of the web server wrote could pass as a policy.
+    if (!/^text\/plain *(?:;|$)/i.test(outcome.bodyInfo.contentType)) return 'sts-policy-invalid'
+    return parseStsPolicy(outcome.body) ?? 'sts-policy-invalid'
+  }
+}
+
+const UNKNOWN: KnownDomain = {
+  id: undefined,
+  policy: undefined,
+  fetchedAt: 0,
+  expiresAt: 0,
+  failure: undefined,
+  checkedAt: 0,
+}
+
+/** What a domain and its hosts had published when a route was chosen. */
+export interface DomainPolicy {
+  readonly domain: string
+  readonly sts: StsPolicy | undefined
+  readonly stsFailure: TlsFailureType | undefined
+  /** TLSA records by host; only of hosts that have some. */
+  readonly tlsa: ReadonlyMap<string, readonly TlsaRecord[]>
+}
+
+/** RFC 8460 §4.4: the `policy` object of a report. */
+export interface ReportedPolicy {
+  readonly 'policy-type': 'tlsa' | 'sts' | 'no-policy-found'
+  readonly 'policy-string'?: readonly string[]
+  readonly 'policy-domain': string
+  readonly 'mx-host'?: readonly string[]
+}
+
+export const describeDomainPolicy = (
+  domain: string,
+  sts: StsFinding,
+  tlsa: ReadonlyMap<string, readonly TlsaRecord[]>,
+): DomainPolicy => ({
+  domain,
+  sts: sts.policy,
+  stsFailure: sts.failure,
+  tlsa: new Map([...tlsa].filter(([, records]) => records.length > 0)),
+})
+
+/** The policy that applied to a session. The domain of a TLSA policy is the name of the host (RFC 8460 §4.4). */
+export function toReportedPolicy({ domain, sts, stsFailure, tlsa }: DomainPolicy, host: string): ReportedPolicy {
+  const records = tlsa.get(host)
+  if (records)
+    return {
+      'policy-type': 'tlsa',
+      'policy-string': records.map(
+        ({ usage, selector, matchingType, data }) => `${usage} ${selector} ${matchingType} ${data}`,
+      ),
+      'policy-domain': host,
+    }
+  if (sts)
+    return {
+      'policy-type': 'sts',
+      'policy-string': [
+        'version: STSv1',
+        `mode: ${sts.mode}`,
+        ...sts.mx.map((mx) => `mx: ${mx}`),
+        `max_age: ${sts.maxAgeSeconds}`,
+      ],
+      'policy-domain': domain,
+      'mx-host': sts.mx,
+    }
+  return { 'policy-type': stsFailure ? 'sts' : 'no-policy-found', 'policy-domain': domain }
+}
+
+/**
+ * The failure of a session as a report counts it; undefined when the session was as the policy wants it. Without a
+ * policy, any encrypted session is; a policy of mode `testing` counts what `enforce` would refuse.
+ */
+export function findReportedFailure(policy: DomainPolicy, result: TlsResult): TlsFailureType | undefined {
+  if (policy.tlsa.has(result.host)) return result.failure
+  if (!policy.sts)
+    return policy.stsFailure ?? (result.version === undefined ? (result.failure ?? 'validation-failure') : undefined)
+  if (!allowsMailHost(policy.sts, result.host)) return 'validation-failure'
+  return result.verified ? undefined : (result.failure ?? 'validation-failure')
+}
 
 /** What a session to a host must have; without it the mail is deferred, never sent in clear. */
 export interface TlsDemand {
@@ -51,4 +303,23 @@ export function nameSite(hosts: readonly string[], demands: readonly (TlsDemand 
   const site = [...new Set(hosts)].sort().join(',')
   const names = new Set(demands.flatMap((demand) => (demand ? [DEMAND_NAMES[demand.by]] : [])))
   return names.size === 0 ? site : `${site} (${[...names].sort().join(', ')})`
+}
+
+export interface TlsResult {
+  readonly host: string
+  readonly address: string
+  /** Undefined when the session was not opened. */
+  readonly localAddress?: string
+  /** What demanded TLS: `opportunistic`: TLS only if the host offers it; `none`: no TLS. */
+  readonly policy: 'none' | 'opportunistic' | 'mta-sts' | 'dane' | 'required'
+  /** TLS version and cipher; absent without TLS. */
+  readonly version?: string
+  readonly cipher?: string
+  /** Whether the certificate is valid for the host, or with DANE matches its TLSA records. */
+  readonly verified: boolean
+  /**
+   * What failed, as a result type of RFC 8460 §4.3. With `opportunistic`, the session may have been opened all the
+   * same.
+   */
+  readonly failure?: TlsFailureType
 }

@@ -6,10 +6,8 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { shortenTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
-import type { DomainPolicy } from './domain-policy.ts'
-import { type StsFinding, StsPolicies } from './mta-sts.ts'
 import { SessionCounts } from './session-counts.ts'
-import type { TlsResult } from './tls-result.ts'
+import { type DomainPolicy, type StsFinding, StsPolicies, type TlsResult } from './tls-policy.ts'
 
 /** TLSA records of a host: `unknown`: DNS gave no answer, so the host must not be used now (RFC 7672 §2.1.2). */
 export type TlsaFinding = readonly TlsaRecord[] | 'unknown'

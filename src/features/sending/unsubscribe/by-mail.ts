@@ -4,12 +4,11 @@
  * proves that the sender has the message.
  */
 import type { App } from '#features/core/app/app.ts'
-import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
+import { LOST_RECIPIENT } from '#features/sending/queue/email.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { readUnsubscribeFacts } from './headers.ts'
-import { MAX_TOKEN_LENGTH, openUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
+import { MAX_TOKEN_LENGTH, openUnsubscribeToken, readUnsubscribeFacts, type UnsubscribeFacts } from './headers.ts'
 import { unsubscribeInTransaction } from './unsubscribe.ts'
 
 /** The result of a request. `why` is a sentence. */

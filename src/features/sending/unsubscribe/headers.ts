@@ -1,16 +1,14 @@
-/**
- * @module Builds List-Unsubscribe and List-Unsubscribe-Post of one recipient's message (RFC 2369 §3.2, RFC 8058 §3.1),
- * and the addresses in them. Receivers use the https URL only if DKIM signs both fields, which `dkim/sign.ts` does.
- * Never writes.
- */
+/** @module The unsubscribe headers of a message (RFC 2369, RFC 8058), and the signed tokens in them. Pure. */
 import type { App } from '#features/core/app/app.ts'
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { DEFAULT_STREAM } from '#features/setup/streams/streams.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { computeVerpTag, decodeVerp, encodeVerp, type VerpRecipient } from '#protocols/address/verp.ts'
-import { createUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
 
 export const UNSUBSCRIBE_PATH = '/u'
 
@@ -84,3 +82,61 @@ export function readUnsubscribeFacts(
 /** The recipient of an unsubscribe address, by local part in any case; undefined if this service did not create it. */
 export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): VerpRecipient | undefined =>
   decodeVerp(localPart, keys.subkeys('unsubscribe'), 'u-')
+
+/** The data in a token. Ids are row ids unless stated otherwise. */
+export interface UnsubscribeFacts {
+  readonly accountUuid: UuidBytes
+  readonly emailId: number
+  readonly recipientId: number
+  /** Address that the email was sent to. */
+  readonly address: string
+  /** Domain of From, shown to readers; `''` if it is too long to fit. */
+  readonly senderDomain: string
+  /** Stream whose mail the link stops; 0: every stream. */
+  readonly streamId: number
+  /** Contact list whose mail the link stops; 0: no list. */
+  readonly listId: number
+}
+
+const CONTEXT = 'unsubscribe'
+const UUID_BYTES = 16
+const MAX_ADDRESS_BYTES = 254
+/** Longer names are omitted: a token must fit a header line. */
+const MAX_DOMAIN_LENGTH = 100
+/** Length of the longest token. */
+export const MAX_TOKEN_LENGTH = sealedTokenLength(
+  UUID_BYTES + 4 * MAX_VARINT_BYTES + 1 + MAX_DOMAIN_LENGTH + MAX_ADDRESS_BYTES,
+)
+
+/**
+ * The token of this data: base64url, at most MAX_TOKEN_LENGTH characters. Throws if the address is longer than an
+ * address can be.
+ */
+export function createUnsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
+  const address = Buffer.from(facts.address)
+  if (address.length > MAX_ADDRESS_BYTES) throw new Error(`address too long: ${address.length} octets`)
+  const domain = Buffer.from(facts.senderDomain.length <= MAX_DOMAIN_LENGTH ? facts.senderDomain : '', 'latin1')
+  return sealToken(keys, CONTEXT, [
+    facts.accountUuid,
+    ...[facts.emailId, facts.recipientId, facts.streamId, facts.listId].map(encodeVarint),
+    Buffer.of(domain.length),
+    domain,
+    address,
+  ])
+}
+
+/** The data in a token; undefined if this service did not create it, or it was changed in transit. Accepts any text. */
+export function openUnsubscribeToken(keys: KeyRing, text: string): UnsubscribeFacts | undefined {
+  const facts = openSealedToken(keys, CONTEXT, text, MAX_TOKEN_LENGTH)
+  return (
+    facts && {
+      accountUuid: new Uint8Array(facts.take(UUID_BYTES)),
+      emailId: facts.takeInteger(),
+      recipientId: facts.takeInteger(),
+      streamId: facts.takeInteger(),
+      listId: facts.takeInteger(),
+      senderDomain: facts.take(facts.take(1)[0] ?? 0).toString('latin1'),
+      address: facts.takeRest().toString('utf8'),
+    }
+  )
+}

@@ -12,7 +12,7 @@ import { acceptsBody } from '#platform/http/body.ts'
 import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
-import { UNSUBSCRIBE_PATH } from './headers.ts'
+import { MAX_TOKEN_LENGTH, openUnsubscribeToken, UNSUBSCRIBE_PATH, type UnsubscribeFacts } from './headers.ts'
 import {
   allStoppedPage,
   askPage,
@@ -25,7 +25,6 @@ import {
   stoppedPage,
   unknownLinkPage,
 } from './page.ts'
-import { MAX_TOKEN_LENGTH, openUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
 import {
   isForStreamOrList,
   readSubscriptionState,

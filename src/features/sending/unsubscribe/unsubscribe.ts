@@ -29,7 +29,7 @@ import {
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { UnsubscribeFacts } from './token.ts'
+import type { UnsubscribeFacts } from './headers.ts'
 
 /**
  * What the link stops: mail of the stream or list in the token, or all mail of the account with `transactional: false`.

@@ -3,7 +3,7 @@ import { createRecipientDecider } from '#features/receiving/inbound/process/deci
 import type { Destination, Rejection } from '#features/receiving/received/message.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
-import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
+import { LOST_RECIPIENT } from '#features/sending/queue/email.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'

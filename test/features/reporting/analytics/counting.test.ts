@@ -15,7 +15,7 @@ import {
 } from '#features/core/events/daily-stats.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
-import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-transitions.ts'
+import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import type { Tx } from '#platform/db/commit.ts'

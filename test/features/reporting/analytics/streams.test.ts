@@ -1,7 +1,7 @@
 /** @module Time series of one stream: what they have, and for how long. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { readStreamStats, STREAM_METRICS } from '#features/reporting/analytics/streams.ts'
-import { bounceLate } from '#features/sending/queue/late-transitions.ts'
+import { bounceLate } from '#features/sending/queue/attempt-transitions.ts'
 import { hours } from '#platform/units.ts'
 import { createComplaints } from '#test/features/receiving/complaints/fixture.ts'
 import { at } from '#test/support/api.ts'

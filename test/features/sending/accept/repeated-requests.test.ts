@@ -1,8 +1,7 @@
 /** Idempotency keys of routes that create something other than an email. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
-import { createRequestKeys, openStoredResponse } from '#features/sending/accept/repeated-requests.ts'
-import { eraseInStoredResponses } from '#features/sending/accept/stored-responses.ts'
+import { createRequestKeys, eraseInStoredResponses, openStoredResponse } from '#features/sending/accept/idempotency.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'

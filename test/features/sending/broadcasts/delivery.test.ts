@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type ParsedMail, simpleParser } from 'mailparser'
-import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import { openUnsubscribeToken } from '#features/sending/unsubscribe/headers.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp, eventually, type TestAppOptions } from '#test/support/app.ts'

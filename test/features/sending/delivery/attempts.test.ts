@@ -1,6 +1,6 @@
 /** @module The attempts of an email over the API, from real sessions with a receiving server. */
 import { describe, expect, test } from 'bun:test'
-import type { Attempt } from '#features/sending/delivery/control/attempt-model.ts'
+import type { Attempt } from '#features/sending/delivery/control/attempt-routes.ts'
 import { deleteEmail, findOldEmail } from '#features/sending/queue/retire.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

@@ -3,12 +3,12 @@ import { listLaneRecipients } from '#app/operator/queue.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { Sites } from '#features/sending/delivery/sites/sites.ts'
-import { computeSiteBackoffMs } from '#features/sending/delivery/verdict/outcome.ts'
 import {
   computeMaxAttempts,
   computeRetryDelayMs,
+  computeSiteBackoffMs,
   isExpired,
-} from '#features/sending/delivery/verdict/retry-schedule.ts'
+} from '#features/sending/delivery/verdict/outcome.ts'
 import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire } from '#features/sending/emails/wire.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'

@@ -4,15 +4,8 @@ import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import type { SharedBody } from '#features/sending/delivery/message/compose.ts'
 import { JobBuilder } from '#features/sending/delivery/message/job.ts'
-import type {
-  ConnectionLimits,
-  DeliverJob,
-  FromWorker,
-  Route,
-  ToWorker,
-} from '#features/sending/delivery/model/protocol.ts'
-import { prepareMessage } from '#features/sending/delivery/worker/deliver.ts'
-import { SigningKeys } from '#features/sending/delivery/worker/signing-keys.ts'
+import type { ConnectionLimits, DeliverJob, FromWorker, Route, ToWorker } from '#features/sending/delivery/protocol.ts'
+import { prepareMessage, SigningKeys } from '#features/sending/delivery/worker/deliver.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createContentReader } from '#platform/content/read.ts'

@@ -1,7 +1,7 @@
 /** @module `expires_in`: an open recipient ends at its deadline, whatever it waits for, and no attempt begins later. */
 import { describe, expect, test } from 'bun:test'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
-import { createMaxAttempts } from '#features/sending/delivery/verdict/retry-schedule.ts'
+import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

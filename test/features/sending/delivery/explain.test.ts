@@ -4,7 +4,7 @@ import type { EventData, EventType } from '#features/core/events/record.ts'
 import { RESTORED_REASON } from '#features/core/fence/restored.ts'
 import { adviseOnAttempt, explainEmail, type Wait } from '#features/sending/delivery/control/explain.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
-import { toEmailState } from '#features/sending/emails/state.ts'
+import { toEmailState } from '#features/sending/emails/wire.ts'
 
 const BOB = 'bob@receiver.test'
 const DUE = Date.UTC(2026, 2, 15, 14, 3)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import type { Route } from '#features/sending/delivery/model/protocol.ts'
-import { FailedAddresses } from '#features/sending/delivery/sites/failed-addresses.ts'
+import type { Route } from '#features/sending/delivery/protocol.ts'
+import { FailedAddresses } from '#features/sending/delivery/sites/route.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createFolder } from '#test/support/folder.ts'

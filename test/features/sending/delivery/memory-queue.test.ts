@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { MemoryQueue } from '#features/sending/delivery/attempt/memory-queue.ts'
+import { MemoryQueue } from '#features/sending/delivery/attempt/attempt-starter.ts'
 import type { PreparedJob } from '#features/sending/delivery/message/job.ts'
 import { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { MiB } from '#platform/units.ts'

@@ -3,8 +3,8 @@
  * no host, whatever rule they fit besides.
  */
 import { expect, test } from 'bun:test'
+import { findPairAction } from '#features/sending/delivery/attempt/attempt-results.ts'
 import providers from '#features/sending/delivery/providers/providers.toml'
-import { findPairAction } from '#features/sending/delivery/providers/reply-action.ts'
 import { GROUPS, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 

@@ -1,9 +1,7 @@
 /** Which lanes of an account, and which accounts, go first. */
 import { expect, test } from 'bun:test'
-import { SlotPool } from '#features/sending/delivery/providers/slot-pool.ts'
-import { WaitQueue } from '#features/sending/delivery/providers/wait-queue.ts'
-import { listOpenLanes } from '#features/sending/delivery/schedule/open-lanes.ts'
-import { RouteTurns } from '#features/sending/delivery/schedule/route-turns.ts'
+import { SlotPool, WaitQueue } from '#features/sending/delivery/providers/slot-pool.ts'
+import { listOpenLanes, RouteTurns } from '#features/sending/delivery/schedule/lanes.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { systemClock } from '#platform/time/clock.ts'

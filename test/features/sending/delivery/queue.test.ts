@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { cancelEmail } from '#features/sending/emails/cancel.ts'
+import { cancelEmail } from '#features/sending/emails/scheduled.ts'
 import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { findSiteRejection } from '#features/sending/delivery/verdict/site-rejection.ts'
+import { findSiteRejection } from '#features/sending/delivery/verdict/replies.ts'
 import { seconds } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 import { eventually } from '#test/support/app.ts'

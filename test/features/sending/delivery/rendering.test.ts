@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { BROADCAST_STATES } from '#features/sending/broadcasts/states.ts'
 import { HELD_BROADCAST_STATES } from '#features/sending/delivery/attempt/claim.ts'
-import { RenderQueue } from '#features/sending/delivery/message/render-queue.ts'
+import { RenderQueue } from '#features/sending/delivery/message/render-broadcast.ts'
 import { AppError } from '#platform/errors.ts'
 import { RENDER_INTERRUPTED, type RenderOutcome, type RenderRequest } from '#platform/template/renderer.ts'
 import { systemClock } from '#platform/time/clock.ts'

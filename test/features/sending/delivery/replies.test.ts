@@ -3,10 +3,9 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { classifyFailure } from '#features/receiving/bounces/apply.ts'
-import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/model/bounce-category.ts'
-import { classifyReply } from '#features/sending/delivery/verdict/classify.ts'
+import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/protocol.ts'
 import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'
-import { isPermanentlyInvalid } from '#features/sending/delivery/verdict/permanently-invalid.ts'
+import { classifyReply, isPermanentlyInvalid } from '#features/sending/delivery/verdict/replies.ts'
 import { parseReply, REPLIES, type ReplyCase, SOURCES } from '#test/corpus/replies/replies.ts'
 
 const classifyCase = ({ reply, stage }: ReplyCase) =>

@@ -2,15 +2,19 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { ReplyAlerts } from '#features/sending/delivery/attempt/reply-alerts.ts'
-import type { BounceCategory } from '#features/sending/delivery/model/bounce-category.ts'
+import type { BounceCategory } from '#features/sending/delivery/protocol.ts'
 import type { Pair } from '#features/sending/delivery/providers/pair.ts'
 import providers from '#features/sending/delivery/providers/providers.toml'
-import { classifyReply } from '#features/sending/delivery/verdict/classify.ts'
 import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'
-import { isPermanentlyInvalid } from '#features/sending/delivery/verdict/permanently-invalid.ts'
-import { decideReply, type Phase } from '#features/sending/delivery/verdict/replies.ts'
+import {
+  classifyReply,
+  decideReply,
+  findNamedWait,
+  isPermanentlyInvalid,
+  MAX_REPLY_WAIT_MS,
+  type Phase,
+} from '#features/sending/delivery/verdict/replies.ts'
 import { GROUPS, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
-import { findNamedWait, MAX_REPLY_WAIT_MS } from '#features/sending/delivery/verdict/reply-wait.ts'
 import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { generateKeyPairSync, sign } from 'node:crypto'
-import { SigningKeys } from '#features/sending/delivery/worker/signing-keys.ts'
+import { SigningKeys } from '#features/sending/delivery/worker/deliver.ts'
 import { getDomain, listDnsRecords } from '#features/setup/domains/domains.ts'
 import { startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'

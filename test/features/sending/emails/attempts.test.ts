@@ -1,7 +1,7 @@
 /** @module What the detail shows of each attempt at a recipient: enough for a timeline. */
 import { expect, test } from 'bun:test'
 import type { EmailEvent } from '#features/core/events/model.ts'
-import type { AttemptSession } from '#features/sending/delivery/model/protocol.ts'
+import type { AttemptSession } from '#features/sending/delivery/protocol.ts'
 import { type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
 import { hours } from '#platform/units.ts'
 import { createEmailApi, type EmailApi, NOW } from '#test/support/email-api.ts'

@@ -5,11 +5,15 @@
 import { expect, test } from 'bun:test'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
-import { cancelWaiting, holdWaiting, releaseHeld } from '#features/sending/queue/broadcast-transitions.ts'
+import { suppressedOutcome } from '#features/sending/queue/insert.ts'
 import { claimDue, noteWaiting, readWaiting } from '#features/sending/queue/queue.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
-import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
-import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
+import {
+  cancelWaiting,
+  holdWaiting,
+  rejectRecipient,
+  releaseHeld,
+} from '#features/sending/queue/waiting-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

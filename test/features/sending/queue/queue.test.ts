@@ -18,9 +18,10 @@ import {
   findPool,
   findRedirect,
   hasProviderRules,
+  listSelectedLanes,
+  readSelected,
   removeRules,
 } from '#features/sending/queue/queue-rules.ts'
-import { listSelectedLanes, readSelected } from '#features/sending/queue/selection.ts'
 import { deriveEmailStatus, type Status, statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'

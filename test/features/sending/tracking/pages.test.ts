@@ -5,7 +5,7 @@ import type { PauseSource } from '#features/core/accounts/pause.ts'
 import { closeAccount, emptyAccount } from '#features/core/accounts/rows.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { MAX_USER_AGENT_LENGTH } from '#features/sending/tracking/classify.ts'
+import { MAX_USER_AGENT_LENGTH } from '#features/sending/tracking/engage.ts'
 import {
   ACCOUNT_TAG_BYTES,
   accountTag,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Engagement } from '#features/sending/tracking/engage.ts'
-import { createRecorder, MAX_WAITING } from '#features/sending/tracking/recorder.ts'
+import { createRecorder, MAX_WAITING } from '#features/sending/tracking/pages.ts'
 import { createLog } from '#platform/log/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

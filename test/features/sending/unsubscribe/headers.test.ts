@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createPrivateKey } from 'node:crypto'
-import { createUnsubscribeHeaders, decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
 import {
+  createUnsubscribeHeaders,
   createUnsubscribeToken,
+  decodeUnsubscribeAddress,
   MAX_TOKEN_LENGTH,
   openUnsubscribeToken,
   type UnsubscribeFacts,
-} from '#features/sending/unsubscribe/token.ts'
+} from '#features/sending/unsubscribe/headers.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { findSigningDomain } from '#features/setup/domains/sending.ts'
 import { createStream } from '#features/setup/streams/streams.ts'

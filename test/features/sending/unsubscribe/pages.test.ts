@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
-import { createUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import { createUnsubscribeToken } from '#features/sending/unsubscribe/headers.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
 import { parseUuid } from '#platform/ids.ts'

@@ -17,7 +17,7 @@ import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findReportRefusal } from '#features/receiving/domain-reports/store.ts'
 import type { Destination, Envelope, ReceivedMail, Rejection } from '#features/receiving/received/message.ts'
-import { findRecipientLogFields } from '#features/sending/queue/names.ts'
+import { findRecipientLogFields } from '#features/sending/queue/email.ts'
 import { isStorageFailure, isTransientError } from '#platform/disk/storage-errors.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { Counts } from '#platform/queue/counts.ts'

@@ -3,21 +3,21 @@
  * its verdict, for its recipient. Never stores anything.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findEmailLogFields } from '#features/sending/queue/names.ts'
-import type { TlsResult } from '#features/sending/transport-security/tls-result.ts'
+import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import type { TlsResult } from '#features/sending/transport-security/tls-policy.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import type { AttemptResult, AttemptSession, FromWorker } from '../model/protocol.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
+import { hours, MiB, seconds } from '#platform/units.ts'
+import type { AttemptResult, AttemptSession, FromWorker } from '../protocol.ts'
+import type { TrafficOutcome } from '../providers/limits.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Pairs } from '../providers/pairs.ts'
 import { labelProvider } from '../providers/registry.ts'
-import { findPairAction } from '../providers/reply-action.ts'
-import type { TrafficOutcome } from '../providers/traffic.ts'
-import type { FailedAddresses } from '../sites/failed-addresses.ts'
+import type { FailedAddresses } from '../sites/route.ts'
 import type { Site, Sites } from '../sites/sites.ts'
 import { toVerdict, type Verdict } from '../verdict/outcome.ts'
+import { concernsAllMail, decideReply, findSiteRejection } from '../verdict/replies.ts'
 import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
-import type { RecentDialogues } from './recent-dialogues.ts'
 import type { ReplyAlerts } from './reply-alerts.ts'
 
 export interface AttemptResultsOptions {
@@ -187,3 +187,105 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
         kind: 'uncertain',
         reason: 'The delivery Worker ended unexpectedly, so the receiver may have it',
       }
+
+export interface PairAction {
+  readonly kind: 'slow' | 'suspend_provider'
+  /** The rule that decided. */
+  readonly rule: string
+  /** The reply. */
+  readonly reason: string
+  /** Minimum time of a suspension. */
+  readonly durationMs: number
+}
+
+/** After a reply that ends all sessions but has no rule of its own: most often the server is busy for moments. */
+const MIN_SUSPENSION_MS = seconds(30)
+
+/**
+ * Undefined when a result says nothing about other mail to the provider.
+ * @param provider its name in providers.toml; undefined when it has no entry
+ * @param isProbe whether the pair is suspended: then a session that the provider ends is as good as a rejection, or
+ *   probes would use up the queue
+ */
+export function findPairAction(
+  result: AttemptResult,
+  provider: string | undefined,
+  isProbe: boolean,
+): PairAction | undefined {
+  switch (result.kind) {
+    case 'lost':
+    case 'uncertain':
+      return isProbe
+        ? { kind: 'suspend_provider', rule: 'connection-lost', reason: result.failure.message, durationMs: 0 }
+        : undefined
+    case 'unreachable':
+    case 'refused': {
+      if (!result.reply) return undefined
+      const { text: reason } = result.reply
+      const phase = result.kind === 'refused' ? result.phase : 'session'
+      const { rule, category, action, suspendMs = MIN_SUSPENSION_MS } = decideReply(result.reply, phase, provider)
+      if (action === 'slow' || action === 'suspend_provider')
+        return { kind: action, rule, reason, durationMs: suspendMs }
+      // If no host of a site accepts a session, the site backs off instead. A bad reputation is not that of our address.
+      const endsSessions =
+        result.kind === 'refused' &&
+        category !== 'reputation' &&
+        findSiteRejection(result) !== undefined &&
+        concernsAllMail(result.reply, phase, provider)
+      return endsSessions ? { kind: 'suspend_provider', rule, reason, durationMs: MIN_SUSPENSION_MS } : undefined
+    }
+    default:
+      return undefined
+  }
+}
+
+const MAX_PER_SITE = 20
+const MAX_SITES = 1000
+const MAX_BYTES = 8 * MiB
+/** Bounds how long an erased address may stay in memory. */
+const MAX_AGE_MS = hours(1)
+
+interface RecentDialogue {
+  readonly dialogue: string
+  readonly at: Millis
+}
+
+export class RecentDialogues {
+  readonly #clock: Clock
+  /** Recipients by site, both oldest first. */
+  readonly #sites = new Map<string, number[]>()
+  readonly #dialogues = new Map<number, RecentDialogue>()
+  #bytes = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  add(site: string, recipientId: number, dialogue: string): void {
+    const recipients = this.#sites.get(site) ?? []
+    this.#sites.delete(site)
+    this.#sites.set(site, recipients)
+    recipients.push(recipientId)
+    this.#delete(recipientId)
+    this.#dialogues.set(recipientId, { dialogue, at: this.#clock.now() })
+    this.#bytes += dialogue.length
+    while (recipients.length > MAX_PER_SITE) this.#delete(recipients.shift())
+    for (const [name, ids] of this.#sites) {
+      if (this.#sites.size <= MAX_SITES && this.#bytes <= MAX_BYTES) break
+      for (const id of ids) this.#delete(id)
+      this.#sites.delete(name)
+    }
+  }
+
+  find(recipientId: number): string | undefined {
+    const found = this.#dialogues.get(recipientId)
+    return found && this.#clock.now() - found.at <= MAX_AGE_MS ? found.dialogue : undefined
+  }
+
+  #delete(recipientId: number | undefined): void {
+    const found = recipientId === undefined ? undefined : this.#dialogues.get(recipientId)
+    if (!found || recipientId === undefined) return
+    this.#bytes -= found.dialogue.length
+    this.#dialogues.delete(recipientId)
+  }
+}

@@ -1,6 +1,6 @@
 /**
- * @module Takes due recipients of a lane out of the queue: claims them for an attempt, or settles them in one commit
- * when no attempt is made. Never decides how many messages a site may have in delivery.
+ * @module Claims due recipients of a lane for delivery, and ends recipients without an attempt: those that cannot be
+ * routed, those whose deadline has come, and those that were claimed when the process died.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
@@ -8,26 +8,30 @@ import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { isMailRestored, RESTORED_REASON, readFence } from '#features/core/fence/restored.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
-import { holdRecipient } from '#features/sending/queue/account-transitions.ts'
-import { holdWaiting } from '#features/sending/queue/broadcast-transitions.ts'
-import { hasEmailHolds } from '#features/sending/queue/email-holds.ts'
+import { addDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { holdRecipient } from '#features/sending/queue/hold-transitions.ts'
+import { suppressedOutcome } from '#features/sending/queue/insert.ts'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
-import { findEmailLogFields } from '#features/sending/queue/names.ts'
-import { claimDue } from '#features/sending/queue/queue.ts'
+import { claimDue, findInterruptedRecipients, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { findEmailHold, findHold } from '#features/sending/queue/queue-rules.ts'
-import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
-import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
+import { hasEmailHolds } from '#features/sending/queue/settle.ts'
+import {
+  expireWaitingRecipient,
+  findNextExpiry,
+  holdWaiting,
+  listExpiring,
+  rejectRecipient,
+} from '#features/sending/queue/waiting-transitions.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import type { routeLane } from '../sites/route.ts'
-import { type Verdict, writeOutcome } from '../verdict/outcome.ts'
-import { computeRetryDelayMs } from '../verdict/retry-schedule.ts'
-import { endAtDeadline } from './deadlines.ts'
-import { holdBlockedRecipient } from './held-mail.ts'
-import { SMALL_MESSAGE_BYTES } from './memory-queue.ts'
+import { holdBlockedRecipient } from '../verdict/held-mail.ts'
+import { computeRetryDelayMs, type Verdict, writeOutcome } from '../verdict/outcome.ts'
 
 /** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
@@ -54,6 +58,9 @@ export interface ClaimedMail {
   /** 1: the email has a large body, and other recipients with the same. */
   readonly sharesLargeBody: number
 }
+
+/** Messages up to this size wait for no memory. */
+export const SMALL_MESSAGE_BYTES = 64 * 1024
 
 const sql = prepareStatements((db) => ({
   recipient: db.prepare<ClaimedMail, [number]>(
@@ -250,4 +257,72 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
   })
   for (const { recipientId, emailId } of settled)
     app.log.info({ ...findEmailLogFields(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+}
+
+/** Recipients ended in one transaction. */
+const EXPIRED_BATCH_SIZE = 200
+/**
+ * Interval at which new deadlines are looked up. Shorter than the shortest `expires_in`, so that each deadline is known
+ * before it comes.
+ */
+const LOOKUP_INTERVAL_MS = seconds(30)
+
+/** Ends a waiting recipient whose deadline has come, with a dead letter. */
+function endAtDeadline(app: App, tx: Tx, at: { readonly recipientId: number; readonly emailId: number }): void {
+  const now = app.eventTime()
+  const lastError = expireWaitingRecipient(tx, { ...at, now })
+  if (lastError !== undefined) addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: now })
+}
+
+export function startDeadlineLoop(app: App): DueLoop {
+  const { clock, log } = app
+  return startDueLoop({
+    name: 'deadlines',
+    clock,
+    log,
+    async step() {
+      const now = clock.now()
+      const expiring = listExpiring(app.db, now, EXPIRED_BATCH_SIZE)
+      if (expiring.length > 0)
+        await app.commit.writeFromReserve((tx) => {
+          for (const recipient of expiring) endAtDeadline(app, tx, recipient)
+        })
+      if (expiring.length === EXPIRED_BATCH_SIZE) return now
+      return Math.min(findNextExpiry(app.db, now) ?? Infinity, now + LOOKUP_INTERVAL_MS)
+    },
+  })
+}
+
+export interface RecoveryResult {
+  readonly requeued: number
+  readonly uncertain: number
+}
+
+/** Open recipients examined at once; the interrupted ones are settled in one transaction. */
+const RECOVERED_BATCH_SIZE = 1000
+
+export async function recoverInterrupted(app: App): Promise<RecoveryResult> {
+  let requeued = 0
+  let uncertain = 0
+  let after: QueuePosition | undefined = QUEUE_START
+  while (after) {
+    const { interrupted, place } = findInterruptedRecipients(app.db, after, RECOVERED_BATCH_SIZE)
+    if (interrupted.length === 0) await yieldToEventLoop()
+    else
+      await app.commit.writeFromReserve((tx) => {
+        for (const { id, emailId, deliveryStartedAt } of interrupted) {
+          const attempt = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
+          if (deliveryStartedAt === null) writeOutcome(app, tx, attempt, { kind: 'released' }, undefined)
+          else {
+            const reason = 'The service ended while the message was being sent, so the receiver may have it'
+            writeOutcome(app, tx, attempt, { kind: 'uncertain', reason }, undefined)
+          }
+        }
+      })
+    const begun = interrupted.filter(({ deliveryStartedAt }) => deliveryStartedAt !== null).length
+    uncertain += begun
+    requeued += interrupted.length - begun
+    after = place
+  }
+  return { requeued, uncertain }
 }

@@ -4,18 +4,31 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
-import { type EmailLogFields, findEmailLogFields } from '#features/sending/queue/names.ts'
+import { type EmailLogFields, findEmailLogFields } from '#features/sending/queue/email.ts'
 import { NotProcessingError } from '#features/sending/queue/settle.ts'
-import type { DomainPolicy } from '#features/sending/transport-security/domain-policy.ts'
+import type { DomainPolicy } from '#features/sending/transport-security/tls-policy.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import type { AttemptSession, AttemptTraceData } from '../model/protocol.ts'
+import type { AttemptSession, AttemptTraceData } from '../protocol.ts'
 import type { Destination } from '../sites/sites.ts'
 import { type AttemptState, type Verdict, writeOutcome } from '../verdict/outcome.ts'
 import { type ClaimedMail, isUnwanted } from './claim.ts'
-import { TickBatch } from './tick-batch.ts'
-import type { TotalLimits } from './worker-shares.ts'
+import type { TotalLimits } from './worker-pool.ts'
+
+/**
+ * How long an attempt may take while others wait for its slot or memory: the first limit applies until the message
+ * begins, the second from then on. RFC 5321 §4.5.3.2 allows a server about 20 minutes before the message begins, and 10
+ * minutes for its reply to the final dot. An attempt that ends before the message begins is deferred and retried; one
+ * that ends later is `uncertain`, so the second limit is longer, although no healthy server needs that long.
+ */
+export const MAX_WANTED_ENVELOPE_MS = minutes(1)
+const MAX_WANTED_BODY_MS = minutes(2)
+/** Additional time for the octets of a message over a slow line: 64 kB a second. */
+const MIN_BYTES_PER_MS = 64
+
+/** How long a message of this size may take from its start while others wait for its slot or memory. */
+export const computeMaxWantedBodyMs = (sizeBytes: number): Millis => MAX_WANTED_BODY_MS + sizeBytes / MIN_BYTES_PER_MS
 
 export interface InFlightAttempt extends AttemptState {
   /** As it was when the recipient was claimed. */
@@ -248,3 +261,25 @@ const toShutdownVerdict = (attempt: InFlightAttempt): Verdict =>
         kind: 'uncertain',
         reason: 'The service was stopped while the message was being sent, so the receiver may have it',
       }
+
+class TickBatch<T> {
+  readonly #max: number
+  readonly #run: (items: readonly T[]) => void
+  #items: T[] = []
+
+  /** @param run called with up to `max` items, before the event loop continues */
+  constructor(max: number, run: (items: readonly T[]) => void) {
+    this.#max = max
+    this.#run = run
+  }
+
+  push(item: T): void {
+    if (this.#items.push(item) === 1) queueMicrotask(() => this.#flush())
+  }
+
+  #flush(): void {
+    const items = this.#items
+    this.#items = []
+    for (let from = 0; from < items.length; from += this.#max) this.#run(items.slice(from, from + this.#max))
+  }
+}

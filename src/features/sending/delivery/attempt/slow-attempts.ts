@@ -2,11 +2,11 @@
  * @module Ends attempts that take too long while others wait for their slots or their memory. Never ends an attempt that
  * delays nobody.
  */
-import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
+import { seconds } from '#platform/units.ts'
 import type { Sites } from '../sites/sites.ts'
-import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
-import type { MemoryQueue } from './memory-queue.ts'
+import type { MemoryQueue } from './attempt-starter.ts'
+import { type InFlightAttempt, type InFlightAttempts, MAX_WANTED_ENVELOPE_MS } from './in-flight-attempts.ts'
 
 export interface SlowAttemptsOptions {
   readonly clock: Clock
@@ -21,20 +21,7 @@ export interface SlowAttemptsOptions {
   readonly cut: (worker: number, recipientIds: readonly number[]) => void
 }
 
-/**
- * How long an attempt may take while others wait for its slot or memory: the first limit applies until the message
- * begins, the second from then on. RFC 5321 §4.5.3.2 allows a server about 20 minutes before the message begins, and 10
- * minutes for its reply to the final dot. An attempt that ends before the message begins is deferred and retried; one
- * that ends later is `uncertain`, so the second limit is longer, although no healthy server needs that long.
- */
-const MAX_WANTED_ENVELOPE_MS = minutes(1)
-const MAX_WANTED_BODY_MS = minutes(2)
-/** Additional time for the octets of a message over a slow line: 64 kB a second. */
-const MIN_BYTES_PER_MS = 64
 const INTERVAL_MS = seconds(5)
-
-/** How long a message of this size may take from its start while others wait for its slot or memory. */
-export const computeMaxWantedBodyMs = (sizeBytes: number): Millis => MAX_WANTED_BODY_MS + sizeBytes / MIN_BYTES_PER_MS
 
 export class SlowAttempts {
   readonly #options: SlowAttemptsOptions

@@ -7,10 +7,10 @@ import type { RecordedEvent } from '#features/core/events/model.ts'
 import type { EventData, EventType } from '#features/core/events/record.ts'
 import type { Explanation, RecipientExplanation, Responsible, State } from '#features/sending/emails/model.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
-import { findHold, toRecipientState } from '#features/sending/emails/state.ts'
+import { findHold, toRecipientState } from '#features/sending/emails/wire.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import type { BounceCategory } from '../model/bounce-category.ts'
+import type { BounceCategory } from '../protocol.ts'
 
 /** Why a message is refused. */
 interface Cause {

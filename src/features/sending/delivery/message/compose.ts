@@ -8,7 +8,7 @@ import { type Attachment, findContentIds, isUnencoded } from '#protocols/mime/at
 import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
 import { convertHtml } from '#protocols/mime/html-text.ts'
-import type { DeliverJob, TrackingSettings } from '../model/protocol.ts'
+import type { DeliverJob, TrackingSettings } from '../protocol.ts'
 
 /** The parts of a job from which its message is composed. */
 export type ComposableJob = Pick<DeliverJob, 'recipientId' | 'compose'>

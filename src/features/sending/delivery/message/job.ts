@@ -3,15 +3,24 @@
  * acceptance. Every attempt has the same job, with one exception: tracked links use the current tracking host of the
  * domain, because links to a removed host would be dead.
  */
+
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { type DraftExtra, messageIdOf, toTrackingChoice } from '#features/sending/queue/email.ts'
+import { describeAttachment, parseAttachments } from '#features/sending/queue/retire.ts'
+import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
+import { accountTag, dayOf, trackingBaseUrl } from '#features/sending/tracking/tokens.ts'
 import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
+import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
+import { findTrackingHost } from '#features/setup/domains/tracking-domain.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import { isMailboxField } from '#protocols/mime/fields.ts'
-import type { DeliverJob, DkimKeyPem, Route } from '../model/protocol.ts'
-import { createComposeJob, readComposableEmail } from './compose-job.ts'
+import type { ComposeJob, DeliverJob, DkimKeyPem, Route } from '../protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './render-broadcast.ts'
 
 export interface PreparedJob {
@@ -141,3 +150,157 @@ function hasUtf8Address(mailboxes: string): boolean {
 
 const NON_ASCII = /[^\p{ASCII}]/u
 const ADDRESS_PATTERN = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g
+
+/** The columns of an email that composing needs. */
+export interface ComposableEmail {
+  uuid: Uint8Array
+  accountId: number
+  domainId: number
+  from: string
+  subject: string
+  htmlRef: number | null
+  textRef: number | null
+  attachments: string | null
+  extra: string | null
+  createdAt: number
+  scheduledAt: number | null
+  sizeBytes: number
+  tracked: number
+  transactional: number
+  broadcastId: number | null
+}
+
+const sql = prepareStatements((db) => ({
+  email: db.prepare<ComposableEmail, [number]>(
+    `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+     created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
+  ),
+  /** Does not read Bcc recipients, and omits recipients who were erased since acceptance. */
+  headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
+    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (${recipientKindCode('to')}, ${recipientKindCode('cc')}) AND address <> '${ERASED_ADDRESS}'
+     ORDER BY id`,
+  ),
+  account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
+  origin: db.prepare<BroadcastOrigin, [number]>(
+    `SELECT accounts.uuid AS accountUuid, contact_lists.uuid AS listUuid, operations.uuid AS operationUuid, newsletter_id AS newsletterId FROM emails
+     JOIN accounts ON accounts.id = emails.account_id JOIN broadcasts ON broadcasts.id = broadcast_id
+     LEFT JOIN contact_lists ON contact_lists.id = emails.list_id LEFT JOIN operations ON operations.id = broadcasts.operation_id WHERE emails.id = ?`,
+  ),
+}))
+
+export const readComposableEmail = (db: Database, emailId: number): ComposableEmail | undefined =>
+  sql(db).email.get(emailId) ?? undefined
+
+/** Everything that the message of one recipient is composed from. */
+export interface ComposeInput {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly rcptTo: string
+  readonly email: ComposableEmail
+  readonly domain: Pick<SigningDomain, 'domain' | 'returnPathDomain'>
+  readonly extra: DraftExtra
+}
+
+/** The client's headers, plus the default headers that the client did not set. */
+function mergeHeaders(
+  provided: Readonly<Record<string, string>>,
+  defaults: readonly (readonly [name: string, value: string])[],
+): readonly (readonly [name: string, value: string])[] {
+  const names = new Set(Object.keys(provided).map((name) => name.toLowerCase()))
+  return [...Object.entries(provided), ...defaults.filter(([name]) => !names.has(name.toLowerCase()))]
+}
+
+/** Builds the compose job of one recipient. */
+export function createComposeJob(
+  app: App,
+  { recipientId, emailId, rcptTo, email, domain, extra }: ComposeInput,
+): ComposeJob {
+  const { db } = app
+  const headerRecipients = sql(db).headerRecipients.all(emailId)
+  const listMailboxes = (requestedKind: RecipientKind): string[] => {
+    const code = recipientKindCode(requestedKind)
+    return headerRecipients.filter(({ kind }) => kind === code).map(({ mailbox }) => mailbox)
+  }
+  const listHeaders =
+    email.transactional === 1
+      ? []
+      : createUnsubscribeHeaders(app, {
+          emailId,
+          emailUuid: email.uuid,
+          recipientId,
+          address: rcptTo,
+          from: email.from,
+          returnPathDomain: domain.returnPathDomain,
+        })
+  const broadcastHeaders = email.broadcastId === null ? [] : buildBulkHeaders(db, emailId, domain.domain)
+  return {
+    from: email.from,
+    to: [...listMailboxes('to'), ...(extra.also_to ?? [])],
+    cc: [...listMailboxes('cc'), ...(extra.also_cc ?? [])],
+    subject: email.subject,
+    // The intended send time, even when sent later: the same for every recipient and attempt.
+    dateMs: extra.date ?? email.scheduledAt ?? email.createdAt,
+    messageId: messageIdOf(email.uuid, email.from, extra.message_id),
+    headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
+    htmlRef: email.htmlRef,
+    textRef: email.textRef,
+    // Without a reference, the content was deleted; no blob has the reference 0.
+    attachments: parseAttachments(email.attachments).map(({ ref = 0, ...file }) => ({
+      ...describeAttachment(file),
+      ref,
+    })),
+    boundarySeed: formatUuid(email.uuid),
+    ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
+    ...(extra.report_type && { reportType: extra.report_type }),
+    ...(email.tracked !== 0 && { tracking: buildTracking(app, email) }),
+  }
+}
+
+function buildTracking(
+  { config, db, keys }: App,
+  { accountId, domainId, createdAt, tracked }: ComposableEmail,
+): NonNullable<ComposeJob['tracking']> {
+  const account = sql(db).account.get(accountId)
+  if (!account) throw new Error('the account is missing')
+  return {
+    baseUrl: trackingBaseUrl(config.publicUrl, findTrackingHost(db, domainId)),
+    account: accountTag(account.uuid),
+    day: dayOf(createdAt),
+    keyHex: keys.subkey('tracking').toHex(),
+    parts: toTrackingChoice(tracked),
+  }
+}
+
+interface BroadcastOrigin {
+  readonly accountUuid: Uint8Array
+  readonly listUuid: Uint8Array | null
+  readonly operationUuid: Uint8Array | null
+  readonly newsletterId: number | null
+}
+
+/**
+ * The last part of Feedback-ID. Gmail requires 5 to 15 characters that are the same in all mail of a sender, and shows
+ * its statistics by signing domain.
+ */
+const SENDER_ID = 'tassis'
+
+/**
+ * @param signingDomain the d= of the signature, which proves that the sender owns the list name, as RFC 2919 §3
+ * requires
+ */
+function buildBulkHeaders(
+  db: App['db'],
+  emailId: number,
+  signingDomain: string,
+): readonly (readonly [name: string, value: string])[] {
+  const origin = sql(db).origin.get(emailId)
+  if (!origin) throw new Error(`email ${emailId} has no broadcast`)
+  const { accountUuid, listUuid, operationUuid, newsletterId } = origin
+  const campaign = operationUuid === null ? 'none' : formatUuid(operationUuid)
+  const kind = newsletterId === null ? 'broadcast' : 'newsletter'
+  return [
+    ...(listUuid === null ? [] : [['List-Id', `<${formatUuid(listUuid)}.${signingDomain}>`] as const]),
+    ['Feedback-ID', [campaign, accountTag(accountUuid).toString(16), kind, SENDER_ID].join(':')],
+    ['Precedence', 'bulk'],
+  ]
+}

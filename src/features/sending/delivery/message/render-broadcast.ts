@@ -1,11 +1,11 @@
-/**
- * @module Renders the subject and bodies of a broadcast email for its recipient. The result is always the same, because
- * source, data and contact were stored with the snapshot. Never stores the result.
- */
+/** @module Renders broadcast emails for their recipients, some at a time. */
 import type { App } from '#features/core/app/app.ts'
-import type { DraftExtra } from '#features/sending/queue/new-email.ts'
-import { createUnsubscribeUrl, readUnsubscribeFacts } from '#features/sending/unsubscribe/headers.ts'
-import { createUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import type { DraftExtra } from '#features/sending/queue/email.ts'
+import {
+  createUnsubscribeToken,
+  createUnsubscribeUrl,
+  readUnsubscribeFacts,
+} from '#features/sending/unsubscribe/headers.ts'
 import {
   findSubjectProblem,
   formatBroadcastData,
@@ -15,6 +15,7 @@ import {
 import { joinSubjectLines, toOneLine } from '#features/setup/templates/render.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
+import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import { RENDER_INTERRUPTED, type RenderOutcome, type TemplateSource } from '#platform/template/renderer.ts'
 import { MiB } from '#platform/units.ts'
 
@@ -131,5 +132,64 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
     const problem = findSubjectProblem(rendered)
     if (problem !== undefined) throw new TemplateError(problem)
     return { subject: toOneLine(rendered), html, text }
+  }
+}
+
+/**
+ * Maximum number of bodies, in total and per account; a body has a MiB or two. The limit per account leaves capacity to
+ * others while one account renders slowly or waits for memory.
+ */
+const MAX_CONCURRENT_BODIES = 32
+const MAX_BODIES_PER_ACCOUNT = 8
+
+/** `T` identifies the owner of a body, by object identity. */
+export class RenderQueue<T> {
+  readonly #waiting = new FairQueue<{ readonly owner: T; readonly begin: () => void }>()
+  readonly #waitingOwners = new Set<T>()
+  /** Owners being rendered or holding a rendered body, with their account. */
+  readonly #rendering = new Map<T, Owner>()
+
+  /** Calls `begin` immediately, or when it is the owner's turn. */
+  enqueue(owner: T, accountId: number, begin: () => void): void {
+    this.#waiting.push(accountId, { owner, begin })
+    this.#waitingOwners.add(owner)
+    this.#beginNext()
+  }
+
+  /** Whether the owner waits, is being rendered, or holds a rendered body. */
+  has(owner: T): boolean {
+    return this.#waitingOwners.has(owner) || this.#rendering.has(owner)
+  }
+
+  /**
+   * Frees the slot of an owner whose body was sent to a Worker or dropped, and starts the next rendering. Ignores
+   * unknown owners.
+   */
+  leave(owner: T): void {
+    if (this.#waitingOwners.delete(owner)) this.#waiting.remove((waiting) => waiting.owner === owner)
+    if (this.#rendering.delete(owner)) this.#beginNext()
+  }
+
+  /** Drops all waiting owners; they never begin. */
+  clear(): void {
+    this.#waiting.remove(() => true)
+    this.#waitingOwners.clear()
+  }
+
+  #beginNext(): void {
+    while (this.#rendering.size < MAX_CONCURRENT_BODIES) {
+      const next = this.#waiting.shift((accountId) => this.#countOf(accountId) < MAX_BODIES_PER_ACCOUNT)
+      if (!next) return
+      const { owner, begin } = next.item
+      this.#waitingOwners.delete(owner)
+      this.#rendering.set(owner, next.owner)
+      begin()
+    }
+  }
+
+  #countOf(accountId: Owner): number {
+    let count = 0
+    for (const other of this.#rendering.values()) if (other === accountId) count++
+    return count
   }
 }

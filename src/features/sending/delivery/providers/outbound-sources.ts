@@ -1,9 +1,14 @@
 /**
- * @module Chooses the outgoing address of an attempt among those of `TASSIS_OUTBOUND_IPS`: in turn, those that may send
- * soonest first. Never dials.
+ * @module Names our outgoing addresses and chooses the one of an attempt among those of `TASSIS_OUTBOUND_IPS`: in turn,
+ * those that may send soonest first. Never dials.
  */
 import { isIPv6 } from 'node:net'
-import type { OutboundSource, Route } from '../model/protocol.ts'
+import type { App } from '#features/core/app/app.ts'
+import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
+import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
+import { confirmReverseName } from '#protocols/dns/reverse-name.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
+import type { OutboundSource, Route } from '../protocol.ts'
 
 export class OutboundSources {
   readonly #all: readonly OutboundSource[]
@@ -46,5 +51,85 @@ export class OutboundSources {
       (best, source) => (best && msUntilAllowed(best) <= msUntilAllowed(source) ? best : source),
       undefined,
     )
+  }
+}
+
+export interface SourceName {
+  readonly ip: string
+  /** The name that it gives in EHLO. */
+  readonly ehloName: string
+  /** Undefined for an address of no pool. */
+  readonly pool: string | undefined
+  /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
+  readonly problem: string | undefined
+  /** Whether the last check got an answer from DNS. */
+  readonly isChecked: boolean
+}
+
+type CheckedSource = Omit<SourceName, 'problem' | 'isChecked'>
+
+export class SourceNames {
+  readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
+  #checked: readonly SourceName[] = []
+
+  constructor(app: Pick<App, 'config' | 'log' | 'resolver'>) {
+    this.#app = app
+  }
+
+  /** The addresses as the last check found them; empty before the first one. */
+  all(): readonly SourceName[] {
+    return this.#checked
+  }
+
+  /** One sentence for each problem that the last check found. */
+  problems(): string[] {
+    return this.#checked.flatMap(({ problem }) => problem ?? [])
+  }
+
+  /** Checks all addresses, and logs new problems. What DNS does not answer stays as it was. */
+  async check(): Promise<void> {
+    const sources = await this.#listSources()
+    const known = new Map(this.#checked.map(({ ip, problem }) => [ip, problem]))
+    this.#checked = await Promise.all(
+      sources.map(async (source) => {
+        const found = await this.#findProblem(source)
+        const isChecked = found !== 'unknown'
+        return { ...source, problem: isChecked ? found : known.get(source.ip), isChecked }
+      }),
+    )
+    for (const { ip, problem } of this.#checked)
+      if (problem !== undefined && problem !== known.get(ip)) this.#app.log.warn({ source: ip }, problem)
+  }
+
+  /** The configured addresses; without any, those to which the host name leads. */
+  async #listSources(): Promise<CheckedSource[]> {
+    const { config, resolver } = this.#app
+    const { delivery, hostname, ipv6, outboundIps } = config
+    if (delivery !== 'direct') return []
+    if (outboundIps.length > 0)
+      return outboundIps.flatMap((item) => {
+        const source = parseOutboundSource(item)
+        return source ? [{ ...source, ehloName: source.ehloName ?? hostname }] : []
+      })
+    if (!hostname.includes('.')) return []
+    const found = await resolveHostAddresses(resolver, hostname, { ipv6 })
+    if (found.kind !== 'ok') return []
+    return found.addresses.map((ip) => ({ ip, ehloName: hostname, pool: undefined }))
+  }
+
+  /** `unknown` when DNS gives no answer. */
+  async #findProblem({ ip, ehloName }: CheckedSource): Promise<string | undefined> {
+    const { config, resolver } = this.#app
+    // Behind address translation the receivers see another address, which is not known here.
+    if (!canConnectTo(ip, config.allowPrivateNetworks)) return undefined
+    const found = await confirmReverseName(resolver, ip)
+    if (found.kind === 'unknown') return 'unknown'
+    const [name] = found.names
+    if (name === undefined)
+      return `${ip} has no PTR record, so many receivers reject its mail. Have its provider set the PTR record (reverse DNS) to ${ehloName}.`
+    if (found.kind === 'unconfirmed')
+      return `The PTR record of ${ip} is ${name}, which does not lead back to ${ip}, so many receivers reject its mail. Add an address record for ${name}, or have the provider of the address set the PTR record to ${ehloName}.`
+    if (found.names.includes(ehloName.toLowerCase())) return undefined
+    return `${ip} gives the name ${ehloName} in EHLO, but its PTR record is ${name}, which receivers may distrust. Set ${ip}=${name} in TASSIS_OUTBOUND_IPS, or the PTR record to ${ehloName}.`
   }
 }

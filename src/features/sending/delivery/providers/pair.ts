@@ -11,11 +11,9 @@
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
+import { TokenBucket, Traffic, type TrafficOutcome, type WarmUp } from './limits.ts'
 import type { Provider } from './registry.ts'
 import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from './slot-pool.ts'
-import { TokenBucket } from './token-bucket.ts'
-import { Traffic, type TrafficOutcome } from './traffic.ts'
-import type { WarmUp } from './warm-up.ts'
 
 export interface Suspension {
   /** The rule of the reply that began or prolonged it. */
@@ -71,7 +69,7 @@ const MAX_LEARNED_PER_MINUTE = 60_000
 /** Probes are at most this far apart, unless the rule itself names a longer time. */
 const MAX_PROBE_INTERVAL_MS = hours(1)
 const MAX_SUSPENSION_MS = hours(24)
-export const MAX_REASON_LENGTH = 500
+const MAX_REASON_LENGTH = 500
 
 /** Tokens that become available together, so that fast rates do not wake a lane for each message. */
 const WAKE_INTERVAL_MS = 50

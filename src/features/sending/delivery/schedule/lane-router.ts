@@ -9,13 +9,13 @@ import { countFirstAttempts, findLastSendingIp } from '#features/sending/queue/q
 import { findHold, findRedirect, hasProviderRules, listPools } from '#features/sending/queue/queue-rules.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { OutboundSource, Route } from '../model/protocol.ts'
+import { minutes } from '#platform/units.ts'
+import type { OutboundSource, Route } from '../protocol.ts'
 import { findLaneProvider } from '../providers/lane-provider.ts'
 import type { OutboundSources } from '../providers/outbound-sources.ts'
-import { mustOverflow, nextOverflowAt, type WaitingMail } from '../providers/overflow.ts'
-import type { Pair } from '../providers/pair.ts'
+import type { Instant, Pair } from '../providers/pair.ts'
 import type { Pairs } from '../providers/pairs.ts'
-import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/policy.ts'
+import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/registry.ts'
 import { type LocalServers, type RouteResult, resolveSmarthostRoute, routeLane } from '../sites/route.ts'
 import type { Sites } from '../sites/sites.ts'
 import type { Lane } from './lanes.ts'
@@ -146,3 +146,24 @@ export class LaneRouter {
     })
   }
 }
+
+/** How soon mail is looked at again that could not take the smarthost. */
+const RETRY_MS = minutes(1)
+
+/** Due mail of a lane, as its earliest recipient has it. */
+export interface WaitingMail {
+  readonly pair: Pair
+  readonly isBulk: boolean
+  readonly attempts: number
+}
+
+/** Whether everything of the lane that is due takes the smarthost. */
+function mustOverflow({ pair, isBulk, attempts }: WaitingMail, at: Instant): boolean {
+  // Mail that was attempted is no probe, or the same message would be it until it expires.
+  const isSuspended = pair.state.suspension !== undefined && (attempts > 0 || pair.allowance(at) <= 0)
+  return isSuspended || pair.budgetLeft(isBulk, at.now) <= 0
+}
+
+/** When waiting mail may take the smarthost, at the earliest; infinite if only the pair decides that. */
+const nextOverflowAt = (mail: WaitingMail, at: Instant): Millis =>
+  mustOverflow(mail, at) ? at.now + RETRY_MS : Number.POSITIVE_INFINITY

@@ -10,40 +10,42 @@ import { join } from 'node:path'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import { countOpen, joinLanes, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+import {
+  countOpen,
+  joinLanes,
+  type OpenLane,
+  QUEUE_START,
+  type QueuePosition,
+  setRetryTimes,
+} from '#features/sending/queue/queue.ts'
 import { describeHold, findHold } from '#features/sending/queue/queue-rules.ts'
-import { setRetryTimes } from '#features/sending/queue/retry-times.ts'
-import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { type Millis, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
-import { AttemptResults } from '../attempt/attempt-results.ts'
+import { AttemptResults, RecentDialogues } from '../attempt/attempt-results.ts'
 import { AttemptStarter, limitsOf } from '../attempt/attempt-starter.ts'
+import { recoverInterrupted } from '../attempt/claim.ts'
 import { type InFlightAttempt, InFlightAttempts } from '../attempt/in-flight-attempts.ts'
-import { RecentDialogues } from '../attempt/recent-dialogues.ts'
-import { recoverInterrupted } from '../attempt/recover.ts'
 import { ReplyAlerts } from '../attempt/reply-alerts.ts'
 import { SlowAttempts } from '../attempt/slow-attempts.ts'
 import { createWorkerPool, type WorkerPool } from '../attempt/worker-pool.ts'
-import type { FromWorker, OutboundSource } from '../model/protocol.ts'
+import type { FromWorker, OutboundSource } from '../protocol.ts'
+import { recordSources } from '../providers/limits.ts'
 import { OutboundSources } from '../providers/outbound-sources.ts'
 import type { Pair } from '../providers/pair.ts'
 import { Pairs } from '../providers/pairs.ts'
 import { labelProvider } from '../providers/registry.ts'
-import { recordSources } from '../providers/warm-up-store.ts'
-import { FailedAddresses } from '../sites/failed-addresses.ts'
-import type { LocalServers } from '../sites/route.ts'
+import { FailedAddresses, type LocalServers } from '../sites/route.ts'
 import { type Site, Sites } from '../sites/sites.ts'
-import { releaseWithoutContent } from '../verdict/without-content.ts'
+import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import { LaneClaimer } from './lane-claimer.ts'
 import { LaneRouter } from './lane-router.ts'
-import { Lanes, WAKE_BATCH_SIZE } from './lanes.ts'
-import { listOpenLanes } from './open-lanes.ts'
-import { releaseOverdueMail } from './overdue.ts'
-import { StallWatch } from './stall-watch.ts'
+import { Lanes, listOpenLanes, WAKE_BATCH_SIZE } from './lanes.ts'
+import { releaseOverdueMail, StallWatch } from './stall-watch.ts'
 import {
   ABOUT_TO_BE_DELIVERED_REASON,
   AFTER_OTHERS,
@@ -53,7 +55,7 @@ import {
   describeSlotWait,
   NOT_DUE_REASON,
   STALLED_REASON,
-} from './wait-reasons.ts'
+} from './waits.ts'
 
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
 export interface LaneState {

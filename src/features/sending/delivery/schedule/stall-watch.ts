@@ -1,15 +1,17 @@
 /**
- * @module Notices lanes and attempts without progress that nothing explains, and warns the operator. Such a thing is a
- * mistake of ours or of the machine. Never ends an attempt and never wakes a lane.
+ * @module Watches for due mail that makes no progress: lanes without explanation, and mail that is due only in years.
  */
-
 import type { App } from '#features/core/app/app.ts'
-import { findEmailLogFields } from '#features/sending/queue/names.ts'
+import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import { findHold } from '#features/sending/queue/queue-rules.ts'
-import { type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
+import { type Millis, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import type { InFlightAttempt, InFlightAttempts } from '../attempt/in-flight-attempts.ts'
 import type { Sites } from '../sites/sites.ts'
+import { CONTENT_HOLD_MS } from '../verdict/held-mail.ts'
+import { isBeyondRetrySchedule, MAX_SITE_BACKOFF_MS } from '../verdict/outcome.ts'
+import { findNamedWait } from '../verdict/replies.ts'
 import type { Lane, Lanes } from './lanes.ts'
 
 export interface StallWatchOptions {
@@ -159,3 +161,37 @@ export class StallWatch {
     }
   }
 }
+
+/** Recipients read at once and written in one transaction. */
+const READ_BATCH_SIZE = 500
+
+/**
+ * Finds recipients that wait longer than allowed and makes them due. Reads the whole queue, but writes only these
+ * recipients.
+ * @param signal once aborted, no further batch begins
+ */
+export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise<void> {
+  let released = 0
+  let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
+  while (place && !signal.aborted) {
+    const now = app.clock.now()
+    // Mail that is due within this time never waits longer than allowed, so it is not read.
+    const batch = readDistant(app.db, { limitAt: now + MAX_SITE_BACKOFF_MS, place, limit: READ_BATCH_SIZE })
+    const overdue = batch.late.filter((recipient) => isBeyondMaxWait(recipient, now))
+    if (overdue.length > 0) {
+      released += await app.commit.writeFromReserve((tx) => makeDue(tx, overdue, now))
+      for (const lane of new Set(overdue.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
+    } else await yieldToEventLoop()
+    place = batch.place
+  }
+  if (released > 0)
+    app.log.warn(
+      { recipients: released },
+      'made mail due that waits longer than its retry schedule: a fast clock or a hold had deferred it',
+    )
+}
+
+const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent, reply }: DistantRecipient, now: Millis): boolean =>
+  isWithoutContent
+    ? nextAt - now > CONTENT_HOLD_MS
+    : isBeyondRetrySchedule(nextAt, now, attempts) && nextAt - now > (findNamedWait(reply ?? '') ?? 0)

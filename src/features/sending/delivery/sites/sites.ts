@@ -13,12 +13,10 @@ import { classOfLane, type LaneClass } from '#features/sending/queue/lanes.ts'
 import { networkOf } from '#platform/net/network.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import type { Route } from '../model/protocol.ts'
+import type { Route } from '../protocol.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
-import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from '../providers/slot-pool.ts'
-import type { WaitQueue } from '../providers/wait-queue.ts'
-import { computeSiteBackoffMs } from '../verdict/outcome.ts'
-import { MAX_SITE_BACKOFF_MS } from '../verdict/retry-schedule.ts'
+import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules, type WaitQueue } from '../providers/slot-pool.ts'
+import { computeSiteBackoffMs, MAX_SITE_BACKOFF_MS } from '../verdict/outcome.ts'
 
 export interface Site {
   backoffUntil: Millis

@@ -1,17 +1,218 @@
 /**
- * @module Decides what follows from a rejection: its rule and category, and what it means for the address, for the
- * recipient's next attempt, and for all mail from our source to the provider. Pure.
+ * @module Decides what a rejection means: finds the rule that it matches, by its words, else by its enhanced status
+ * code (RFC 3463, the IANA registry), else by its reply code; then category, action and wait. Pure. `replies.toml` has
+ * the rules.
  */
-import type { SmtpReply } from '#protocols/smtp/replies.ts'
-import { type BounceCategory, isRetriedUntilExpiry } from '../model/bounce-category.ts'
-import type { AttemptResult } from '../model/protocol.ts'
-import { findDecidingReply, findRule } from './classify.ts'
-import { isPermanentlyInvalid } from './permanently-invalid.ts'
-import { nameRule, type Phase, type ReplyAction, type ReplyRule } from './reply-rules.ts'
-import { findNamedWait } from './reply-wait.ts'
-import { concernsOne, namesOurHost, normaliseReply } from './reply-words.ts'
 
-export type { Phase, ReplyAction } from './reply-rules.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import type { SmtpReply } from '#protocols/smtp/replies.ts'
+import { type AttemptResult, type BounceCategory, isRecipientCategory, isRetriedUntilExpiry } from '../protocol.ts'
+import {
+  CODE_FALLBACKS,
+  concernsOne,
+  EXACT_RULES,
+  findLivingCause,
+  hasOtherCause,
+  isClearlyUnknown,
+  isDisabledMailbox,
+  isGreylisting,
+  isInconclusive,
+  isLockedMailbox,
+  isMicrosoftDirectoryReply,
+  isUnknownDomain,
+  isUnknownMailbox,
+  isUnreadable,
+  MAILBOX_BUSY,
+  nameRule,
+  namesOurHost,
+  namesSender,
+  normaliseReply,
+  type Phase,
+  type ReplyAction,
+  type ReplyFacts,
+  type ReplyRule,
+  RULES_BY_CODE,
+  SENDER_REJECTED,
+  UNRECOGNISED,
+  WORD_RULES,
+} from './reply-rules.ts'
+
+export type { Phase } from './reply-rules.ts'
+
+const STATUS = /(?<![\d.])[45]\.[0-7]\.\d{1,3}(?![\d.]*\d)/g
+
+/**
+ * The last enhanced status code of the class of the reply, because a server quotes what decided last; but that of a
+ * report, which is not in its text.
+ */
+function findStatus({ code, enhanced }: SmtpReply, words: string): string | undefined {
+  const statuses = (words.match(STATUS) ?? []).filter((status) => status.startsWith(String(code).charAt(0)))
+  return enhanced === undefined || statuses.includes(enhanced) ? statuses.at(-1) : enhanced
+}
+
+/** A reply that begins with another, as in `550 554 5.7.1 No`: then the quoted code decides. */
+const QUOTED_CODE = /^5\d\d[ -](?:5\.\d{1,3}\.\d{1,3} )?(4[25]\d|5[0157]\d)[ -](?:[45]\.|\D)/
+
+/** The reply that decides: the one that a 5xx quotes, if there is one. */
+function findDecidingReply(reply: SmtpReply): SmtpReply {
+  const quoted = QUOTED_CODE.exec(reply.text)?.[1]
+  return quoted === undefined ? reply : { ...reply, code: Number(quoted) }
+}
+
+/** Subject and detail of the enhanced code, such as `1.1`. */
+const findStatusDetail = (reply: SmtpReply, words: string): string | undefined => findStatus(reply, words)?.slice(2)
+
+/**
+ * The rule of a 4xx or 5xx reply.
+ * @param provider name in providers.toml; undefined when the server belongs to none, and in reports
+ */
+export function findRule(given: SmtpReply, phase: Phase, provider?: string): ReplyRule {
+  const reply = findDecidingReply(given)
+  const words = normaliseReply(reply.text)
+  const rule = findCause({ code: reply.code, status: findStatus(reply, words), words, phase, provider })
+  if (!isRecipientCategory(rule.category)) return rule
+  const isRecipientNamed = phase !== 'mail' && phase !== 'session'
+  if (isRecipientNamed && !(namesSender(words) && rule.category !== 'mailbox_full')) return rule
+  return reply.code >= 500 ? SENDER_REJECTED : MAILBOX_BUSY
+}
+
+/** The category of a 4xx or 5xx reply. */
+export const classifyReply = (reply: SmtpReply, phase: Phase): BounceCategory => findRule(reply, phase).category
+
+function findCause(facts: ReplyFacts): ReplyRule {
+  const { code, status, words } = facts
+  const exact = EXACT_RULES.find((rule) => rule.matches(facts))
+  if (exact) return exact
+  const byCode = status === undefined ? undefined : RULES_BY_CODE.get(status.slice(2))
+  if (byCode?.isDecisive) {
+    const living = findLivingCause(words)
+    return living?.category === 'rate_limited' ? living : byCode
+  }
+  // With such a code, an explicit "does not exist" decides, unless the words show that the address is live.
+  if (byCode?.category === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
+  const byWords = WORD_RULES.find((rule) => rule.matches(facts))
+  if (byWords?.category === 'invalid_recipient' && code < 500 && !isClearlyUnknown(words)) return MAILBOX_BUSY
+  if (byWords) return byWords
+  if (byCode && byCode.category !== 'unknown') return byCode
+  if (code >= 500 && namesSender(words)) return SENDER_REJECTED
+  const fallback = CODE_FALLBACKS.find((rule) => rule.matches(facts)) ?? UNRECOGNISED
+  return fallback === UNRECOGNISED && byCode ? byCode : fallback
+}
+
+/** Subject and detail of enhanced codes about the mailbox itself (RFC 3463 §3.2 and §3.3, RFC 7505 §4.1). */
+const ADDRESS_CODES: ReadonlySet<string> = new Set(['1.1', '1.3', '1.6', '1.10'])
+/** "Mailbox disabled". Servers also return it for rate limits, block lists, full mailboxes and local rules. */
+const DISABLED_CODE = '2.1'
+/** "Bad destination system": other servers return it when they cannot look up the domain; 553 is about its syntax. */
+const DOMAIN_CODE = '1.2'
+/** "Invalid command". */
+const COMMAND_CODE = '5.1'
+/** Replies about wrong commands or their order, hosts, sizes and authentication: none is about a mailbox. */
+const NON_MAILBOX_REPLY = /^(?:50\d|52[13]|53\d)$/
+const ANY_LETTER = /\p{L}/u
+/** A permanent reply code with a temporary enhanced code. */
+const TEMPORARY_CODE = /^5\d\d[ -]4\.\d/
+
+/**
+ * @param phase the rejected command. A rejection after RCPT also concerns the recipient, because each transaction has
+ * only one.
+ */
+export function isPermanentlyInvalid(given: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
+  const reply = findDecidingReply(given)
+  if (reply.code < 500 || phase === 'mail' || TEMPORARY_CODE.test(reply.text)) return false
+  const category = classifyReply(reply, phase)
+  if (category !== 'invalid_recipient' && category !== 'inactive_mailbox') return false
+  const words = normaliseReply(reply.text)
+  const detail = findStatusDetail(reply, words)
+  if (detail === COMMAND_CODE) return false
+  if (isMicrosoftDirectoryReply(words)) return true
+  // Servers reject the sender's address at RCPT too, in the same words.
+  if (namesSender(words)) return false
+  if (isUnknownDomain(words) || (reply.code === 553 && detail === DOMAIN_CODE && !hasOtherCause(words))) return true
+  if (isInconclusive(words) || isLockedMailbox(words)) return false
+  const isAddressCode = detail !== undefined && ADDRESS_CODES.has(detail)
+  if (isAddressCode && isClearlyUnknown(words)) return true
+  if (hasOtherCause(words)) return false
+  // 5.7.x is a policy of the receiver, unless the words leave no doubt.
+  if (detail?.startsWith('7.')) return isClearlyUnknown(words) || isDisabledMailbox(words)
+  const isConfirmedByWords = isUnknownMailbox(words) || isDisabledMailbox(words)
+  // Servers also return 5.1.1 for full mailboxes and blocked senders, so the code is not trusted when its explanation
+  // is in an unknown language.
+  if (isAddressCode) return isConfirmedByWords || !isUnreadable(words)
+  // Without such a code, the words must confirm that the address is invalid; 5.1.0 and 5.1.8 are often about the
+  // sender.
+  if (NON_MAILBOX_REPLY.test(String(reply.code))) return false
+  return isConfirmedByWords || (detail === DISABLED_CODE && !ANY_LETTER.test(words))
+}
+
+/** Why the site accepts nothing from us for now, in words; undefined when the result says nothing about other mail. */
+export function findSiteRejection(result: AttemptResult): string | undefined {
+  if (result.kind === 'unreachable') return result.failure.message
+  return result.kind === 'refused' && isSiteRejection(result.reply, result.phase) ? result.reply.text : undefined
+}
+
+/**
+ * A 421 ends the session in any phase (RFC 5321 §3.8). Providers throttle a sending address with 4.7.x: 4.7.0, 4.7.28,
+ * 4.7.500, 4.7.650. Greylisting uses 4.7.x as well, but rejects one pair of sender and recipient; other pairs may pass
+ * already, so greylisting must not cause a backoff. Greylisting is sent as 4.7.1 at RCPT, or at DATA or the final dot
+ * by filters behind Postfix ("451 4.7.1 Service unavailable - try again later"), often without the word greylisting. So
+ * a 4.7.1 counts only before the server knows the recipient.
+ */
+function isSiteRejection({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
+  if (code === 421) return true
+  if (!enhanced?.startsWith('4.7.')) return false
+  if (enhanced === '4.7.1' && phase !== 'mail') return false
+  return !isGreylisting(normaliseReply(text))
+}
+
+/** Limits of a wait: a shorter one asks for nothing, and a longer one would be obeyed by a mistake of the server. */
+const MIN_REPLY_WAIT_MS = minutes(1)
+export const MAX_REPLY_WAIT_MS = hours(2)
+/** Waits are named within this many characters. */
+const EXAMINED_LENGTH = 1000
+
+/** Words that ask to come back. A number without them is a limit, such as "100 messages in 60 minutes". */
+const ASKING =
+  '(?:again|retry(?:ing)?|re-?send|reconnect|come back|return|wait(?:ing)?|later|erneut|wieder|warten|r[eé]essayer?|plus tard|nochmals?)'
+const AMOUNT =
+  '(\\d{1,6}) ?(seconds?|secs?|sekunden?|s|minutes?|mins?|minuten?|m|hours?|hrs?|stunden?|heures?|h)(?![\\p{L}\\d])'
+const CLOCK = '(\\d{1,2}):(\\d\\d):(\\d\\d)(?![\\d:])'
+/** Between the words and the number: no digit, and no end of a sentence. */
+const GAP = '[^\\d.;!?]{0,30}'
+
+const ASKED_THEN_AMOUNT = new RegExp(`(?<![\\p{L}\\d])${ASKING}(?!\\p{L})${GAP}(?<![\\d.:])${AMOUNT}`, 'iu')
+const ASKED_THEN_CLOCK = new RegExp(`(?<![\\p{L}\\d])${ASKING}(?!\\p{L})${GAP}(?<![\\d.:])${CLOCK}`, 'iu')
+const AMOUNT_THEN_ASKED = new RegExp(
+  `(?<![\\p{L}\\d])(?:in|nach|after|dans|for) (?:about |ca\\.? |etwa )?${AMOUNT} (?:try )?(?:erneut|wieder|nochmals?|again|warten|before (?:re)?trying)(?!\\p{L})`,
+  'iu',
+)
+
+function toMs(amount: string, unit: string): number {
+  const count = Number(amount)
+  switch (unit.charAt(0).toLowerCase()) {
+    case 's':
+      // "Stunde" begins like "Sekunde".
+      return unit.toLowerCase().startsWith('st') ? hours(count) : seconds(count)
+    case 'm':
+      return minutes(count)
+    default:
+      return hours(count)
+  }
+}
+
+/** The wait that a reply asks for, in ms, within limits; undefined when it asks for none. */
+export function findNamedWait(text: string): number | undefined {
+  const examined = text.slice(0, EXAMINED_LENGTH)
+  const [, amount, unit] = ASKED_THEN_AMOUNT.exec(examined) ?? AMOUNT_THEN_ASKED.exec(examined) ?? []
+  const [, hour, minute, second] = ASKED_THEN_CLOCK.exec(examined) ?? []
+  const asked =
+    amount !== undefined && unit !== undefined
+      ? toMs(amount, unit)
+      : hour !== undefined
+        ? hours(Number(hour)) + minutes(Number(minute)) + seconds(Number(second))
+        : undefined
+  return asked === undefined ? undefined : Math.min(Math.max(asked, MIN_REPLY_WAIT_MS), MAX_REPLY_WAIT_MS)
+}
 
 export interface ReplyDecision {
   /** Id of the rule that decided. */

@@ -1,9 +1,11 @@
 /**
  * @module The rules of `replies.toml`: what the replies of mail servers mean, and what follows. Compiles each pattern
- * once, at start. The file explains its fields and its order.
+ * once, at start; the file explains its fields and its order. Also interprets the words of a reply: what they say about
+ * the mailbox, and whether they mean something else: the sender, a policy, a rate limit, a full mailbox. Pure; examines
+ * a limited part of a reply, whose length the remote server controls.
  */
 import { hours, minutes } from '#platform/units.ts'
-import type { BounceCategory } from '../model/bounce-category.ts'
+import type { BounceCategory } from '../protocol.ts'
 import table from './replies.toml'
 
 /** The rejected command; `session`: greeting, EHLO or STARTTLS. */
@@ -98,14 +100,14 @@ export const RULE_TABLE: RuleTable = {
   ...Object.fromEntries(GROUPS.map((group) => [group, FILE[group].map(withProvider)])),
 }
 
-export const MAILBOX_NOUNS =
+const MAILBOX_NOUNS =
   '(?:user|recipient|addressee|mail ?box|account|(?<!ip |client |remote |host )address|alias|local[- ]?part|person|employee)'
 
 /**
  * One expression of many alternatives, each at the start of a word. A leading star allows a match anywhere, for scripts
  * without spaces.
  */
-export function buildMatcher(patterns: readonly string[]): RegExp {
+function buildMatcher(patterns: readonly string[]): RegExp {
   const isAnywhere = (pattern: string) => pattern.startsWith('*')
   const words = patterns.filter((pattern) => !isAnywhere(pattern))
   const anywhere = patterns.filter(isAnywhere).map((pattern) => pattern.slice(1))
@@ -173,11 +175,11 @@ function toRule(entry: RuleEntry): ReplyRule {
 const buildRules = (group: Group): readonly ReplyRule[] => RULE_TABLE[group].map(toRule)
 
 export const EXACT_RULES = buildRules('exact')
-export const LIVING_RULES = buildRules('living')
-export const LOCKED_RULES = buildRules('locked')
-export const DISABLED_RULES = buildRules('disabled')
-export const UNKNOWN_RULES = buildRules('unknown')
-export const UNAVAILABLE_RULES = buildRules('unavailable')
+const LIVING_RULES = buildRules('living')
+const LOCKED_RULES = buildRules('locked')
+const DISABLED_RULES = buildRules('disabled')
+const UNKNOWN_RULES = buildRules('unknown')
+const UNAVAILABLE_RULES = buildRules('unavailable')
 const FALLBACK_RULES = buildRules('fallback')
 /** All rules with words, except the exact ones, in order of precedence. */
 export const WORD_RULES: readonly ReplyRule[] = [
@@ -218,9 +220,9 @@ function getRule(rules: readonly ReplyRule[], id: string): ReplyRule {
   return rule
 }
 
-export const GREYLISTING = getRule(LIVING_RULES, 'greylisting')
-export const CISCO_DIRECTORY = getRule(EXACT_RULES, 'cisco-directory')
-export const UNKNOWN_DOMAIN = getRule(UNKNOWN_RULES, 'unknown-domain')
+const GREYLISTING = getRule(LIVING_RULES, 'greylisting')
+const CISCO_DIRECTORY = getRule(EXACT_RULES, 'cisco-directory')
+const UNKNOWN_DOMAIN = getRule(UNKNOWN_RULES, 'unknown-domain')
 export const SENDER_REJECTED = getRule(FALLBACK_RULES, 'sender-rejected')
 export const MAILBOX_BUSY = getRule(FALLBACK_RULES, 'mailbox-busy')
 export const UNRECOGNISED = getRule(FALLBACK_RULES, 'unrecognised')
@@ -245,3 +247,186 @@ export const categoryOfRule = (id: string): BounceCategory => RULES_BY_ID.get(id
 
 /** Whether the operator should know of a reply, by the id of its rule. */
 export const isAlertRule = (id: string): boolean => RULES_BY_ID.get(id)?.alert ?? false
+
+/** Maximum length of a reply that is stored and examined: the expressions take up to quadratic time. */
+export const MAX_REPLY_LENGTH = 2000
+
+/** The note that a relaying MTA adds to a forwarded reply: Postfix names the command that was answered. */
+const RELAY_NOTE = /\(in reply to [^()]{0,80}\)/gi
+/** In a URL, the host and fragment explain a reply (a block list, a code); the path belongs to a help page. */
+const URL_PATTERN = /https?:\/\/([^\s/:<>"'?#]{1,253})[^\s<>"'#]*(#[^\s<>"']*)?/gi
+/** The link in a rejection by a group of Google, in any language. */
+const GOOGLE_GROUP_LINK = /support\.google\.com\/a\/[^\s/]{1,253}\/bin\/topic\.py/gi
+/** An address in a reply. Words within an address do not name the cause (`<spam@example.com>: User unknown`). */
+const ADDRESS =
+  /<[^<>]{0,320}>|(?<![^\s<>()[\]"':;,=])[^\s<>()[\]"':;,=]{1,254}@(?:[^\s<>()[\]"':;,=.]|\.(?!\.)){1,254}/g
+
+/** The start of a reply without addresses, URL paths and relay notes, with single spaces. */
+export const normaliseReply = (text: string): string =>
+  text
+    .slice(0, MAX_REPLY_LENGTH)
+    .replace(/[\u2018\u2019]/g, "'")
+    .replace(/[\u201c\u201d\u2013\u2014]/g, ' ')
+    .replace(RELAY_NOTE, ' ')
+    .replace(GOOGLE_GROUP_LINK, 'google-group-help')
+    .replace(URL_PATTERN, '$1 $2')
+    .replace(ADDRESS, ' ')
+    .replace(/\s+/g, ' ')
+
+/**
+ * Words about the sender's address. A server that verifies the sender rejects it in words similar to those for a
+ * recipient.
+ */
+const SENDER_WORDS = buildMatcher([
+  'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
+  'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
+  '(?:absender|versender|exp\\S{1,2}diteur|emetteur|\\S{1,2}metteur|remitente|mittente|remetente|nadawc|afzender|odes\\S{1,2}latel|отправител)',
+  '*(?:发件人|寄件者|送信者|差出人)',
+])
+
+/**
+ * Words of servers that could not check the mailbox, or that do not know its domain. Either state may change, whatever
+ * else the reply says.
+ */
+const INCONCLUSIVE_WORDS = buildMatcher([
+  'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
+  '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',
+  'look-?ups?(?: \\S+)? (?:error|failed|failure)|verif\\S+ (?:in progress|pending)',
+  // A user's own program, behind a server that knows the mailbox.
+  'x-unix|procmail|maildrop|command (?:died|output)',
+  `${MAILBOX_NOUNS}(?:'s)? domain|domain (?:\\S+ )?(?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain|not a local domain`,
+  '(?:vor\\S{1,2}bergehend|voruebergehend|zeitweise|tijdelijk|tymczasow|do\\S{1,2}asn\\S{1,2}|временно|provisoire)',
+  '*(?:一時|暂时|暫時)',
+])
+
+/** The code of a temporary cause, quoted from a server further downstream. */
+const TEMPORARY_CODE = /(?<![\d.])4\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/
+
+/** Words about one recipient, or about the address or the domain of one sender. */
+const ONE_RECIPIENT_OR_SENDER = buildMatcher([
+  'recipient|addressee|mail ?box|(?:user|account|customer)\\b(?! complaint)|directory|local[- ]part|person\\b|group\\b',
+  "domain|senders?\\b(?!(?:'s)? (?:ip|host|server|mta))|(?:from|e-?mail|reply-to|return) (?:address|path)|mail ?from(?! (?:ip|dynamic|your|host))|envelope",
+  // One message.
+  'attachment|contains?\\b|subject\\b|links?\\b|script\\b|file\\b|macro',
+  '(?:destinataire|empf\\S{1,2}nger|postfach|destinatari|buz\\S{1,2}n|expediteur|emetteur|absender|remitente|mittente|remetente|dom\\S{1,2}ni)',
+])
+
+/** Words about our host: its address, its name, its connections, and lists of these. */
+const OUR_HOST = buildMatcher([
+  'ips?\\b|ipv[46]\\b|client|hosts?\\b|hostname|network|netblock|mta\\b|connect|rdns\\b|ptr\\b|reverse|rbls?\\b|dnsbl|dynamic',
+  '\\[?\\d{1,3}(?:\\.\\d{1,3}){3}\\b|\\[?(?:ipv6:)?[\\da-f]{1,4}:[\\da-f:]{2,}|(?:your|sending|remote|mail) (?:\\S+ )?(?:server|system)|your access',
+  'spamhaus|spamcop|uceprotect|barracuda|sorbs\\b|senderscore|abuseat|trend micro|cloudmark|ipcheck',
+])
+
+/** Words about something other than the mailbox, or about a temporary state of it. */
+const OTHER_CAUSE_WORDS = buildMatcher([
+  'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|organi[sz]ation|country|address)\\b|from you\\b',
+  'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record|(?:ip|client|remote) address|address:? \\d',
+  'rates?\\b|ratio\\b|count\\b|limit|too (?:many|much|quick|fast)|throttl|quota|full\\b|exceed|maxim|storage|size\\b',
+  'try (?:again|another|the primary|our)|later\\b|for now|until\\b|holiday|vacation|hours?\\b|locked|pending|awaiting|migrat|being moved|re-?send\\b',
+  'spam|unsolicited|junk|virus|malware|phish|content|attachment|newsletter|bulk|external|mime\\b|message (?:was )?rejected|contains\\b|more room',
+  'block(?:ed(?! (?:\\S+ ){1,3}inactiv)|list| list)|black ?list|white ?list|allow ?list|denylist|dnsbl|rbl\\b|reputation|(?<!not )listed\\b|trusted',
+  'polic(?:y|ies)|restrict|prohibit|denied|refused by|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b',
+  'relay(?!=| recipient)|you (?:may|are|have|need|must|can)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):|groups?\\b',
+  'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|confirm\\b|challenge|protected|subscription|password|credential|certificate',
+  // These name an attribute of a mailbox, not the mailbox itself.
+  "(?:user|recipient|mailbox|account|address)(?:'s)? (?:agent|session|token|input|store|database|server|error|name (?:or|in)\\b)",
+  '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|(?<!name & )address (?:list|book)',
+  'delivery (?:is )?(?:disabled|suspended)|suspended delivery|recipient (?:refuse|block|reject)s|by recipients',
+])
+
+/** English words that replies about an address consist of. */
+const ENGLISH_WORDS =
+  /(?<![\p{L}\d])(?:recipients?|addressee|address|users?|mail ?box|account|alias|rejected|refused|invalid|unknown|unable|not|no|does|found|null|mx|bad|destination|nobody|no one|such|here|there|this|that|exists?|cannot|undeliverable|local|gone)(?![\p{L}\d])/iu
+/** The prefix that Postfix writes before the operator's text, which may be in any language. */
+const POSTFIX_PREFIX = /(?:recipient )?address rejected:/gi
+const HOST_NAME = /(?<![^\s([])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}(?![^\s)\].,:;])/gi
+const TWO_LETTERS = /\p{L}{2}/u
+/** Non-ASCII characters, including remains of invalid UTF-8. */
+const NON_ASCII = /[^\x00-\x7f]/
+
+/** The reply of Exchange Online for an address that is not in its directory. */
+const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
+
+/** @param words the result of `normaliseReply` */
+export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
+
+const matchesAny = (rules: readonly ReplyRule[], words: string): boolean =>
+  rules.some(({ pattern }) => pattern.test(words))
+
+/**
+ * The rule of a reply about a live address, such as a full mailbox or greylisting, with any code.
+ * @param words the result of `normaliseReply`
+ */
+export const findLivingCause = (words: string): ReplyRule | undefined =>
+  LIVING_RULES.find(({ pattern }) => pattern.test(words))
+
+/** @param words the result of `normaliseReply` */
+export const isGreylisting = (words: string): boolean => GREYLISTING.pattern.test(words)
+
+/** @param words the result of `normaliseReply` */
+export const isUnknownMailbox = (words: string): boolean =>
+  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.pattern.test(words)
+
+/**
+ * Whether the words can only mean an unknown mailbox.
+ * @param words the result of `normaliseReply`
+ */
+export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
+
+/**
+ * Whether the mailbox is disabled or deleted.
+ * @param words the result of `normaliseReply`
+ */
+export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
+
+/**
+ * Whether the mailbox is locked, archived or moved: it accepts no mail now, but may later.
+ * @param words the result of `normaliseReply`
+ */
+export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
+
+/**
+ * Whether a reply mentions the sender.
+ * @param words the result of `normaliseReply`
+ */
+export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
+
+/**
+ * Whether the server may find the mailbox later, or does not mean a mailbox at all.
+ * @param words the result of `normaliseReply`
+ */
+export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || TEMPORARY_CODE.test(words)
+
+/**
+ * Whether a reply is about one recipient or one sender, so that it says nothing about our host.
+ * @param words the result of `normaliseReply`
+ */
+export const concernsOne = (words: string): boolean => ONE_RECIPIENT_OR_SENDER.test(words.replace(HOST_NAME, ' '))
+
+/**
+ * Whether a reply is about our host.
+ * @param words the result of `normaliseReply`
+ */
+export const namesOurHost = (words: string): boolean => OUR_HOST.test(words)
+
+/**
+ * Whether the domain of the recipient does not exist.
+ * @param words the result of `normaliseReply`
+ */
+export const isUnknownDomain = (words: string): boolean => UNKNOWN_DOMAIN.pattern.test(words)
+
+/**
+ * Whether a reply may mean something other than the mailbox.
+ * @param words the result of `normaliseReply`
+ */
+export const hasOtherCause = (words: string): boolean => OTHER_CAUSE_WORDS.test(words)
+
+/**
+ * Whether a reply has words in an unknown language, so that its code is not trusted.
+ * @param words the result of `normaliseReply`
+ */
+export function isUnreadable(words: string): boolean {
+  const rest = words.replace(POSTFIX_PREFIX, ' ').replace(HOST_NAME, ' ')
+  return NON_ASCII.test(rest) || (TWO_LETTERS.test(rest) && !ENGLISH_WORDS.test(rest))
+}

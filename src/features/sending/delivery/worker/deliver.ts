@@ -1,19 +1,27 @@
 /**
- * @module One delivery attempt to one recipient: composes (`compose.ts`), signs, and runs a transaction at the first
- * host that accepts the connection. Runs in a Worker. Never classifies a reply and never touches the main database.
+ * @module What a delivery Worker does with one message: composes, signs and transmits it, over a session of its pool,
+ * with the DKIM keys of the Worker.
  */
+
+import { createPrivateKey } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
+import { RsaSigners } from '#platform/crypto/rsa-signer.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
-import { createSignatureFields } from '#protocols/dkim/sign.ts'
+import { createDkimSigner, createSignatureFields, type DkimSigner } from '#protocols/dkim/sign.ts'
 import { isUnencoded } from '#protocols/mime/attachment.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { composeUnsigned, type SharedBody } from '../message/compose.ts'
-import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from '../model/protocol.ts'
-import type { AttemptTrace } from './attempt-trace.ts'
-import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
-import type { SessionPool } from './session-pool.ts'
-import type { SigningKeys } from './signing-keys.ts'
+import type {
+  AttemptResult,
+  AttemptSession,
+  ConnectionLimits,
+  DeliverJob,
+  DkimKeyPem,
+  TrackingSettings,
+} from '../protocol.ts'
+import { ATTEMPT_TIMEOUT, type AttemptTrace, type Connection, type Connections, listTargets } from './connections.ts'
 
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
@@ -167,3 +175,179 @@ const sendOverConnection = (
     beforeBody,
     onPhaseEnd: trace.endPhase,
   })
+
+interface IdleSession {
+  readonly site: string
+  readonly connection: Connection
+  readonly timer: Timer
+}
+
+/**
+ * Each running attempt counts as one session, whether it dials, sends, or waits for another session to end. A session
+ * counts until its connection is closed, so the limit also holds as the receiver counts.
+ */
+export class SessionPool {
+  readonly #clock: Clock
+  readonly #onFreed: () => void
+  #limits: ConnectionLimits
+  /** Oldest first. */
+  #idle: IdleSession[] = []
+  #running = 0
+  readonly #closing = new Set<Promise<void>>()
+
+  /** @param onFreed called when a session was closed while no attempt used it */
+  constructor(clock: Clock, limits: ConnectionLimits, onFreed: () => void) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#onFreed = onFreed
+  }
+
+  /** Whether no session is open and no attempt runs. */
+  get isEmpty(): boolean {
+    return this.#running + this.#idle.length + this.#closing.size === 0
+  }
+
+  /** Changes the limits. Idle sessions above them end; those in use end after their message. */
+  setLimits(limits: ConnectionLimits): void {
+    this.#limits = limits
+    this.#closeSurplus()
+  }
+
+  /** Whether another attempt may begin. */
+  hasCapacity(isBulk: boolean): boolean {
+    const { connections, bulkConnections } = this.#limits
+    return this.#running + this.#closing.size < (isBulk ? bulkConnections : connections)
+  }
+
+  /** Whether an attempt may ever begin: a Worker may have no share of a small limit. */
+  isAllowed(isBulk: boolean): boolean {
+    return (isBulk ? this.#limits.bulkConnections : this.#limits.connections) > 0
+  }
+
+  beginAttempt(): void {
+    this.#running++
+  }
+
+  /** Ends an attempt, after `release` of its session. */
+  endAttempt(): void {
+    this.#running--
+  }
+
+  /** An idle session of the site; undefined when there is none. */
+  reuse(site: string): Connection | undefined {
+    for (;;) {
+      const index = this.#idle.findLastIndex((idle) => idle.site === site)
+      const [idle] = index < 0 ? [] : this.#idle.splice(index, 1)
+      if (!idle) return undefined
+      idle.timer.cancel()
+      if (idle.connection.client.isUsable) return { ...idle.connection, isReused: true }
+      idle.connection.client.destroy()
+    }
+  }
+
+  /** Resolves when an attempt may dial: ends idle sessions of other sites first, oldest first, where needed. */
+  async waitForCapacity(): Promise<void> {
+    this.#closeSurplus()
+    while (this.#closing.size > 0 && this.#openCount > this.#limits.connections) await Promise.race(this.#closing)
+  }
+
+  get #openCount(): number {
+    return this.#running + this.#idle.length + this.#closing.size
+  }
+
+  /**
+   * Keeps the session of an attempt for the next message of its site, or ends it if it cannot or must not carry more
+   * messages.
+   */
+  release(site: string, connection: Connection): void {
+    const { client, openedAtMs } = connection
+    const { connections, messagesPerConnection, idleMs, maxAgeMs } = this.#limits
+    const leftMs = Math.min(idleMs, openedAtMs + maxAgeMs - this.#clock.monotonicMs())
+    const isKept = client.isUsable && client.transactionCount < messagesPerConnection && leftMs > 0
+    if (!isKept || this.#running + this.#idle.length > connections) {
+      this.close(connection)
+      return
+    }
+    const idle: IdleSession = { site, connection, timer: this.#clock.after(leftMs, () => this.#closeIdle(idle)) }
+    this.#idle.push(idle)
+  }
+
+  /** Ends the session of an attempt. */
+  close({ client }: Connection): void {
+    const closed = client.quit().finally(() => {
+      this.#closing.delete(closed)
+      this.#onFreed()
+    })
+    this.#closing.add(closed)
+  }
+
+  /** Ends all idle sessions. */
+  closeAllIdle(): void {
+    for (const idle of [...this.#idle]) this.#closeIdle(idle)
+  }
+
+  /** Ends the oldest idle sessions that leave no connection for the running attempts. */
+  #closeSurplus(): void {
+    const surplus = this.#running + this.#idle.length - this.#limits.connections
+    for (const idle of this.#idle.slice(0, Math.max(surplus, 0))) this.#closeIdle(idle)
+  }
+
+  #closeIdle(idle: IdleSession): void {
+    idle.timer.cancel()
+    this.#idle = this.#idle.filter((other) => other !== idle)
+    this.close(idle.connection)
+  }
+}
+
+/** Parsed keys in memory, of about 10 KB each. */
+const MAX_PARSED_KEYS = 1000
+
+interface ParsedKey {
+  readonly signer: DkimSigner
+  free(): void
+}
+
+export class SigningKeys {
+  readonly #rsa: RsaSigners
+  readonly #maxParsed: number
+  readonly #pems = new Map<string, string>()
+  /** Least recently used first. */
+  readonly #parsed = new Map<string, ParsedKey>()
+
+  constructor(rsa = new RsaSigners(), maxParsed = MAX_PARSED_KEYS) {
+    this.#rsa = rsa
+    this.#maxParsed = maxParsed
+  }
+
+  /** Adds a key, or replaces it. */
+  add({ id, privateKeyPem }: DkimKeyPem): void {
+    this.#pems.set(id, privateKeyPem)
+    this.#evict(id)
+  }
+
+  /** Throws when the key is missing or cannot be read. */
+  get(id: string): DkimSigner {
+    const pem = this.#pems.get(id)
+    if (pem === undefined) throw new Error('the DKIM key of the sending domain is missing')
+    const parsed = this.#parsed.get(id) ?? this.#parse(pem)
+    this.#parsed.delete(id)
+    this.#parsed.set(id, parsed)
+    for (const oldest of this.#parsed.keys()) {
+      if (this.#parsed.size <= this.#maxParsed) break
+      this.#evict(oldest)
+    }
+    return parsed.signer
+  }
+
+  #parse(pem: string): ParsedKey {
+    const key = createPrivateKey(pem)
+    if (key.asymmetricKeyType !== 'rsa') return { signer: createDkimSigner(key), free: () => {} }
+    const rsa = this.#rsa.create(key)
+    return { signer: { algorithm: 'rsa-sha256', sign: (data) => rsa.sign(data) }, free: () => rsa.free() }
+  }
+
+  #evict(id: string): void {
+    this.#parsed.get(id)?.free()
+    this.#parsed.delete(id)
+  }
+}

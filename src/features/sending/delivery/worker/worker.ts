@@ -9,22 +9,19 @@ import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { SharedBody } from '../message/compose.ts'
-import type {
-  AttemptResult,
-  AttemptSession,
-  ConnectionLimits,
-  DeliverJob,
-  FromWorker,
-  ToWorker,
-  WorkerSettings,
-} from '../model/protocol.ts'
-import { findSiteRejection } from '../verdict/site-rejection.ts'
-import { AttemptTrace } from './attempt-trace.ts'
-import { Connections } from './connections.ts'
-import { prepareMessage, transmit } from './deliver.ts'
-import { Outbox } from './outbox.ts'
-import { SessionPool } from './session-pool.ts'
-import { SigningKeys } from './signing-keys.ts'
+import {
+  type AttemptResult,
+  type AttemptSession,
+  type ConnectionLimits,
+  type DeliverJob,
+  type FromWorker,
+  Outbox,
+  type ToWorker,
+  type WorkerSettings,
+} from '../protocol.ts'
+import { findSiteRejection } from '../verdict/replies.ts'
+import { AttemptTrace, Connections } from './connections.ts'
+import { prepareMessage, SessionPool, SigningKeys, transmit } from './deliver.ts'
 
 declare const self: Worker
 

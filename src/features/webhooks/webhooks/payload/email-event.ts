@@ -1,7 +1,7 @@
 /** @module Reads an email event with all that the payloads of any form say about it. Uses stored data only. */
 import type { Database } from 'bun:sqlite'
 import { type EventData, type EventType, toEventCode } from '#features/core/events/record.ts'
-import { messageIdOf } from '#features/sending/queue/names.ts'
+import { messageIdOf } from '#features/sending/queue/email.ts'
 import { recipientKindCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { TokenBucket } from '#features/sending/delivery/providers/token-bucket.ts'
+import { TokenBucket } from '#features/sending/delivery/providers/limits.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
-import { readProviders } from '#features/sending/delivery/providers/policy.ts'
-import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
+import { ProviderRegistry, readProviders } from '#features/sending/delivery/providers/registry.ts'
 import { minutes, seconds } from '#platform/units.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tassis-providers-'))

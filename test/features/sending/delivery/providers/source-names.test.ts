@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
-import { SourceNames } from '#features/sending/delivery/providers/source-names.ts'
+import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createLog } from '#platform/log/log.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { createResolver } from '#test/support/resolver.ts'

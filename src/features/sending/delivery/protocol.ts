@@ -1,0 +1,313 @@
+/**
+ * @module The messages between the main thread and the delivery Workers. `settings`, `key`, `start`, `go`, `cut` and
+ * `drain` are sent to a Worker; `address_failed`, `begin` and `outcome` are sent by a Worker. Also the route, the job
+ * and the result of an attempt, which scheduler and Workers use internally, too, and the categories of bounces. Plain
+ * data: `Outbox` sends messages as JSON text, because many small parts transfer faster as one string.
+ */
+
+import type { TrackingChoice } from '#features/sending/queue/email.ts'
+import type { LaneClass } from '#features/sending/queue/lanes.ts'
+import type { TlsDemand, TlsResult } from '#features/sending/transport-security/tls-policy.ts'
+import type { TransactionResult } from '#protocols/smtp/client.ts'
+import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import type { SmtpTimedPhase } from '#protocols/smtp/phases.ts'
+import type { SmtpReply } from '#protocols/smtp/replies.ts'
+
+export interface WorkerSettings {
+  readonly contentFolder: string
+  readonly ehloName: string
+  /** For addresses of the family that the source of a route has not. */
+  readonly outboundSources: readonly OutboundSource[]
+  /** Trusted certificate authorities in PEM; absent: those of the system. */
+  readonly authorities?: readonly string[] | undefined
+  readonly tracking: TrackingSettings
+}
+
+/** Limits of the connections of one Worker to the sites that share them. */
+export interface ConnectionLimits {
+  /** What the limits count for, such as a site. */
+  readonly key: string
+  /** This Worker's share of the connections, in use or idle. */
+  readonly connections: number
+  /** Bulk mail may start another message only while fewer than this many connections are in use. */
+  readonly bulkConnections: number
+  readonly messagesPerConnection: number
+  /** How long a session is used at most. */
+  readonly maxAgeMs: number
+  /** How long a session stays open for the next message to its site. */
+  readonly idleMs: number
+}
+
+/** One of our outgoing addresses, and the name that it gives in EHLO. */
+export interface OutboundSource {
+  readonly ip: string
+  readonly ehloName: string
+  /** Its pool; undefined for none. */
+  readonly pool?: string | undefined
+}
+
+/** Settings that all tracked messages share. */
+export interface TrackingSettings {
+  /** URL of the service, without a trailing slash. */
+  readonly ownUrl: string
+}
+
+/**
+ * The name of the capture server. No mail host can have it (RFC 6761 §6.4), so that no other site shares its sessions,
+ * and no other server is taken for it.
+ */
+export const CAPTURE_HOST = 'capture.invalid'
+
+/** One host to try, in order. */
+export interface RouteHost {
+  readonly host: string
+  readonly addresses: readonly string[]
+  /** What a session to this host must have; absent: as the route's `tls` says. */
+  readonly demand?: TlsDemand
+}
+
+export interface Route {
+  /** The receiving site: mail to the same site shares connections and limits. */
+  readonly site: string
+  readonly hosts: readonly RouteHost[]
+  readonly port: number
+  /** Whether to connect from `TASSIS_OUTBOUND_IPS`; false for the capture server, which is on this machine. */
+  readonly fromOutboundIps: boolean
+  /** The entry of providers.toml of the smarthost that it leads to; absent when it leads to the receiver. */
+  readonly smarthost?: 'smarthost' | 'overflow'
+  /** The address to connect from; undefined when the system chooses. */
+  readonly source?: OutboundSource
+  /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */
+  readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
+  readonly auth?: { readonly user: string; readonly password: string }
+  /** Addresses at which opportunistic TLS failed recently: it is not tried. */
+  readonly plaintextAddresses?: readonly string[]
+}
+
+export interface ComposeJob {
+  readonly from: string
+  readonly to: readonly string[]
+  readonly cc: readonly string[]
+  readonly replyTo?: string
+  readonly subject: string
+  readonly dateMs: number
+  readonly messageId: string
+  readonly headers: readonly (readonly [string, string])[]
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  /** Bodies rendered for this recipient, which replace the referenced ones. */
+  readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
+  readonly attachments: readonly {
+    readonly filename: string
+    readonly contentType: string
+    readonly contentId?: string
+    readonly isAlternative?: boolean
+    readonly ref: number
+  }[]
+  readonly boundarySeed: string
+  /** The message is a report of this type (RFC 6522). */
+  readonly reportType?: string
+  /**
+   * Present when opens or clicks are tracked: base URL of the links, tag of the account, day of acceptance, the key that
+   * signs the links, and what is tracked.
+   */
+  readonly tracking?: {
+    readonly baseUrl: string
+    readonly account: number
+    readonly day: number
+    readonly keyHex: string
+    readonly parts: TrackingChoice
+  }
+}
+
+/** A DKIM key of a domain. */
+export interface DkimKeyPem {
+  /** Differs for every key. */
+  readonly id: string
+  readonly privateKeyPem: string
+}
+
+export interface DeliverJob {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly accountId: number
+  readonly route: Route
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly smtpUtf8: boolean
+  readonly compose: ComposeJob
+  /** A signature is made with each key. The keys themselves are sent earlier, once to each Worker. */
+  readonly dkim: {
+    readonly domain: string
+    readonly keys: readonly { readonly id: string; readonly selector: string }[]
+  }
+}
+
+export type ToWorker =
+  | { readonly type: 'settings'; readonly settings: WorkerSettings }
+  | ({ readonly type: 'key' } & DkimKeyPem)
+  /**
+   * Accounts (`owner`) take turns at the connections that `limits` allow. Bulk mail comes after all other mail, and
+   * leaves some of the connections free for other mail.
+   */
+  | {
+      readonly type: 'start'
+      readonly job: DeliverJob
+      readonly owner: number
+      readonly laneClass: LaneClass
+      readonly limits: ConnectionLimits
+    }
+  /** Changes the limits of connections that may be open here. */
+  | { readonly type: 'limits'; readonly limits: ConnectionLimits }
+  /**
+   * `ok`: `delivery_started_at` is durable, so the first octet of the message may be sent. Otherwise nothing may be
+   * sent.
+   */
+  | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
+  /**
+   * Ends attempts that take too long: those that wait for a connection return to the queue; the sessions of the others
+   * are closed in any phase.
+   */
+  | { readonly type: 'cut'; readonly recipientIds: readonly number[] }
+  /** Gives up everything that has not begun; begun transactions continue. */
+  | { readonly type: 'drain' }
+
+/** The raw result of one attempt at a recipient. */
+export type AttemptResult =
+  | TransactionResult
+  /** No host accepted the connection. */
+  | {
+      readonly kind: 'unreachable'
+      readonly phase: string
+      readonly failure: SmtpFailure
+      readonly reply?: SmtpReply
+      /** Whether the session failed because TLS was required. */
+      readonly tlsDemanded: boolean
+      /** Who demanded the TLS that failed, as the beginning of a sentence; absent: the operator's settings. */
+      readonly tlsDemand?: string
+      /** The hosts at which TLS failed. */
+      readonly tlsResults?: readonly TlsResult[]
+    }
+  /** A body or attachment is missing in the content store. */
+  | { readonly kind: 'content_missing' }
+  /** Our own error: composing or signing threw. `detail` is for the log only, because it may contain paths. */
+  | { readonly kind: 'broken'; readonly message: string; readonly detail: string }
+  /** A transient failure of the disk or this machine before the message began. */
+  | { readonly kind: 'postponed'; readonly detail: string }
+  /**
+   * Never began: the Worker drained, the attempt was cut while it waited for a connection, or the message before it
+   * failed in a way that affects the whole site.
+   */
+  | { readonly kind: 'dropped' }
+
+export interface AttemptSession {
+  readonly host: string
+  readonly address: string
+  readonly localAddress: string | undefined
+  /** How the session was encrypted, or why it was not. */
+  readonly tls: string
+  readonly tlsResult?: TlsResult
+  /** The hosts tried before at which TLS failed; absent when there are none. */
+  readonly tlsFailures?: readonly TlsResult[]
+  /** Present when the session carried a message before this one. */
+  readonly isReused?: true
+}
+
+/** Milliseconds by phase, at the last server of the attempt; without `connect` in a reused session. */
+export type AttemptTimings = Partial<Record<SmtpTimedPhase, number>>
+
+/** What happened in an attempt, for the sender and the operator. */
+export interface AttemptTraceData {
+  /** The last server of the attempt, connected or not. */
+  readonly host?: string
+  readonly address?: string
+  readonly timings: AttemptTimings
+  /**
+   * Lines `ms mark text`, `ms` since the start of the attempt: `>` our command, `<` the server's reply, `*` a remark.
+   */
+  readonly dialogue: string
+}
+
+/** `connect`: the address did not answer, or cannot be reached. `tls`: an opportunistic handshake failed. */
+export interface AddressFailure {
+  readonly address: string
+  readonly kind: 'connect' | 'tls'
+}
+
+export type FromWorker =
+  | { readonly type: 'address_failed'; readonly failure: AddressFailure }
+  | { readonly type: 'begin'; readonly recipientId: number }
+  | {
+      readonly type: 'outcome'
+      readonly recipientId: number
+      readonly result: AttemptResult
+      readonly session: AttemptSession | undefined
+      /** Absent when the attempt never began. */
+      readonly trace?: AttemptTraceData
+    }
+
+export class Outbox<T> {
+  readonly #send: (text: string) => void
+  #messages: T[] = []
+
+  /** @param send called after the tick in which the first message was pushed */
+  constructor(send: (text: string) => void) {
+    this.#send = send
+  }
+
+  push(message: T): void {
+    // setImmediate runs after the current poll phase, so what arrived together is sent together.
+    if (this.#messages.push(message) === 1) setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    const messages = this.#messages
+    this.#messages = []
+    this.#send(JSON.stringify(messages))
+  }
+}
+
+const BOUNCE_CATEGORIES = [
+  'invalid_recipient',
+  'mailbox_full',
+  'inactive_mailbox',
+  'spam_content',
+  'policy',
+  'authentication',
+  'reputation',
+  'rate_limited',
+  'message_too_large',
+  'dns_failure',
+  'connection_failure',
+  'tls_failure',
+  'protocol_error',
+  'relay_denied',
+  'expired',
+  'unknown',
+] as const
+export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
+
+/** Categories that describe the recipient; they can occur only after RCPT. */
+const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
+  'invalid_recipient',
+  'inactive_mailbox',
+  'mailbox_full',
+])
+
+export const isRecipientCategory = (category: BounceCategory): boolean => RECIPIENT_CATEGORIES.has(category)
+
+/**
+ * Categories of rejections that pass with time: of the reputation or the rate of our IP, and of TLS, which is tried again
+ * some time after a handshake failed.
+ */
+const PASSING_CATEGORIES: ReadonlySet<BounceCategory> = new Set(['reputation', 'rate_limited', 'tls_failure'])
+
+/** Whether rejections of this category are retried until the email expires, even permanent ones (5xx). */
+export const isRetriedUntilExpiry = (category: BounceCategory): boolean => PASSING_CATEGORIES.has(category)
+
+/**
+ * `hard`: the recipient cannot receive mail. Only such bounces count toward the pause of an account. A full mailbox is
+ * emptied some day, and categories of the sender or the message say nothing about the address, so they are `soft`.
+ */
+export const toBounceType = (category: BounceCategory): 'hard' | 'soft' =>
+  isRecipientCategory(category) && category !== 'mailbox_full' ? 'hard' : 'soft'

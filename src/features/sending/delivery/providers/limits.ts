@@ -1,0 +1,344 @@
+/**
+ * @module What limits the messages over a pair: their rate, as a limit in a window of time, and the daily budget of a
+ * warm-up, whose state is stored. In no window of the length of a rate, wherever it begins, are more tokens taken than
+ * the limit.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { hasSentFrom } from '#features/sending/queue/queue.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+
+/**
+ * Fraction of the limit that may be taken at once after a pause. The rest flows in evenly, so that a window that begins
+ * with a burst still keeps the limit.
+ */
+const BURST_FRACTION = 0.1
+/** Without a burst within the last window, so little may be taken at once that nearly the whole limit flows in. */
+const STEADY_FRACTION = 0.02
+const MIN_STEADY_TOKENS = 2
+
+export class TokenBucket {
+  readonly #windowMs: number
+  #limit = 0
+  /** The burst. */
+  #capacity = 1
+  /** With no more tokens than this for a window, they flow in at the steady rate. */
+  #steadyCapacity = 1
+  #tokens = 1
+  #filledAtMs: number
+  /** A window after the last moment with more tokens than the steady capacity. */
+  #slowUntilMs: number
+
+  /**
+   * @param limit tokens in any window; may be a fraction
+   * @param windowMs length of the window
+   * @param hasBurst whether tokens may be taken at once
+   */
+  constructor(limit: number, windowMs: number, nowMs: number, hasBurst: boolean) {
+    this.#windowMs = windowMs
+    this.#filledAtMs = nowMs
+    this.#slowUntilMs = nowMs + windowMs
+    this.setLimit(limit, nowMs)
+    this.#tokens = hasBurst ? this.#capacity : 0
+  }
+
+  /** Changes the limit. A lower one begins without a burst. */
+  setLimit(limit: number, nowMs: number): void {
+    this.#fill(nowMs)
+    if (limit < this.#limit) this.#tokens = Math.min(this.#tokens, 0)
+    this.#limit = limit
+    this.#capacity = Math.max(1, Math.ceil(limit * BURST_FRACTION))
+    this.#steadyCapacity = Math.min(this.#capacity, Math.max(MIN_STEADY_TOKENS, Math.ceil(limit * STEADY_FRACTION)))
+    this.#tokens = Math.min(this.#tokens, this.#capacity)
+  }
+
+  /** Whole tokens that may be taken now. */
+  available(nowMs: number): number {
+    this.#fill(nowMs)
+    // A sum of fractions may miss a whole number by a rounding error.
+    return Math.max(0, Math.floor(this.#tokens + 1e-9))
+  }
+
+  /** Gives no token for a time, at most the window; then they flow in as before, without a burst. */
+  pause(ms: number, nowMs: number): void {
+    this.#fill(nowMs)
+    this.#tokens = Math.min(this.#tokens, 0) - ms * this.#slowPerMs
+    this.#slowUntilMs = nowMs + this.#windowMs
+  }
+
+  take(count: number, nowMs: number): void {
+    this.#fill(nowMs)
+    this.#tokens -= count
+  }
+
+  /** Milliseconds until a token is available. */
+  msUntilToken(nowMs: number): number {
+    this.#fill(nowMs)
+    const missing = 1 - this.#tokens
+    if (missing <= 1e-9) return 0
+    const slowMs = Math.max(0, this.#slowUntilMs - nowMs)
+    const inSlowMs = missing / this.#slowPerMs
+    return Math.ceil(inSlowMs <= slowMs ? inSlowMs : slowMs + (missing - slowMs * this.#slowPerMs) / this.#steadyPerMs)
+  }
+
+  // A half-open window sees at most what is there, and after its first token what flows in: capacity - 1 + window * rate.
+  get #slowPerMs(): number {
+    return (this.#limit - this.#capacity + 1) / this.#windowMs
+  }
+
+  get #steadyPerMs(): number {
+    return (this.#limit - this.#steadyCapacity + 1) / this.#windowMs
+  }
+
+  #fill(nowMs: number): void {
+    const elapsedMs = Math.max(0, nowMs - this.#filledAtMs)
+    const missing = Math.max(0, this.#steadyCapacity - this.#tokens)
+    const isPastSlowMs = Math.min(elapsedMs, Math.max(0, nowMs - this.#slowUntilMs))
+    const slowMs = elapsedMs - isPastSlowMs
+    const steadyMs = Math.min(isPastSlowMs, Math.max(0, missing - slowMs * this.#slowPerMs) / this.#steadyPerMs)
+    const flowed = steadyMs * this.#steadyPerMs + (elapsedMs - steadyMs) * this.#slowPerMs
+    this.#tokens = Math.min(this.#capacity, this.#tokens + flowed)
+    if (this.#tokens > this.#steadyCapacity) this.#slowUntilMs = nowMs + this.#windowMs
+    this.#filledAtMs = nowMs
+  }
+}
+
+/** Messages on the first day. */
+const FIRST_BUDGET = 50
+/** A budget never falls below this, so that a pair can show that it has improved. */
+const MIN_BUDGET = 20
+/** After a good day: at least half of the budget was accepted, and less than 2 % of the messages were deferred. */
+const GROWTH = 1.4
+const MIN_ACCEPTED_FRACTION = 0.5
+const MAX_FAILED_FRACTION = 0.02
+/** At once after a suspension, at most once a day. */
+const BLOCK_FACTOR = 0.5
+/** What broadcasts may use of a budget, so that other mail finds some of it left. */
+const BULK_FRACTION = 0.8
+/** A warm-up ends when the budget is as much as the limit of the provider allows in so many minutes. */
+const END_MINUTES = 60
+/** Where it ends for a provider without a limit. */
+const DEFAULT_END_BUDGET = 50_000
+/** A crash loses at most this fraction of the messages counted today. */
+const STORED_FRACTION = 1 / 50
+
+/** What a restart must not lose. */
+export interface WarmUpState {
+  /** Days since 1970. */
+  readonly day: number
+  /** Messages of the day; null: the warm-up has ended. */
+  readonly budget: number | null
+  readonly tried: number
+  readonly accepted: number
+  /** Deferred messages. */
+  readonly failed: number
+  /** Whether the provider suspended the pair on this day. */
+  readonly isBlocked: boolean
+}
+
+const toDay = (now: Millis): number => Math.floor(now / days(1))
+
+export class WarmUp {
+  readonly #endBudget: number
+  #state: WarmUpState
+  #unstored = 0
+
+  /** @param perMinute the limit of the provider; 0: none */
+  constructor(perMinute: number, now: Millis, state?: WarmUpState) {
+    this.#endBudget = perMinute * END_MINUTES || DEFAULT_END_BUDGET
+    this.#state = state ?? {
+      day: toDay(now),
+      budget: Math.min(FIRST_BUDGET, this.#endBudget),
+      tried: 0,
+      accepted: 0,
+      failed: 0,
+      isBlocked: false,
+    }
+  }
+
+  stateAt(now: Millis): WarmUpState {
+    this.#beginDay(now)
+    return this.#state
+  }
+
+  /** Whether the state should be stored now. */
+  get needsStoring(): boolean {
+    return this.#unstored >= Math.max(1, (this.#state.budget ?? 0) * STORED_FRACTION)
+  }
+
+  /** Whether the stored state is not the latest. */
+  get isChanged(): boolean {
+    return this.#unstored > 0
+  }
+
+  markStored(): void {
+    this.#unstored = 0
+  }
+
+  /** Messages that may still begin today; infinite when the warm-up has ended. @param inFlight those without an outcome */
+  left(isBulk: boolean, inFlight: number, now: Millis): number {
+    const { budget, tried } = this.stateAt(now)
+    if (budget === null) return Number.POSITIVE_INFINITY
+    return Math.floor(budget * (isBulk ? BULK_FRACTION : 1)) - tried - inFlight
+  }
+
+  /** Milliseconds until the next budget. */
+  msUntilNextDay(now: Millis): number {
+    return days(this.stateAt(now).day + 1) - now
+  }
+
+  count(outcome: TrafficOutcome, now: Millis): void {
+    this.#beginDay(now)
+    const { tried, accepted, failed } = this.#state
+    this.#change({
+      ...this.#state,
+      tried: tried + 1,
+      accepted: accepted + (outcome === 'accepted' ? 1 : 0),
+      failed: failed + (outcome === 'deferred' ? 1 : 0),
+    })
+  }
+
+  /** The provider refuses mail because of our address. */
+  recordBlock(now: Millis): void {
+    this.#beginDay(now)
+    const { budget, isBlocked } = this.#state
+    if (budget === null || isBlocked) return
+    this.#change({
+      ...this.#state,
+      budget: Math.max(Math.min(MIN_BUDGET, budget), Math.floor(budget * BLOCK_FACTOR)),
+      isBlocked: true,
+    })
+  }
+
+  /**
+   * Begins the day of `now`. A clock that was set back by up to a day gets no second budget for the same day. One that
+   * was set back further had been ahead: its day continues with what is left.
+   */
+  #beginDay(now: Millis): void {
+    const { day, budget, tried, accepted, failed, isBlocked } = this.#state
+    const today = toDay(now)
+    if (today === day || today === day - 1 || budget === null) return
+    if (today < day) {
+      this.#change({ ...this.#state, day: today })
+      return
+    }
+    const isGood =
+      !isBlocked && accepted >= budget * MIN_ACCEPTED_FRACTION && failed < Math.max(1, tried * MAX_FAILED_FRACTION)
+    const next = isGood ? Math.ceil(budget * GROWTH) : budget
+    this.#change({
+      day: today,
+      budget: next >= this.#endBudget ? null : next,
+      tried: 0,
+      accepted: 0,
+      failed: 0,
+      isBlocked: false,
+    })
+  }
+
+  #change(state: WarmUpState): void {
+    this.#state = state
+    this.#unstored++
+  }
+}
+
+interface WarmUpRow extends Omit<WarmUpState, 'isBlocked'> {
+  readonly isBlocked: number
+}
+
+const sql = prepareStatements((db) => ({
+  find: db.prepare<WarmUpRow, [string, string]>(
+    `SELECT day, budget, tried, accepted, failed, is_blocked AS isBlocked FROM warm_ups
+     WHERE provider = ? AND source = ?`,
+  ),
+  save: db.prepare(
+    `INSERT OR REPLACE INTO warm_ups (provider, source, day, budget, tried, accepted, failed, is_blocked)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+}))
+
+/** In place of a provider: the row says whether the address itself is new (budget 0) or sent before (null). */
+const WHOLE_SOURCE = ''
+
+export function findWarmUp({ db }: Pick<App, 'db'>, provider: string, source: string): WarmUpState | undefined {
+  const row = sql(db).find.get(provider, source)
+  return row ? { ...row, isBlocked: row.isBlocked === 1 } : undefined
+}
+
+export function saveWarmUp(tx: Tx, provider: string, source: string, state: WarmUpState): void {
+  const { day, budget, tried, accepted, failed, isBlocked } = state
+  sql(tx.db).save.run(provider, source, day, budget, tried, accepted, failed, isBlocked ? 1 : 0)
+}
+
+/** Whether an address needs no warm-up: mail had left from it when it was configured. `undefined` until `recordSources` has run. */
+export const isEstablished = (app: Pick<App, 'db'>, source: string): boolean | undefined => {
+  const row = findWarmUp(app, WHOLE_SOURCE, source)
+  return row && row.budget === null
+}
+
+/** Records for each address that is configured for the first time whether mail has left from it before. */
+export async function recordSources(app: Pick<App, 'commit' | 'db'>, sources: readonly string[]): Promise<void> {
+  const unknown = sources.filter((source) => isEstablished(app, source) === undefined)
+  if (unknown.length === 0) return
+  await app.commit.writeFromReserve((tx) => {
+    for (const source of unknown) {
+      const budget = hasSentFrom(tx.db, source) ? null : 0
+      saveWarmUp(tx, WHOLE_SOURCE, source, { day: 0, budget, tried: 0, accepted: 0, failed: 0, isBlocked: false })
+    }
+  })
+}
+
+export interface TrafficCounts {
+  /** Attempts that got as far as a connection or a failure to connect. */
+  readonly attempted: number
+  readonly accepted: number
+  /** Attempts that are made again. */
+  readonly deferred: number
+  /** Attempts that the provider rejected permanently. */
+  readonly refused: number
+}
+
+export type TrafficOutcome = Exclude<keyof TrafficCounts, 'attempted'>
+
+const SLOT_MS = minutes(5)
+
+type Counts = { -readonly [K in keyof TrafficCounts]: number }
+
+/** Counts the outcomes of the attempts of a pair over the last day, in memory: one entry per 5 minutes. */
+export class Traffic {
+  /** By the number of their 5 minutes, oldest first. */
+  readonly #slots = new Map<number, Counts>()
+
+  count(outcome: TrafficOutcome, now: Millis): void {
+    const slot = Math.floor(now / SLOT_MS)
+    let counts = this.#slots.get(slot)
+    if (!counts) {
+      counts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
+      this.#slots.set(slot, counts)
+      // Times after now were counted under a fast clock.
+      for (const old of this.#slots.keys()) if (old <= slot - hours(24) / SLOT_MS || old > slot) this.#slots.delete(old)
+    }
+    counts.attempted++
+    counts[outcome]++
+  }
+
+  /** The counts of the last `windowMs`, at most a day, in steps of 5 minutes. */
+  sum(windowMs: number, now: Millis): TrafficCounts {
+    const last = Math.floor(now / SLOT_MS)
+    const sum = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
+    for (const [slot, counts] of this.#slots) {
+      if (slot <= last - windowMs / SLOT_MS || slot > last) continue
+      sum.attempted += counts.attempted
+      sum.accepted += counts.accepted
+      sum.deferred += counts.deferred
+      sum.refused += counts.refused
+    }
+    return sum
+  }
+
+  /** Whether nothing was counted in the last `windowMs`. */
+  isQuiet(windowMs: number, now: Millis): boolean {
+    return this.sum(windowMs, now).attempted === 0
+  }
+}

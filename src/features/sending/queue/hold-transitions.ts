@@ -1,0 +1,213 @@
+/**
+ * @module Holds recipients whose account may not send or whose stored content is missing, with the reason, and releases
+ * them. Each change is a compare-and-set inside the caller's transaction, as `status` describes. Never decides whether
+ * an account may send, and never looks for the content.
+ */
+import type { Database } from 'bun:sqlite'
+import { record } from '#features/core/events/record.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { countBegun, requireEmail, settleEmail } from './settle.ts'
+import { statusCode, statusName, WAITING_CODES } from './status.ts'
+
+/**
+ * Prefix of the stored reason of every account hold. If a reply of a receiving server begins with the same text, the
+ * only effect is that a release retries its recipient sooner.
+ */
+const HELD_PREFIX = 'Held: '
+
+/** Why a recipient is held for its account or its content, by its stored error; undefined if it is not. */
+export const findHoldReason = (lastError: string): string | undefined =>
+  /^Held(?: without its content)?: (.*)/s.exec(lastError)?.[1]
+
+/**
+ * Replaces the stored reason at the release. It is not null, so the counters of broadcasts do not count the recipient
+ * as begun a second time.
+ */
+const RELEASED_REASON = 'The account may send again.'
+
+interface WaitingRecipient {
+  readonly status: number
+  readonly attempts: number
+  readonly lastError: string | null
+}
+
+/** Position in the open mail of an account, in index order. */
+export interface ReleasePosition {
+  readonly status: number
+  readonly createdAt: Millis
+  readonly emailId: number
+}
+
+/**
+ * Stored statuses of emails that may have a held recipient: `queued`, or `processing` if the email has several
+ * recipients.
+ */
+const HOLDABLE_STATUSES = [statusCode('queued'), statusCode('processing')] as const
+
+/** SQL: the recipient is held for its account. */
+export const IS_HELD = `recipients.status = ${statusCode('queued')} AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD_PREFIX.length}) = '${HELD_PREFIX}'`
+
+const sql = prepareStatements((db) => ({
+  waiting: db.prepare<WaitingRecipient, [number]>(
+    `SELECT status, attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
+  ),
+  hold: db.prepare(
+    `UPDATE recipients SET status = ${statusCode('queued')}, next_at = ?, last_error = ? WHERE id = ? AND status IN ${WAITING_CODES}`,
+  ),
+  emails: db.prepare<{ id: number; createdAt: number }, [number, number, number, number, number]>(
+    `SELECT id, created_at AS createdAt FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?)
+     ORDER BY created_at, id LIMIT ?`,
+  ),
+  // The time until expiry restarts, as for a retried dead letter, because the receiver did not cause the wait.
+  release: db.prepare<{ lane: string }, [number, string, number]>(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
+  ),
+  releaseOne: db.prepare<{ lane: string }, [number, string, number, string]>(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2
+     WHERE id = ?3 AND status = ${statusCode('queued')} AND next_at IS NOT NULL AND last_error = ?4 RETURNING lane`,
+  ),
+  restartExpiry: db.prepare(
+    `UPDATE recipients SET retry_from = ? WHERE id = ? AND status = ${statusCode('queued')} AND next_at IS NOT NULL`,
+  ),
+  held: db.prepare<{ held: number | null; looked: number }, [number, number, number]>(
+    `SELECT sum(${IS_HELD}) AS held, count(*) AS looked FROM (SELECT recipients.status, next_at, last_error FROM emails
+     JOIN recipients ON email_id = emails.id WHERE account_id = ? AND emails.status = ? LIMIT ?) AS recipients`,
+  ),
+  // The time until expiry restarts, because the receiver did not cause the wait.
+  expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
+  // The reason stays, so that holding the recipient again records no second event.
+  releaseForContent: db.prepare(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = ${statusCode('queued')} AND ${IS_WITHOUT_CONTENT}`,
+  ),
+}))
+
+/**
+ * Holds a waiting recipient until `until`, because its account may not send. A new reason records a `deferred` event;
+ * with the same reason, only the due time changes. Counts no attempt. Returns false if the recipient is not (or no
+ * longer) waiting.
+ */
+export const holdForAccount = (tx: Tx, at: AccountHold, why: string): boolean =>
+  holdRecipient(tx, at, why, `${HELD_PREFIX}${why}`)
+
+/** A recipient to hold, and until when. */
+export interface AccountHold {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly until: Millis
+  readonly now: Millis
+}
+
+/**
+ * Like `holdForAccount`, for any kind of hold.
+ * @param why reason in the event
+ * @param reason stored text that identifies the kind of hold
+ */
+export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: string): boolean {
+  const row = sql(tx.db).waiting.get(at.recipientId)
+  if (!row) return false
+  sql(tx.db).hold.run(at.until, reason, at.recipientId)
+  if (row.lastError === reason) return true
+  const email = requireEmail(tx, at.emailId)
+  if (row.attempts === 0 && row.lastError === null) countBegun(tx, email, 1)
+  const event = { accountId: email.accountId, at: at.now, emailId: email.id }
+  if (statusName(email.status) === 'scheduled') record(tx, { ...event, type: 'queued' })
+  record(tx, {
+    ...event,
+    type: 'deferred',
+    recipientId: at.recipientId,
+    data: { reason: why, next_retry_at: at.until },
+  })
+  settleEmail(tx, email, 'queued', at.now)
+  return true
+}
+
+/**
+ * Examines up to `limit` open emails of an account after a position, and makes their held recipients due at `now`, with
+ * the full time until expiry. Stops after the email that reaches `limit` recipients. Returns the number of recipients,
+ * their lanes for `App.mailDue`, and where to continue; `place` is undefined at the end.
+ */
+export function releaseBatch(
+  tx: Tx,
+  accountId: number,
+  after: ReleasePosition | undefined,
+  { now, limit }: { readonly now: Millis; readonly limit: number },
+): { released: number; lanes: ReadonlySet<string>; place: ReleasePosition | undefined } {
+  const from = after ?? { status: HOLDABLE_STATUSES[0], createdAt: 0, emailId: 0 }
+  const emails = sql(tx.db).emails.all(accountId, from.status, from.createdAt, from.emailId, limit)
+  const lanes = new Set<string>()
+  let released = 0
+  let last: (typeof emails)[number] | undefined
+  for (const email of emails) {
+    if (released >= limit) break
+    last = email
+    for (const { lane } of sql(tx.db).release.all(now, RELEASED_REASON, email.id)) {
+      lanes.add(lane)
+      released++
+    }
+  }
+  if (last) return { released, lanes, place: { status: from.status, createdAt: last.createdAt, emailId: last.id } }
+  const next = HOLDABLE_STATUSES[HOLDABLE_STATUSES.indexOf(from.status as (typeof HOLDABLE_STATUSES)[number]) + 1]
+  return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
+}
+
+/**
+ * Makes a recipient due at `now` if `holdRecipient` holds it with this reason; false if it does not. Either way, its time
+ * until expiry restarts if it waits for an attempt.
+ * @param released replaces the stored reason
+ */
+export const releaseHeldRecipient = (
+  tx: Tx,
+  recipientId: number,
+  { reason, released, now }: { readonly reason: string; readonly released: string; readonly now: Millis },
+): boolean => {
+  const isHeld = sql(tx.db).releaseOne.get(now, released, recipientId, reason) !== null
+  if (!isHeld) sql(tx.db).restartExpiry.run(now, recipientId)
+  return isHeld
+}
+
+/**
+ * Counts the held recipients of an account. Examines up to `limit` recipients for each email status in which recipients
+ * may be held. `isAll` is false if there may be more held recipients than were counted.
+ */
+export function countHeld(db: Database, accountId: number, limit: number): { held: number; isAll: boolean } {
+  const counts = HOLDABLE_STATUSES.map((status) => sql(db).held.get(accountId, status, limit))
+  return {
+    held: counts.reduce((sum, count) => sum + (count?.held ?? 0), 0),
+    isAll: counts.every((count) => (count?.looked ?? 0) < limit),
+  }
+}
+
+const MISSING_CONTENT = 'The stored content of the email is missing or damaged; it is sent once it is back.'
+/**
+ * Does not begin with the prefix of account holds: releasing the mail of an account must not release a recipient whose
+ * content is still missing.
+ */
+const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT}`
+/** SQL: a queued recipient is held because its content is missing. */
+export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'`
+
+/**
+ * Holds a waiting recipient until `until`, because its content is missing; records one `deferred` event. Returns false
+ * if the recipient is not waiting.
+ */
+export function holdForContent(tx: Tx, at: AccountHold): boolean {
+  if (!holdRecipient(tx, at, MISSING_CONTENT, HELD_WITHOUT_CONTENT_REASON)) return false
+  sql(tx.db).expireFrom.run(at.recipientId)
+  return true
+}
+
+/**
+ * Makes the recipients due at `now`, except those that are no longer held or whose due time has changed since it was
+ * read. Returns how many became due.
+ */
+export function releaseForContent(
+  tx: Tx,
+  recipients: readonly { readonly id: number; readonly nextAt: Millis }[],
+  now: Millis,
+): number {
+  let count = 0
+  for (const { id, nextAt } of recipients) count += sql(tx.db).releaseForContent.run(now, id, nextAt).changes
+  return count
+}
