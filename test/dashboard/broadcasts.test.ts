@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { describeLeftOut } from '#dashboard/screens/broadcasts/left-out.ts'
 import {
+  describeLeftOut,
   isDelayed,
   isOver,
   toBroadcastState,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { parseInboundFilters, toInboundQuery } from '#dashboard/screens/inbound/filters.ts'
+import { formatRoute, isDeactivated } from '#dashboard/screens/inbound/format.ts'
 import { listChecks, toProof } from '#dashboard/screens/inbound/proof.ts'
-import { formatRoute, isDeactivated } from '#dashboard/screens/inbound/route-words.ts'
 import { findClaimedAddress, findDisplayName, toVisible } from '#dashboard/screens/inbound/visible.ts'
 import type { AuthenticationResult, Verdict } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'

@@ -1,9 +1,8 @@
 /** @module Which steps and notices the Overview shows. */
 import { describe, expect, test } from 'bun:test'
-import { findEventScreen } from '#dashboard/screens/overview/event-screen.ts'
+import { findEventScreen, sumHours } from '#dashboard/screens/overview/format.ts'
 import { listNotices } from '#dashboard/screens/overview/notices.ts'
 import { listSteps } from '#dashboard/screens/overview/steps.ts'
-import { sumHours } from '#dashboard/screens/overview/sum-hours.ts'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'

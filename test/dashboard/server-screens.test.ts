@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
 import { listNavigation } from '#dashboard/parts/navigation.ts'
-import { describeOther, listBad, listOther } from '#dashboard/screens/server/check-words.ts'
 import {
   parseAccountFilters,
   parseMailFilters,
@@ -10,13 +9,21 @@ import {
   parseSettingFilters,
   parseUnparsedFilters,
 } from '#dashboard/screens/server/filters.ts'
-import { findDeletion, formatPercent, shorten, toDetailText } from '#dashboard/screens/server/format.ts'
+import {
+  describeOther,
+  findDeletion,
+  formatPercent,
+  listBad,
+  listOther,
+  shorten,
+  toDetailText,
+} from '#dashboard/screens/server/format.ts'
 import {
   describeResult,
   describeRule,
   describeSelector,
   toRuleSelector,
-} from '#dashboard/screens/server/queue-words.ts'
+} from '#dashboard/screens/server/queue-format.ts'
 import { mergeRows } from '#dashboard/screens/server/steady-rows.ts'
 
 test('the navigation has the server only for operators', () => {

@@ -3,9 +3,8 @@ import { describe, expect, test } from 'bun:test'
 import { encode } from 'uqr'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import { hasFilters, parseAuditSearch, toAuditQuery } from '#dashboard/screens/settings/audit-filters.ts'
-import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-words.ts'
-import { toBrowserWords } from '#dashboard/screens/settings/browser-words.ts'
-import { toSlug } from '#dashboard/screens/settings/slug.ts'
+import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-format.ts'
+import { toBrowserWords, toSlug } from '#dashboard/screens/settings/format.ts'
 
 const ACTORS = { users: new Map([['u1', 'ada@people.test']]), keys: new Map([['k1', 'app']]) }
 

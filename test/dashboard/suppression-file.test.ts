@@ -1,6 +1,6 @@
 /** @module What the browser reads from a suppression list agrees with what the service reads. */
 import { describe, expect, test } from 'bun:test'
-import { toFileLine, toPart } from '#dashboard/screens/suppressions/import-parts.ts'
+import { toFileLine, toPart } from '#dashboard/screens/suppressions/import-run.ts'
 import { type FilePreview, readSuppressionFile } from '#dashboard/screens/suppressions/read-file.ts'
 import { type CsvLine, readCsv } from '#features/audience/suppressions/csv.ts'
 import { parseSuppressedAddress } from '#features/audience/suppressions/suppressions.ts'

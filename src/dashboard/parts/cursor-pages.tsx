@@ -1,18 +1,11 @@
 /** @module Links between the pages of a list that is read by cursors, so that its length does not matter. */
 import { Button, Group, Text } from '@mantine/core'
 import { useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
+import { parseCursor } from './search.ts'
 
 /** What the location keeps beside its URL: the cursors of the pages before; an empty one is the first page. */
 interface CursorState {
   readonly before?: readonly string[]
-}
-
-const MAX_CURSOR_LENGTH = 1000
-
-/** Reads the cursor from the query of a URL; the first page has none. For `validateSearch`. */
-export function parseCursor(search: Readonly<Record<string, unknown>>): { readonly cursor?: string } {
-  const { cursor } = search
-  return typeof cursor === 'string' && cursor !== '' ? { cursor: cursor.slice(0, MAX_CURSOR_LENGTH) } : {}
 }
 
 interface CursorPagesProps {

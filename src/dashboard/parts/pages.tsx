@@ -2,12 +2,6 @@
 import { Button, Group, Text } from '@mantine/core'
 import { Link, useSearch } from '@tanstack/react-router'
 
-/** Reads the page from the query of a URL; the first page has no number. For `validateSearch`. */
-export function parsePage(search: Readonly<Record<string, unknown>>): { readonly page?: number } {
-  const page = Number(search['page'])
-  return Number.isSafeInteger(page) && page > 1 ? { page } : {}
-}
-
 interface PagesProps {
   /** Path of the list. */
   readonly path: string

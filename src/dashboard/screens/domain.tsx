@@ -2,25 +2,115 @@
  * @module One domain. Until it is verified the page is the wizard: its step is the state of the domain, so whoever
  * leaves and returns continues there.
  */
-import { Alert, Group, Stack, Text } from '@mantine/core'
-import { useNavigate, useParams } from '@tanstack/react-router'
+import { Alert, Anchor, Group, List, Stack, Text } from '@mantine/core'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { useDomain, useDomainEvents, useWarnings } from '../api/domains.ts'
-import { useAllowed } from '../api/session.tsx'
+import { useDeleteDomain, useDomain, useDomainEvents, useSendTestEmail, useWarnings } from '../api/domains.ts'
+import { useAllowed, useSession } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
+import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
-import { DeleteDomain } from './domains/delete.tsx'
-import { FormerKeys } from './domains/former-keys.tsx'
 import { DomainStatus } from './domains/marks.tsx'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainSettings } from './domains/settings.tsx'
-import { isNew } from './domains/state.ts'
+import { isNew, listFormerKeys } from './domains/state.ts'
 import { Steps } from './domains/steps.tsx'
-import { TestEmail } from './domains/test-email.tsx'
+
+function FormerKeys({ domain }: { readonly domain: DomainWire }) {
+  const former = listFormerKeys(domain, Date.now())
+  if (former.length === 0) return null
+  return (
+    <Section title="Former DKIM keys" order={3} gap="xs" maw={860}>
+      <Text size="sm">
+        Receivers may still check mail that these keys signed, so leave their records in DNS for seven days.
+      </Text>
+      <ul>
+        {former.map(({ names, keepUntil, isRemovable }) => (
+          <li key={keepUntil + names.join()}>
+            {names.map((name, index) => (
+              <span key={name}>
+                {index > 0 && ' and '}
+                <code>{name}</code>
+              </span>
+            ))}
+            : {isRemovable ? 'may be removed since ' : 'keep until '}
+            <Time iso={keepUntil} />
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function TestEmail({ domain }: { readonly domain: DomainWire }) {
+  const { user } = useSession()
+  const reason = useAllowed('developer')
+  const send = useSendTestEmail(domain.id)
+  // Stays when another one fails.
+  const [sentId, setSentId] = useState<string>()
+  return (
+    <Section title="Test email" size="h3" align="flex-start">
+      <Text>
+        Sends a short email from {domain.domain} to your own address, {user.email}.
+      </Text>
+      <ActionButton
+        reason={reason}
+        loading={send.isPending}
+        onClick={() => send.mutate(undefined, { onSuccess: ({ id }) => setSentId(id) })}
+        variant={sentId === undefined ? 'filled' : 'default'}
+      >
+        {sentId === undefined ? 'Send a test email' : 'Send another'}
+      </ActionButton>
+      <div role="status">
+        {sentId !== undefined && (
+          <Text>
+            The test email is on its way.{' '}
+            <Anchor component={Link} to={`/emails/${sentId}`} underline="always">
+              See what happens to it
+            </Anchor>
+          </Text>
+        )}
+      </div>
+      <FormError error={send.error} />
+    </Section>
+  )
+}
+
+function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
+  const reason = useAllowed('developer')
+  const remove = useDeleteDomain(domain.id)
+  const navigate = useNavigate()
+  return (
+    <Section title="Delete" size="h3" align="flex-start">
+      <Text maw={720}>
+        Nothing more can be sent from {domain.domain} or received for it. Scheduled mail is cancelled; mail already
+        queued is still signed and sent.
+      </Text>
+      <DeleteButton
+        label="Delete this domain"
+        reason={reason}
+        title={`Delete ${domain.domain}?`}
+        confirm="Delete"
+        work={remove}
+        typed={domain.domain}
+        onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/domains' }) })}
+      >
+        <List size="sm">
+          <List.Item>Scheduled mail of the domain is cancelled.</List.Item>
+          <List.Item>Queued mail is still signed and sent. Leave the DNS records until it has ended.</List.Item>
+          <List.Item>If you add the domain again, it gets a new DKIM key.</List.Item>
+        </List>
+      </DeleteButton>
+    </Section>
+  )
+}
 
 export function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })

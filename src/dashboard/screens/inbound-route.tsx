@@ -23,10 +23,10 @@ import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
-import { DELIVERY_STATES } from './inbound/delivery-states.ts'
+import { DELIVERY_STATES } from './inbound/filters.ts'
+import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { toDeliveryWord } from './inbound/marks.tsx'
 import { ReplayRange } from './inbound/replay-range.tsx'
-import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
 import { RouteState } from './inbound-routes.tsx'
 
 const api = getRouteApi('/inbound/routes/$id')

@@ -19,9 +19,9 @@ import { Pages } from '../parts/pages.tsx'
 import { Section } from '../parts/section.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
 import { RouteSecret } from './inbound/route-secret.tsx'
-import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/routes')

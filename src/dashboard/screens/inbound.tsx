@@ -1,7 +1,8 @@
 /** @module The list of received mail: newest first, with filters, live. */
-import { Anchor, Code, List, Stack, Text } from '@mantine/core'
+import { Anchor, Button, Code, Group, List, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
 import type { InboundRecord } from '#features/receiving/inbound/api/model.ts'
+import type { Pagination } from '#platform/http/envelope.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
@@ -17,10 +18,63 @@ import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { InboundFilterBar } from './inbound/filter-bar.tsx'
 import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
-import { ListPages, type ListState } from './inbound/list-pages.tsx'
 import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { findDisplayName, toVisible } from './inbound/visible.ts'
+
+/** What the location keeps beside its URL: the cursors of the newer pages; an empty one is the first page. */
+interface ListState {
+  readonly newer?: readonly string[]
+}
+
+interface Place {
+  readonly cursor?: string | undefined
+  /** From 1. */
+  readonly page: number
+}
+
+interface ListPagesProps {
+  readonly pagination: Pagination
+  readonly place: Place
+  readonly newer: readonly string[]
+  onGo(place: Place, state: ListState): void
+}
+
+const COUNTED = 10_000
+
+function ListPages({ pagination, place: { cursor, page }, newer, onGo }: ListPagesProps) {
+  const { next_cursor: next, total, total_pages: pages } = pagination
+  const isFirst = cursor === undefined && page === 1
+  const hasOlder = next !== undefined || (cursor === undefined && page < pages)
+  if (isFirst && !hasOlder) return null
+  const goOlder = () =>
+    next === undefined
+      ? onGo({ page: page + 1 }, {})
+      : onGo({ page: 1, cursor: next }, { newer: [...newer, cursor ?? ''] })
+  const goNewer = () => {
+    if (cursor === undefined) onGo({ page: page - 1 }, {})
+    else onGo({ page: 1, cursor: newer.at(-1) || undefined }, { newer: newer.slice(0, -1) })
+  }
+  return (
+    <Group justify="space-between" component="nav" aria-label="Pages">
+      <Text size="sm" c="dimmed">
+        {total >= COUNTED ? `${COUNTED.toLocaleString()} or more` : total.toLocaleString()} messages
+      </Text>
+      <Group gap="xs">
+        {!isFirst && (
+          <Button variant="default" size="xs" onClick={goNewer}>
+            {cursor !== undefined && newer.length === 0 ? 'Newest' : 'Newer'}
+          </Button>
+        )}
+        {hasOlder && (
+          <Button variant="default" size="xs" onClick={goOlder}>
+            Older
+          </Button>
+        )}
+      </Group>
+    </Group>
+  )
+}
 
 const route = getRouteApi('/inbound')
 

@@ -1,15 +1,16 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
-import { Alert, Anchor, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Anchor, Button, Code, Group, List, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
-import { EXPORT_URL, useSuppressions } from '../api/suppressions.ts'
+import { EXPORT_URL, useRemoveSuppression, useSuppressions, useSuppressionsOf } from '../api/suppressions.ts'
 import { ActionButton } from '../parts/action.tsx'
 import { CursorPages } from '../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../parts/data-table.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink } from '../parts/links.tsx'
@@ -21,8 +22,56 @@ import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
-import { describeScope, findReason, isErased, KNOWN_REASONS } from './suppressions/reasons.ts'
-import { RemoveDialog } from './suppressions/remove.tsx'
+import { describeScope, findReason, isErased, KNOWN_REASONS, listWarnings } from './suppressions/reasons.ts'
+
+interface RemoveDialogProps {
+  readonly address: string
+  /** @param message what was done; undefined: nothing */
+  onClose(message?: string): void
+}
+
+function RemoveDialog({ address, onClose }: RemoveDialogProps) {
+  const suppressions = useSuppressionsOf(address)
+  const remove = useRemoveSuppression()
+  const rows = suppressions.data ?? []
+  const warnings = listWarnings(rows)
+  const name = isErased(address) ? 'an erased person' : address
+  return (
+    <DialogFrame
+      title="Send mail to this address again?"
+      confirm="Remove from the list"
+      isDangerous={warnings.length > 0}
+      work={{ isPending: remove.isPending, error: remove.error ?? suppressions.error }}
+      isIncomplete={suppressions.data === undefined}
+      onConfirm={() => remove.mutate(address, { onSuccess: () => onClose(`Mail to ${name} is sent again.`) })}
+      onClose={() => onClose()}
+    >
+      <Text fw={600}>
+        <bdi>{name}</bdi>
+      </Text>
+      {suppressions.isPending ? (
+        <LoadingState rows={1} />
+      ) : (
+        <>
+          <Text>{rows.length === 1 ? 'This is removed:' : 'All suppressions of the address are removed:'}</Text>
+          <List size="sm">
+            {rows.map((row) => (
+              <List.Item key={row.id}>
+                <bdi>{findReason(row.reason)?.word ?? row.reason}</bdi>: {describeScope(row)}
+              </List.Item>
+            ))}
+          </List>
+        </>
+      )}
+      {warnings.map((warning) => (
+        <Alert key={warning} color="yellow" title="Are you sure?">
+          {warning}
+        </Alert>
+      ))}
+      <Text size="sm">Contacts that were stopped by this become active again.</Text>
+    </DialogFrame>
+  )
+}
 
 const route = getRouteApi('/suppressions')
 

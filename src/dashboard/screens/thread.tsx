@@ -18,8 +18,8 @@ import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { useEscape } from '../parts/use-escape.ts'
+import { toTitle } from './inbound/format.ts'
 import { ThreadMessage } from './inbound/thread-message.tsx'
-import { toTitle } from './inbound/title.ts'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')

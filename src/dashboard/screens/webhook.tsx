@@ -1,17 +1,50 @@
 /** @module One webhook: its deliveries, what can be done with it, and its settings. */
-import { Alert, Stack } from '@mantine/core'
-import { useParams, useSearch } from '@tanstack/react-router'
+import { Alert, List, Stack, Text } from '@mantine/core'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
+import { useDeleteWebhook } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/action.tsx'
-import { DeleteWebhook } from './webhooks/delete.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { Section } from '../parts/section.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { WebhookFrame } from './webhooks/frame.tsx'
 import { ReplayDialog } from './webhooks/replay.tsx'
 import { WebhookSecret } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
+
+function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
+  const remove = useDeleteWebhook(webhook.id)
+  const navigate = useNavigate()
+  const reason = useAllowed('developer')
+  return (
+    <Section title="Delete" size="h3" align="flex-start">
+      <Text maw={720}>
+        Nothing more is posted, and the deliveries and the secret are deleted. To pause it, switch it off.
+      </Text>
+      <DeleteButton
+        label="Delete this webhook"
+        reason={reason}
+        title="Delete this webhook?"
+        confirm="Delete"
+        work={remove}
+        typed={new URL(webhook.url).hostname}
+        onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/webhooks' }) })}
+      >
+        <Text>
+          <bdi>{webhook.url}</bdi>
+        </Text>
+        <List size="sm">
+          <List.Item>Events that are still to be sent are not sent.</List.Item>
+          <List.Item>Its history is deleted. This cannot be undone.</List.Item>
+          <List.Item>A new webhook with the same URL gets a new secret.</List.Item>
+        </List>
+      </DeleteButton>
+    </Section>
+  )
+}
 
 export function WebhookScreen() {
   const { id } = useParams({ from: '/webhooks/$id' })

@@ -1,5 +1,6 @@
 /** @module The search of a contact list: in the URL and as `/v1` takes it. */
 import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
+import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
 
 export type ContactStatus = ContactRecord['status']
 
@@ -20,13 +21,10 @@ export const CONTACT_STATES: Readonly<Record<ContactStatus, { readonly word: str
 
 export const CONTACT_STATUS_NAMES = Object.keys(CONTACT_STATES) as readonly ContactStatus[]
 
-const MAX_LENGTH = 320
+const MAX_ADDRESS_LENGTH = 320
 
-export function parseContactSearch({ q, status }: Readonly<Record<string, unknown>>): ContactSearch {
-  // The router reads a value such as 42 as a number.
-  const text = typeof q === 'string' || typeof q === 'number' ? String(q).trim().slice(0, MAX_LENGTH) : ''
-  const known = CONTACT_STATUS_NAMES.find((name) => name === status)
-  return { ...(text !== '' && { q: text }), ...(known && { status: known }) }
+export function parseContactSearch({ q, status }: Search): ContactSearch {
+  return { ...keep('q', readText(q, MAX_ADDRESS_LENGTH)), ...keep('status', readKnown(CONTACT_STATUS_NAMES, status)) }
 }
 
 /** The parameters of the list of contacts. */

@@ -13,7 +13,7 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { ErrorState } from '../../parts/states.tsx'
 import { formatTime } from '../../parts/time.tsx'
-import { describeLeftOut } from './left-out.ts'
+import { describeLeftOut } from './states.ts'
 
 export function SendStep({ draft }: { readonly draft: NewsletterRecord }) {
   const count = useRecipientCount(draft.list_id)

@@ -1,5 +1,5 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
-import type { BroadcastRecord, BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
+import type { BroadcastRecord, BroadcastRow, RecipientCountRecord } from '#features/sending/broadcasts/read-routes.ts'
 
 export type BroadcastState = BroadcastRow['state']
 export type Verb = 'pause' | 'resume' | 'cancel'
@@ -70,3 +70,17 @@ export function toResults({ emails, skipped, sandbox }: BroadcastRecord): readon
 /** `12.3 %`; undefined without a whole. */
 export const toShare = (count: number, whole: number): string | undefined =>
   whole === 0 ? undefined : `${((count / whole) * 100).toFixed(1)} %`
+
+const REASONS: Readonly<Record<keyof RecipientCountRecord['left_out'], string>> = {
+  suppressed: 'on the suppression list',
+  unsubscribed: 'unsubscribed',
+  pending: 'not confirmed yet',
+  bounced: 'undeliverable',
+  complained: 'reported mail as spam',
+}
+
+/** One sentence for each reason that applies to somebody. */
+export const describeLeftOut = ({ left_out: leftOut }: RecipientCountRecord): readonly string[] =>
+  (Object.keys(REASONS) as (keyof typeof REASONS)[])
+    .filter((reason) => leftOut[reason] > 0)
+    .map((reason) => `${leftOut[reason].toLocaleString()} ${REASONS[reason]}`)

@@ -1,4 +1,5 @@
 /** @module The steps of a broadcast before it is sent. */
+import { keep, readKnown, type Search } from '../../parts/search.ts'
 
 export const STEPS = ['list', 'content', 'test', 'send'] as const
 export type Step = (typeof STEPS)[number]
@@ -11,7 +12,4 @@ export const STEP_NAMES: Readonly<Record<Step, string>> = {
 }
 
 /** Reads the step from the query of a URL. */
-export function parseStep({ step }: Readonly<Record<string, unknown>>): { readonly step?: Step } {
-  const known = STEPS.find((name) => name === step)
-  return known ? { step: known } : {}
-}
+export const parseStep = ({ step }: Search): { readonly step?: Step } => keep('step', readKnown(STEPS, step))

@@ -11,7 +11,7 @@ import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Mailbox } from '../../parts/mailbox.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
-import { EMAIL_TABS, type EmailTab } from './tabs.ts'
+import { EMAIL_TABS, type EmailTab } from './filters.ts'
 
 const TAB_LABELS: Readonly<Record<EmailTab, string>> = {
   html: 'HTML',

@@ -1,4 +1,8 @@
 /** @module The filters of the list of emails: in the URL, as the reader sees them, and as `/v1` takes them. */
+import { readText, type Search } from '../../parts/search.ts'
+
+export const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
+export type EmailTab = (typeof EMAIL_TABS)[number]
 
 /** All optional. Dates are days in the reader's zone, such as 2026-11-21. */
 export interface EmailFilters {
@@ -46,24 +50,21 @@ export const STATUS_FILTERS = [
   'uncertain',
 ] as const
 
-const MAX_FILTER_LENGTH = 500
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 
 /** Reads the filters of a URL; what is not a filter is left out. */
-export function parseFilters(search: Readonly<Record<string, unknown>>): EmailFilters {
+export function parseFilters(search: Search): EmailFilters {
   return Object.fromEntries(
     FILTER_NAMES.flatMap((name) => {
-      const value = search[name]
-      // The router reads a value such as 42 as a number.
-      const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
-      return typeof text === 'string' && isValid(name, text) ? [[name, text.trim().slice(0, MAX_FILTER_LENGTH)]] : []
+      const text = readText(search[name])
+      return text !== undefined && isValid(name, text) ? [[name, text]] : []
     }),
   )
 }
 
 function isValid(name: FilterName, text: string): boolean {
   if (name === 'status') return STATUS_FILTERS.some((status) => status === text)
-  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : text.trim() !== ''
+  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : true
 }
 
 /** The parameters of `GET /v1/emails`; a day covers its first to its last instant in the reader's zone. */

@@ -6,8 +6,8 @@ import { useAllDomains, useAllRoutes } from '../../api/inbound.ts'
 import { findFieldError } from '../../parts/field-error.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { INBOUND_STATUS_FILTERS, type InboundFilterName, type InboundFilters, parseInboundFilters } from './filters.ts'
+import { formatRoute } from './format.ts'
 import { toInboundWord } from './marks.tsx'
-import { formatRoute } from './route-words.ts'
 
 interface FilterBarProps {
   readonly filters: InboundFilters

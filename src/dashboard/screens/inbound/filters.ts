@@ -1,4 +1,12 @@
 /** @module The filters of received mail: in the URL, and as `/v1` takes them. */
+import { readKnown, readText, type Search } from '../../parts/search.ts'
+
+/** States of a delivery to the webhook of a route, by which its list can be filtered. */
+export const DELIVERY_STATES = ['pending', 'delivered', 'undeliverable'] as const
+
+/** Tabs of a received message, in order. */
+export const INBOUND_TABS = ['html', 'text', 'headers', 'source'] as const
+export type InboundTab = (typeof INBOUND_TABS)[number]
 
 /** All optional. `domain` and `route` are ids. */
 export interface InboundFilters {
@@ -19,18 +27,15 @@ export const INBOUND_FILTER_NAMES = [
 
 export const INBOUND_STATUS_FILTERS = ['received', 'delivered', 'no_route', 'failed'] as const
 
-const MAX_FILTER_LENGTH = 320
+const MAX_ADDRESS_LENGTH = 320
 
 /** Reads the filters of a URL; what is not a filter is left out. */
-export function parseInboundFilters(search: Readonly<Record<string, unknown>>): InboundFilters {
+export function parseInboundFilters(search: Search): InboundFilters {
   return Object.fromEntries(
     INBOUND_FILTER_NAMES.flatMap((name) => {
-      const value = search[name]
-      // The router reads a value such as 42 as a number.
-      const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
-      if (typeof text !== 'string' || text.trim() === '') return []
-      if (name === 'status' && !INBOUND_STATUS_FILTERS.some((status) => status === text)) return []
-      return [[name, text.trim().slice(0, MAX_FILTER_LENGTH)]]
+      const text = readText(search[name], MAX_ADDRESS_LENGTH)
+      const value = name === 'status' ? readKnown<string>(INBOUND_STATUS_FILTERS, text) : text
+      return value === undefined ? [] : [[name, value]]
     }),
   )
 }

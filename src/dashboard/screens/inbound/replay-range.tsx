@@ -10,7 +10,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
-import { isDeactivated } from './route-words.ts'
+import { isDeactivated } from './format.ts'
 
 const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime())
 

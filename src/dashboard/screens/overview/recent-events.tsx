@@ -10,7 +10,7 @@ import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { findEventScreen } from './event-screen.ts'
+import { findEventScreen } from './format.ts'
 
 const QUERY_KEY = ['newest-events']
 const MAX_SHOWN = 20

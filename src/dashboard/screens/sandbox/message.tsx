@@ -15,7 +15,7 @@ import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
 import { LinkCheckPanel } from './links.tsx'
-import { CAPTURED_TABS, type CapturedTab } from './tabs.ts'
+import { CAPTURED_TABS, type CapturedTab } from './search.ts'
 
 const route = getRouteApi('/sandbox/$id')
 

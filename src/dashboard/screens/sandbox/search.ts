@@ -1,4 +1,9 @@
 /** @module The filters of the inbox in its URL. Pure. */
+import { keep, parseCursor, readText, type Search } from '../../parts/search.ts'
+
+/** The tabs of a captured email, as in its URL. */
+export const CAPTURED_TABS = ['html', 'text', 'headers', 'source', 'attachments', 'links'] as const
+export type CapturedTab = (typeof CAPTURED_TABS)[number]
 
 export interface InboxSearch {
   readonly q?: string
@@ -7,16 +12,14 @@ export interface InboxSearch {
   readonly cursor?: string
 }
 
-const MAX_TEXT_LENGTH = 200
-const MAX_CURSOR_LENGTH = 500
+const MAX_WORDS_LENGTH = 200
 
-/** Ignores what is not a filter. A number is what the router makes of a text of digits. */
-export function parseInboxSearch(search: Readonly<Record<string, unknown>>): InboxSearch {
-  const { q, unread, cursor } = search
-  const text = typeof q === 'number' ? String(q) : typeof q === 'string' ? q.trim() : ''
+/** Ignores what is not a filter. */
+export function parseInboxSearch(search: Search): InboxSearch {
+  const { q, unread } = search
   return {
-    ...(text !== '' && { q: text.slice(0, MAX_TEXT_LENGTH) }),
+    ...keep('q', readText(q, MAX_WORDS_LENGTH)),
     ...((unread === true || unread === 'true') && { unread: true as const }),
-    ...(typeof cursor === 'string' && cursor !== '' && { cursor: cursor.slice(0, MAX_CURSOR_LENGTH) }),
+    ...parseCursor(search),
   }
 }

@@ -7,7 +7,7 @@ import { Section } from '../../parts/section.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { Tone } from '../../parts/tone.ts'
-import { describeOther, listBad, listOther, toWords } from './check-words.ts'
+import { describeOther, listBad, listOther, toWords } from './format.ts'
 
 const MAX_SHOWN = 20
 

@@ -5,7 +5,7 @@ import { type QueueAction, type QueueSelector, useQueueAction, useSelection } fr
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { formatCount } from '../../parts/format.ts'
-import { ACTIONS, describeResult, describeSelector } from './queue-words.ts'
+import { ACTIONS, describeResult, describeSelector } from './queue-format.ts'
 
 const MAX_REASON_LENGTH = 300
 const ALL_ACTIONS: readonly QueueAction[] = ['hold', 'release', 'retry', 'bounce', 'drop']

@@ -6,7 +6,7 @@ import { useQueueRules } from '../../api/server.ts'
 import { Section } from '../../parts/section.tsx'
 import { Time } from '../../parts/time.tsx'
 import { QueueDialog } from './queue-actions.tsx'
-import { describeRule, toRuleSelector } from './queue-words.ts'
+import { describeRule, toRuleSelector } from './queue-format.ts'
 
 const MAX_SHOWN = 20
 

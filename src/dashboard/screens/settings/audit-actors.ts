@@ -4,7 +4,7 @@ import type { MemberRecord } from '#features/people/team/model.ts'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
 import type { PageOf } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import type { KnownActors } from './audit-words.ts'
+import type { KnownActors } from './audit-format.ts'
 import { useRead } from './queries.ts'
 
 const MAX_NAMES = 100

@@ -3,7 +3,7 @@ import { Button, Group, NativeSelect, SimpleGrid, Stack, TextInput } from '@mant
 import { type FormEvent, useId, useState } from 'react'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { ACTOR_TYPES, type AuditFilters, hasFilters, parseAuditSearch } from './audit-filters.ts'
-import { KNOWN_ACTIONS, type KnownActors } from './audit-words.ts'
+import { KNOWN_ACTIONS, type KnownActors } from './audit-format.ts'
 
 interface AuditFilterFormProps {
   readonly filters: AuditFilters

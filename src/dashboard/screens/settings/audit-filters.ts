@@ -1,4 +1,5 @@
 /** @module The filters of the audit log: in the URL, and as `/v1` takes them. */
+import { readText, type Search } from '../../parts/search.ts'
 import { toInstant } from '../emails/filters.ts'
 
 const FILTER_NAMES = [
@@ -34,18 +35,15 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/
 
 function isValid(name: FilterName | 'cursor', text: string): boolean {
   if (name === 'actor_type') return Object.hasOwn(ACTOR_TYPES, text)
-  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : text !== ''
+  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : true
 }
 
 /** Reads the query of a URL; what is not a filter is left out. */
-export function parseAuditSearch(search: Readonly<Record<string, unknown>>): AuditSearch {
+export function parseAuditSearch(search: Search): AuditSearch {
   return Object.fromEntries(
     [...FILTER_NAMES, 'cursor' as const].flatMap((name) => {
-      const value = search[name]
-      // The router reads a value such as 42 as a number.
-      const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
-      const trimmed = typeof text === 'string' ? text.trim().slice(0, MAX_LENGTH) : ''
-      return isValid(name, trimmed) ? [[name, trimmed]] : []
+      const text = readText(search[name], MAX_LENGTH)
+      return text !== undefined && isValid(name, text) ? [[name, text]] : []
     }),
   )
 }

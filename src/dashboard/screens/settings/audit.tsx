@@ -20,7 +20,7 @@ import {
   toActionWords,
   toActorWords,
   toResourceWord,
-} from './audit-words.ts'
+} from './audit-format.ts'
 import { SettingsPage } from './frame.tsx'
 import { useRead } from './queries.ts'
 

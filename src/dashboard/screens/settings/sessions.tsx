@@ -9,7 +9,7 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { toBrowserWords } from './browser-words.ts'
+import { toBrowserWords } from './format.ts'
 import { useChange, useRead } from './queries.ts'
 
 const SESSIONS_KEY = ['sessions'] as const

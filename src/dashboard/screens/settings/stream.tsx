@@ -15,9 +15,15 @@ import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useEscape } from '../../parts/use-escape.ts'
 import { SettingsPage } from './frame.tsx'
-import { PRIORITY_OPTIONS } from './priority-words.ts'
 import { useChange, useRead } from './queries.ts'
 import { omitFieldErrors, SaveRow } from './submit.tsx'
+
+/** In the order in which mail goes. */
+const PRIORITY_OPTIONS: readonly { readonly value: StreamPriority; readonly label: string }[] = [
+  { value: 'high', label: 'High: password resets and codes' },
+  { value: 'normal', label: 'Normal: receipts and notices' },
+  { value: 'low', label: 'Low: digests and summaries' },
+]
 
 /** The stream of sends that name none. */
 const DEFAULT_SLUG = 'transactional'

@@ -13,9 +13,9 @@ import { NameLink } from '../../parts/links.tsx'
 import { Pages } from '../../parts/pages.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
+import { toSlug } from './format.ts'
 import { SettingsPage } from './frame.tsx'
 import { useChange, useRead } from './queries.ts'
-import { toSlug } from './slug.ts'
 import { omitFieldErrors } from './submit.tsx'
 
 const PER_PAGE = 50

@@ -14,9 +14,42 @@ import { QueryView } from '../../parts/states.tsx'
 import { SettingsPage } from './frame.tsx'
 import { useChange, useRead } from './queries.ts'
 import { omitFieldErrors, SaveRow } from './submit.tsx'
-import { LANGUAGE_NAMES } from './wording-fields.ts'
-import { WordingPreview } from './wording-preview.tsx'
+import { LANGUAGE_NAMES, PLACE_NAMES, PLACES, type PlaceName } from './wording-fields.ts'
 import { type Values, WORDING_KEY, WordingTexts } from './wording-texts.tsx'
+
+interface WordingPreviewProps {
+  readonly language: Language
+  /** Changes when the wording was read again. */
+  readonly version: number
+}
+
+function WordingPreview({ language, version }: WordingPreviewProps) {
+  const [place, setPlace] = useState<PlaceName>('mail')
+  const src = `/app/wording/${place}?language=${language}&version=${version}`
+  return (
+    <Stack gap="xs">
+      <NativeSelect
+        maw={260}
+        label="Mail or page"
+        value={place}
+        onChange={(event) => setPlace(event.currentTarget.value as PlaceName)}
+        data={PLACE_NAMES.map((value) => ({ value, label: PLACES[value].label }))}
+      />
+      <iframe
+        // A new element: changing the address of a frame would add to the history.
+        key={src}
+        className="mail-frame"
+        title="Preview"
+        sandbox=""
+        referrerPolicy="no-referrer"
+        src={src}
+      />
+      <Text size="sm" c="dimmed">
+        As it is saved, for a list “Customers”. Links and buttons do not work here.
+      </Text>
+    </Stack>
+  )
+}
 
 const PATH = '/v1/account/wording'
 

@@ -1,7 +1,7 @@
 /** @module The editor of a template: fields, source, data and live preview. */
 import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
-import { useMemo, useState } from 'react'
-import type { RenderProblem } from '#features/setup/templates/model.ts'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import type { RenderProblem, TemplateRecord } from '#features/setup/templates/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
@@ -11,15 +11,70 @@ import { LeaveGuard } from '../../parts/leave-guard.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { Conflict } from './conflict.tsx'
+import { Time } from '../../parts/time.tsx'
+import { DiffView } from './diff-view.tsx'
 import { addVariable } from './json-data.ts'
 import { Preview } from './preview.tsx'
 import { EDITOR_TABS, type EditorTab } from './tabs.ts'
-import { proposeAlias, toCodeProblem } from './texts.ts'
+import { FIELD_LABELS, FIELD_NAMES, proposeAlias, type TemplateFields, toCodeProblem, toFields } from './texts.ts'
 import { TemplateTools } from './tools.tsx'
 import type { TemplateDraft } from './use-draft.ts'
 import { type Rendering, useRendered } from './use-rendered.ts'
-import { useSaveKey } from './use-save-key.ts'
+
+interface ConflictProps {
+  readonly theirs: TemplateRecord
+  /** One's own changes on top of theirs. */
+  readonly merged: TemplateFields
+  readonly isBusy: boolean
+  onKeepMine(): void
+  onTakeTheirs(): void
+}
+
+function Conflict({ theirs, merged, isBusy, onKeepMine, onTakeTheirs }: ConflictProps) {
+  const saved = toFields(theirs)
+  const differing = FIELD_NAMES.filter((name) => saved[name] !== merged[name])
+  const box = useRef<HTMLDivElement>(null)
+  useEffect(() => box.current?.focus(), [])
+  return (
+    <Alert color="yellow" title="This template was saved by somebody else" role="alert" ref={box} tabIndex={-1}>
+      <Stack gap="sm">
+        <Text>
+          Version {theirs.version} was saved at <Time iso={theirs.updated_at} />. Nothing of yours was saved, and
+          nothing is lost. Below is what your text would change in version {theirs.version}; what you did not change
+          stays as in that version.
+        </Text>
+        {differing.length === 0 && <Text>Your text and the saved one are the same.</Text>}
+        {differing.map((name) => (
+          <DiffView key={name} level={2} title={FIELD_LABELS[name]} before={saved[name]} after={merged[name]} />
+        ))}
+        <Group>
+          {differing.length > 0 && (
+            <Button loading={isBusy} onClick={onKeepMine}>
+              Save mine over version {theirs.version}
+            </Button>
+          )}
+          <Button variant="default" onClick={onTakeTheirs}>
+            Discard mine, take version {theirs.version}
+          </Button>
+        </Group>
+      </Stack>
+    </Alert>
+  )
+}
+
+function useSaveKey(onSave: () => void): void {
+  const latest = useRef(onSave)
+  latest.current = onSave
+  useEffect(() => {
+    const listener = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 's' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return
+      event.preventDefault()
+      if (document.querySelector('[role=dialog]') === null) latest.current()
+    }
+    window.addEventListener('keydown', listener)
+    return () => window.removeEventListener('keydown', listener)
+  }, [])
+}
 
 interface TemplateEditorProps {
   readonly draft: TemplateDraft

@@ -1,13 +1,46 @@
 /** @module What can be done with a saved template besides changing it. */
-import { Button, Group } from '@mantine/core'
+import { Button, Code, Group, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TemplateRecord } from '#features/setup/templates/model.ts'
 import { useAllowed } from '../../api/session.tsx'
+import { useDeleteTemplate } from '../../api/templates.ts'
 import { ActionButton } from '../../parts/action.tsx'
-import { DeleteTemplate } from './delete.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
 import { TestEmail } from './test-email.tsx'
 import type { Rendering } from './use-rendered.ts'
+
+interface DeleteTemplateProps {
+  readonly template: TemplateRecord
+  /** Called before the screen is left. */
+  onDeleted(): void
+  onClose(): void
+}
+
+function DeleteTemplate({ template, onDeleted, onClose }: DeleteTemplateProps) {
+  const remove = useDeleteTemplate(template.id)
+  const navigate = useNavigate()
+  const onSuccess = () => {
+    onDeleted()
+    void navigate({ to: '/templates' })
+  }
+  return (
+    <DialogFrame
+      title="Delete this template?"
+      confirm="Delete"
+      isDangerous
+      work={remove}
+      typed={template.alias}
+      onConfirm={() => remove.mutate(undefined, { onSuccess })}
+      onClose={onClose}
+    >
+      <Text>
+        Sends that name the alias <Code>{template.alias}</Code> are refused from now on. Its versions are deleted too.
+        Emails that were made from it stay as they are.
+      </Text>
+    </DialogFrame>
+  )
+}
 
 interface TemplateToolsProps {
   readonly template: TemplateRecord

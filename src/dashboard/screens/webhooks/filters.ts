@@ -1,5 +1,6 @@
 /** @module The filters of the deliveries of a webhook, as in the URL and in `/v1`. */
 import type { DeliveryStatus } from '#features/webhooks/webhooks/event-names.ts'
+import { keep, readKnown, type Search } from '../../parts/search.ts'
 import type { Tone } from '../../parts/tone.ts'
 import { EVENT_NAMES, TEST_EVENT } from './events.ts'
 
@@ -19,8 +20,9 @@ export const DELIVERY_STATES: Readonly<Record<DeliveryStatus, { readonly word: s
 export const DELIVERY_EVENTS: readonly string[] = [...EVENT_NAMES, TEST_EVENT]
 
 /** Reads the filters of a URL; what is not a filter is left out. */
-export function parseDeliveryFilters(search: Readonly<Record<string, unknown>>): DeliveryFilters {
-  const status = Object.keys(DELIVERY_STATES).find((name) => name === search['status'])
-  const event = DELIVERY_EVENTS.find((name) => name === search['event'])
-  return { ...(status !== undefined && { status }), ...(event !== undefined && { event }) }
+export function parseDeliveryFilters(search: Search): DeliveryFilters {
+  return {
+    ...keep('status', readKnown(Object.keys(DELIVERY_STATES), search['status'])),
+    ...keep('event', readKnown(DELIVERY_EVENTS, search['event'])),
+  }
 }

@@ -11,15 +11,10 @@ import { type Html, html } from '#platform/http/html.ts'
 export const CONFIRMATION_DAYS = 7
 
 export interface ConfirmationMail {
-  /** Name of the list, as its owner wrote it. */
   readonly listName: string
-  /** Address that has to confirm. */
   readonly address: string
-  /** Domain of the sender. */
   readonly senderDomain: string
-  /** The confirmation page. */
   readonly url: string
-  /** Number of days the link works. */
   readonly days: number
 }
 

@@ -164,7 +164,6 @@ function parseColumns(header: readonly string[], answers: Answers): Column[] {
   return columns
 }
 
-/** Maximum number of names listed in an error. */
 const MAX_LISTED_NAMES = 10
 
 function listNames(names: readonly string[]): string {

@@ -25,14 +25,12 @@ export interface ImportBatch extends FilePosition {
 
 export interface ImportFile {
   readonly head: CsvHead
-  /** The records after a position. */
   readBatch(from: FilePosition): Promise<ImportBatch>
   close(): Promise<void>
 }
 
 /** Records per transaction: about 5 ms. */
 const MAX_BATCH_RECORDS = 250
-/** Maximum number of lines scanned per transaction. */
 const MAX_BATCH_LINES = 4000
 const WINDOW_BYTES = 2 * MAX_RECORD_BYTES
 const CR = 13
@@ -101,7 +99,6 @@ function createImportFile(handle: FileHandle, sizeBytes: number, head: CsvHead):
 /** The file is shorter than it was when it was spooled. */
 export class TruncatedFileError extends Error {}
 
-/** Reads until a buffer is full. */
 async function fill(handle: FileHandle, buffer: Buffer, from: number): Promise<void> {
   for (let at = 0; at < buffer.length; ) {
     const { bytesRead } = await handle.read(buffer, at, buffer.length - at, from + at)

@@ -157,7 +157,6 @@ function importBatch(app: App, tx: Tx, job: Import, batch: ImportBatch, lines: r
   return isLast || !isOpen
 }
 
-/** The progress as the operation shows it. */
 const toOperationProgress = (
   { inserted, duplicates, invalid }: ImportProgress,
   errors: readonly LineError[],

@@ -95,7 +95,6 @@ export const notStoredPage = (texts: ShownTexts): Html =>
 ${buttonHtml(texts)}`,
   )
 
-/** Fills in the names that most texts have. */
 function fillSentence(texts: ShownTexts, text: string, { address, listName, senderDomain }: PageSubject): Html {
   const names = { list: html`<bdi>${listName}</bdi>`, sender: renderSender(texts, senderDomain) }
   return fillHtml(text, {

@@ -85,7 +85,6 @@ interface LinkView {
   readonly renderOpen: (texts: ShownTexts, question: PageSubject) => Html
 }
 
-/** The page for the state of a link. */
 function toResponse(ours: ShownTexts, state: LinkState, { db, facts, formUrl, renderOpen }: LinkView): Response {
   const { language } = ours
   if (state.kind === 'gone') return localisedResponse(language, nothingToConfirmPage(ours), 410)

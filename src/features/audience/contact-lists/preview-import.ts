@@ -35,7 +35,6 @@ export interface ImportPreview {
     readonly status: ContactStatus | null
     readonly metadata: Readonly<Record<string, unknown>>
   }[]
-  /** Lines that were checked. */
   readonly checked: number
   readonly invalid: number
   /** The first invalid lines. */

@@ -70,7 +70,6 @@ export async function sendSubscriptionMail(app: App, mail: SubscriptionMail): Pr
   }
 }
 
-/** Why an email is sent. */
 interface SendReason {
   readonly contact: Contact
   readonly list: ContactList

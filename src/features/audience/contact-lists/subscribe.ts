@@ -47,7 +47,6 @@ export interface SubscribeInput {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
   /** Sender of the confirmation, in header form. */
   readonly from?: string | undefined
-  /** Language of the visitor, for the confirmation. */
   readonly language?: Language | undefined
   /**
    * Throws when forms may cause no more mail for now. Called for every submission that may cause mail, also for
@@ -102,7 +101,6 @@ export async function subscribe(
   })
 }
 
-/** The response for an address that has to confirm. */
 const toConfirmationStatus = (isAgain: boolean): SubscribeStatus =>
   isAgain ? 'confirmation_pending' : 'confirmation_sent'
 

@@ -26,7 +26,6 @@ const MAX_COLOUR_LENGTH = 64
 const MAX_FONT_LENGTH = 200
 const MAX_ADDRESS_LENGTH = 1000
 
-/** The use of each message, as the API describes it. */
 const MESSAGE_USES: Readonly<Record<MessageName, string>> = {
   submit_button: 'Text of the button.',
   email_label: 'Label of the address.',

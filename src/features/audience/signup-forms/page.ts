@@ -21,14 +21,12 @@ export const TRAP_FIELD = 'homepage-url'
 /** A form as the page shows it. */
 export interface FormView {
   readonly form: SignupForm
-  /** Whether it is embedded in another page. */
   readonly isEmbedded: boolean
 }
 
 /** A visitor's input, shown again with its problems. */
 export interface FilledForm {
   readValue(name: string): unknown
-  /** In the order of the fields. */
   readonly problems: readonly FieldProblem[]
   /** A problem that belongs to no field. */
   readonly notice?: string

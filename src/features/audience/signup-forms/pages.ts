@@ -71,14 +71,12 @@ const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60,
 const TOO_MANY_ATTEMPTS = 'Too many attempts from your network. Please try again in a minute.'
 const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
 
-/** The outcome of a post. */
 type PostOutcome =
   | { readonly kind: 'done'; readonly status: SubscribeStatus }
   | { readonly kind: 'faults'; readonly problems: readonly FieldProblem[] }
   | { readonly kind: 'refused'; readonly error: AppError }
 
 interface Visitor {
-  /** Network address. */
   readonly address: string
   readonly language: Language
 }

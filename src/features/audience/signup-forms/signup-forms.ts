@@ -35,13 +35,11 @@ export interface SignupForm {
   readonly description: string | null
   /** Sender of confirmations, in header form; null: no-reply at the first verified domain. */
   readonly fromAddress: string | null
-  /** Where a visitor is redirected after signing up. */
   readonly redirectUrl: string | null
   readonly successMessage: string | null
   readonly customFields: readonly CustomField[]
   readonly theme: Theme
   readonly messages: Messages
-  /** Whether the page is available. */
   readonly isActive: boolean
   readonly createdAt: Millis
   readonly updatedAt: Millis

@@ -19,7 +19,6 @@ type Role = Column | 'origin'
 export interface Columns {
   /** Number of cells per line. */
   readonly count: number
-  /** Cell index of each role. */
   readonly at: Readonly<Partial<Record<Role, number>>>
   /** Its reasons are in this service's own words. */
   readonly isOwnExport: boolean

@@ -17,7 +17,6 @@ const PARSE_ERROR_CODE = -32_700
 const INTERNAL_ERROR_CODE = -32_603
 
 export interface StdioOptions {
-  /** Address of `/mcp`. */
   readonly endpoint: string
   readonly key: string
   readonly input: AsyncIterable<Uint8Array>

@@ -79,7 +79,6 @@ export const Words = (description: string) => Type.String({ maxLength: 1000, des
 
 export const maybe = Type.Optional
 
-/** Maximum rows of a result. */
 const MAX_ROWS = 50
 
 /** Input fields of every list. */

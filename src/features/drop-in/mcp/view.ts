@@ -12,7 +12,6 @@ export type View = (value: unknown, maxLength: number) => unknown
 
 /** Maximum length of our own texts, such as advice. */
 const MAX_OWN_LENGTH = 1000
-/** Maximum items of a list within a result. */
 const MAX_ITEMS = 50
 
 const cut = (text: string, maxLength: number): string =>

@@ -18,7 +18,6 @@ const TYPE_MASK = TYPES.reduce((mask, type) => mask | (1 << toEventCode(type)), 
 
 /** Events examined at a time: some milliseconds. */
 const BATCH_SIZE = 500
-/** Events that one request examines. */
 const MAX_EXAMINED = 100_000
 
 interface Row {

@@ -61,11 +61,9 @@ const FIELDS: readonly (readonly [RegExp, string])[] = [
   [/\battachments\.(\d+)\.content\b/g, 'Attachments.$1.Content'],
 ]
 
-/** A message of ours with Postmark's names of the fields. */
 const withPostmarkNames = (message: string): string =>
   FIELDS.reduce((text, [pattern, name]) => text.replace(pattern, name), message)
 
-/** Postmark's code for an error of ours. */
 function toErrorCode(code: string, status = UNPROCESSABLE): PostmarkCode {
   const known = CODES.get(code)
   if (known) return known

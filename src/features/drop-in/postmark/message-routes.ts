@@ -34,7 +34,6 @@ function readStatus(text: string | undefined): Status | undefined {
   return status
 }
 
-/** A page of the emails that match, newest first. */
 async function findMessages(app: App, accountId: number, query: Query) {
   const read = createQueryReader(query)
   const window = readWindow(read, INVALID_QUERY)

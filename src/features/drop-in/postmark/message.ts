@@ -71,7 +71,6 @@ export interface Translated {
 }
 
 export interface TranslateOptions {
-  /** Whether the route renders a template. */
   readonly isTemplated: boolean
   readonly ignored: Set<string>
   /** Alias of the account's template with a number; a text that is no number is returned as it is. */

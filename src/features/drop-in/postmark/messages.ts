@@ -118,7 +118,6 @@ const toMessageEvents = (events: readonly RecordedEvent[]) =>
 interface ShownContent {
   readonly html: string | null
   readonly text: string | null
-  /** The message as composed. */
   readonly source: string | null
 }
 

@@ -27,7 +27,6 @@ interface Scope {
   readonly parent: Scope | undefined
 }
 
-/** What a name stands for. */
 interface Resolved extends Scope {
   /** The value, or nothing when a part of the path is missing. */
   readonly safeExpression: string
@@ -48,7 +47,6 @@ const KEYWORDS = new Set(
 const JINJA_OPENING = /\{%|\{#/g
 const LAYOUT_CONTENT = '@content'
 
-/** Why a tag cannot be converted. */
 class ConversionError extends Error {}
 
 interface OpenSection {
@@ -146,7 +144,6 @@ class Converter {
     this.#pieces.push(`{% ${section.closing} %}`)
   }
 
-  /** What a path means in the present scope. */
   #resolve(path: string): Resolved {
     if (path.includes(LAYOUT_CONTENT)) throw new ConversionError('this stands in layouts only')
     if (path.startsWith('pm:'))

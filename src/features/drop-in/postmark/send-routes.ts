@@ -20,7 +20,6 @@ export interface PostmarkSendOptions {
 const detail = requires('emails:send')
 const readBatch = createFieldReader(['Messages'])
 
-/** The part of a request that every send reads. */
 interface SendRequest {
   readonly actor: Actor
   readonly headers: Readonly<Record<string, string | undefined>>
@@ -60,7 +59,6 @@ const sendRoutes = (app: App, { takeRate, simulatorDomain }: PostmarkSendOptions
     )
 }
 
-/** The messages of a batch with templates. */
 function readMessages(body: unknown, ignored: Set<string>): unknown {
   if (!isJsonObject(body)) throw invalid('body', 'The body must be {"Messages": […]}.', 'incompatible_json')
   return readBatch(body, ignored)['Messages']

@@ -164,7 +164,6 @@ function toResult(
   }
 }
 
-/** The recipients of an email to whom it is not sent. */
 function findSuppressed({ db }: App, id: string): string[] {
   const uuid = parseUuid(id)
   return uuid

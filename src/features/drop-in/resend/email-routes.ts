@@ -25,7 +25,6 @@ import { toTagPairs } from './translate.ts'
 
 export interface EmailRouteOptions {
   readonly maxAttempts: MaxAttempts
-  /** Renders the bodies of a broadcast email for its recipient. */
   readonly renderedBodies: RenderBodies
 }
 

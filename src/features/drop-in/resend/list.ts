@@ -9,7 +9,6 @@ import { parseQueryInteger } from '#platform/http/schemas.ts'
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
-/** A list of rows, newest first. */
 interface ListSource<Row> {
   /** The position of the item with this id; undefined when there is none. */
   readonly findKey: (id: string) => RowKey | undefined

@@ -20,7 +20,6 @@ const MAX_CONCURRENT_FETCHES = 4
 /** Memory per byte of a file: its pieces, its base64, and what acceptance decodes from it. */
 const MEMORY_FACTOR = 4
 
-/** Number of emails by account whose files are being fetched. */
 const getRunningFetches = perOwner((_: App) => new Map<number, number>())
 
 /** Files that were fetched; their memory stays reserved until they are released. */
@@ -83,7 +82,6 @@ class FileBudget {
     this.#reservation = reservation
   }
 
-  /** Whether a piece fits. */
   take(bytes: number): boolean {
     this.#bytes += bytes
     if (this.#bytes > this.#app.config.emailLimits.attachmentBytes) return false
@@ -91,7 +89,6 @@ class FileBudget {
     return !this.#isOutOfMemory
   }
 
-  /** The error after a piece did not fit. */
   createError(): AppError {
     if (this.#isOutOfMemory) return serverBusy()
     const { attachmentBytes } = this.#app.config.emailLimits

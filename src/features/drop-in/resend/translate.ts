@@ -182,7 +182,6 @@ function translateAttachments(
   return { attachments, remoteFiles, ignored }
 }
 
-/** The file name in a URL. */
 function lastSegment(url: string): string | undefined {
   const segment = URL.parse(url)?.pathname.split('/').at(-1) ?? ''
   try {

@@ -50,9 +50,7 @@ const MAX_WAIT_MS = minutes(10)
  * same time.
  */
 const SCRUB_DELAY_MS = seconds(30)
-/** Retry delay of a failed scrub. */
 const SCRUB_RETRY_MS = minutes(2)
-/** Retry delay when Stripe could not end a subscription. */
 const BILLING_RETRY_MS = minutes(10)
 const AUDIT_BATCH_SIZE = 500
 const SUB_ACCOUNTS_PER_BATCH = 20

@@ -63,7 +63,6 @@ export interface StepOutcome {
   readonly next?: number | undefined
   /** How long to wait before the next batch or step. */
   readonly waitMs?: number
-  /** The erasure is complete. */
   readonly isEnd?: boolean
 }
 

@@ -24,7 +24,6 @@ import {
 import { type Person, parsePerson } from './person.ts'
 
 export interface ErasureProgress {
-  /** The normalised address. */
   readonly address: string
   readonly rows: number
   /** Whether all that is left are the bytes in the files, and open mail of other recipients. */
@@ -44,7 +43,6 @@ const getRequests = perOwner((_: App) => ({ running: 0 }))
 /** How long the loop leaves a new erasure to its request; afterwards the request, or its process, has ended. */
 const LEASE_MS = seconds(5)
 
-/** Retry delay of a failed step. */
 const FAILURE_RETRY_MS = seconds(30)
 /** Interval of checks whether a scrub has ended; its end also wakes the loop. */
 const BYTES_CHECK_INTERVAL_MS = minutes(1)

@@ -50,7 +50,6 @@ const SUPPRESSIONS_PER_BATCH = 100
 /** Concurrent exports per account: each scans all rows, including those of other accounts. */
 const MAX_CONCURRENT_EXPORTS = 2
 const RUNNING_RETRY_SECONDS = 30
-/** Number of running exports, by account. */
 const getRunningExports = perOwner((_: App) => new Map<number, number>())
 
 /** Responds with the export; throws 422 for an invalid address, 429 while too many exports run. */

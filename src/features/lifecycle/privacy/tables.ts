@@ -16,9 +16,7 @@ export const erasures = sqliteTable(
     /** Index into STEPS, and the last row that the step has read. */
     step: integer('step').notNull(),
     cursor: integer('cursor').notNull(),
-    /** Rows erased so far. */
     rows: integer('rows').notNull(),
-    /** When the next step is due. */
     dueAt: time('due_at').notNull(),
     createdAt: time('created_at').notNull(),
   },

@@ -23,7 +23,6 @@ import {
 import type { ScanName } from './scan.ts'
 import { type Excess, findExcesses } from './shares.ts'
 
-/** What an account uses of a kind. */
 interface AccountUse {
   readonly bytes: number
   /** Of these, bytes that are never removed for size. */
@@ -50,7 +49,6 @@ export interface Measurement {
 /** What to remove from an account above its share. */
 export interface Cut extends Excess {
   readonly kind: BudgetedKind
-  /** Budget of the kind. */
   readonly budgetBytes: number
   /** Rows from before this time are removed; undefined: nothing can be, because all rows are unread or open. */
   readonly before: Millis | undefined

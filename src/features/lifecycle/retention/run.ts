@@ -48,7 +48,6 @@ const PENDING_EVENT_FACTOR = 1.1
 /** This fraction of a file stays free for later writes. */
 const FREE_FRACTION = 0.05
 
-/** Runs in progress. */
 const getRun = perOwner((_: App): { current?: Promise<RemovedCounts> | undefined } => ({}))
 
 /**

@@ -17,7 +17,6 @@ import { invalidResponse, isBillingConfigured, isResourceMissing, requireBilling
 
 export interface CheckoutInput {
   readonly plan: string
-  /** Where the browser goes after the purchase. */
   readonly successUrl: string
   readonly cancelUrl: string
 }
@@ -77,7 +76,6 @@ export async function openPortal(app: App, actor: Actor, returnUrl: string): Pro
 const noSubscription = () =>
   conflict('no_subscription', 'The account has never had a subscription; start one with POST /v1/billing/checkout.')
 
-/** The billing state of an account that may buy. */
 function requirePayer(app: App, actor: Actor): BillingState {
   const billing = getBillingState(app.db, actor.accountId)
   if (billing.isSubAccount)

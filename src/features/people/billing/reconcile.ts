@@ -38,7 +38,6 @@ const MAX_EMAIL_LENGTH = 320
 const LAST_SECOND = 253_402_300_799
 const Second = Type.Integer({ minimum: 0, maximum: LAST_SECOND })
 
-/** The fields of Stripe's responses that are read here. */
 const ListedSubscriptions = Type.Object({
   data: Type.Array(
     Type.Object({

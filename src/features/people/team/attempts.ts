@@ -37,11 +37,9 @@ export interface Attempts {
    * reveal that the password was right.
    */
   canTryCode(email: string, ipAddress: string): boolean
-  /** Records the result of a code that was checked. */
   recordCode(email: string, ipAddress: string, isRight: boolean): void
   /** Call it when a user has a new password: codes tried with the old password no longer count. */
   resetCodeFailures(email: string): void
-  /** Whether this address may get another mail. */
   canSendMail(email: string): boolean
   /** Whether to write a failure to the audit log: once a minute per user. */
   canAuditFailure(userId: number): boolean
@@ -81,7 +79,6 @@ export function createAttempts(app: App): Attempts {
   const toCodesKey = (email: string): string => `codes of ${toUserKey(email)}`
   const isKnownFrom = (email: string, ipAddress: string): boolean =>
     isKnownNetwork(app.db, email, ipAddress, app.clock.now())
-  /** Identifies a user on a network. */
   const toAttemptKey = (email: string, ipAddress: string): { readonly key: string; readonly isKnown: boolean } => {
     const isKnown = isKnownFrom(email, ipAddress)
     return { key: `${toUserKey(email)} from ${isKnown ? networkOf(ipAddress) : findWidestNetwork(ipAddress)}`, isKnown }

@@ -20,7 +20,6 @@ export interface AuthContext {
   readonly requestReset: RequestReset
   /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
   findActor(request: Request): Actor | undefined
-  /** The browser that sent the request. */
   readBrowser(request: Request): Browser
   /**
    * Throws 404 under the tracking host of an account: no one must sign in, or see anything, under another party's name.

@@ -35,7 +35,6 @@ button:hover { text-decoration: underline; }
 }
 `
 
-/** A page for users in the service's style. */
 const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,

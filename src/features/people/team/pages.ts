@@ -35,7 +35,6 @@ const WRONG_PASSWORD_MESSAGE = 'Email address or password is wrong, or you belon
 const WRONG_CODE_MESSAGE = 'The code is wrong or was already used; enter a new one.'
 const LATE_CODE_MESSAGE = 'Five minutes have passed, or the page was already used; sign in again.'
 
-/** The pages of users, with what they show of the service. */
 class TeamPages extends FormPages {
   readonly #app: App
   readonly #auth: AuthContext
@@ -54,7 +53,6 @@ class TeamPages extends FormPages {
       : undefined
   }
 
-  /** The first step of signing in. */
   login(request: Request, body: unknown): Promise<Response> {
     const email = readField(body, 'email')
     const next = toPathAfterLogin(this.#app.config, readField(body, 'next'))

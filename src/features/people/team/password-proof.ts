@@ -12,14 +12,12 @@ import { findUserByUuid, type User } from './users.ts'
 
 export interface PasswordProof {
   readonly user: User
-  /** When the password was checked. */
   readonly checkedAt: Millis
   /** Whether the check of the password counted this attempt; false once a code was tried. */
   readonly isCounted: boolean
 }
 
 export interface PasswordProofs {
-  /** The text for a form. */
   create(proof: PasswordProof): string
   /** The proof in a form; undefined when it is not valid, or was used before. */
   consume(text: string): PasswordProof | undefined

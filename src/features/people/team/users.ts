@@ -40,7 +40,6 @@ export interface Member {
   readonly role: TeamRole
   readonly isTotpOn: boolean
   readonly lastLoginAt: Millis | null
-  /** When the membership began. */
   readonly createdAt: Millis
 }
 

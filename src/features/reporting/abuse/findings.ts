@@ -14,7 +14,6 @@ export interface NewAbuseFinding {
   readonly reason: string
   readonly detail?: Readonly<Record<string, unknown>> | undefined
   readonly emailId?: number | undefined
-  /** Whether the finding paused the account. */
   readonly isPause: boolean
 }
 

@@ -18,9 +18,7 @@ export interface AbuseStats {
   readonly bounced: number
   /** Complaints from verified feedback loops, for any recipient. */
   readonly complained: number
-  /** Distinct addresses that complained. */
   readonly complainers: number
-  /** Distinct providers that reported complaints. */
   readonly complaintProviders: number
 }
 

@@ -13,7 +13,6 @@ export const abuseFindings = sqliteTable(
     /** JSON object: stats, the link, the words. */
     detail: text('detail'),
     emailId: integer('email_id'),
-    /** Whether it paused the account. */
     paused: flag('paused').notNull(),
     createdAt: time('created_at').notNull(),
   },

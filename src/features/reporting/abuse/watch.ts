@@ -83,7 +83,6 @@ export function startAbuseWatch(app: App): DueLoop {
   return startDueLoop({ name: 'abuse', clock: app.clock, log: app.log, step, onEnded })
 }
 
-/** Pauses an account whose rates reach a threshold. */
 async function checkRates(app: App, accountId: number): Promise<void> {
   const excess = (db: App['db']) => findExcess(readAbuseStats(db, accountId, app.eventTime()))
   if (excess(app.db) === undefined || !findMonitoredAccount(app, app.db, accountId)) return
@@ -102,7 +101,6 @@ interface RecentCreation {
   readonly action: string
 }
 
-/** Pauses an account that created too many objects. */
 async function checkBurst(app: App, { accountId, action }: RecentCreation): Promise<void> {
   if (!findBurstThreshold(app, app.db, accountId, action) || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {

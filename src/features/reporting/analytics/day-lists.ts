@@ -40,7 +40,6 @@ export function recordRead(list: DayList, rows: readonly DayRow[], asked: number
 /** The rows read so far from all lists, summed by domain. */
 export interface Ranking {
   readonly rows: number
-  /** Distinct domains. */
   readonly domains: number
   add(list: DayList, rows: readonly DayRow[]): void
   /** The domains with the largest known sums; ties are sorted by name. */

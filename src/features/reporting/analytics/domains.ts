@@ -115,7 +115,6 @@ interface ListRead {
   readonly rows: readonly DayRow[]
 }
 
-/** The first rows of all lists. */
 function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<ListRead> {
   const listsPerBatch = Math.max(1, Math.floor(BATCH_SIZE / depth))
   for (let from = 0; from < lists.length; from += listsPerBatch) {
@@ -135,7 +134,6 @@ function parseRow(text: string): DayRow {
   return { sent: Number(text.slice(0, space)), domain: text.slice(space + 1) }
 }
 
-/** The next `count` rows of each list. */
 function* nextReads(db: Database, accountId: number, lists: readonly DayList[], count: number): Generator<ListRead> {
   for (const list of lists) {
     if (list.isExhausted) continue

@@ -6,7 +6,6 @@ import { isoTime } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
-/** Length in days of each named period. */
 const PERIODS = { '7d': 7, '30d': 30, '90d': 90 } as const
 type PeriodName = keyof typeof PERIODS
 const PERIOD_NAMES = Object.keys(PERIODS) as PeriodName[]

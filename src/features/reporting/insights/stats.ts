@@ -114,7 +114,6 @@ export async function collectStats(
   return { periodStart, periodEnd, metrics, names }
 }
 
-/** The account, and its stats collected so far. */
 interface StatsTarget {
   readonly db: Database
   readonly accountId: number

@@ -72,7 +72,6 @@ export class CertificateOrders {
   readonly #contexts = new Map<string, SecureContext>()
   #state: ReturnType<typeof readOrdersState>
   #stopListening: (() => void) | undefined
-  /** When each host had its last turn. */
   readonly #turns = new Map<string, number>()
   #lastTurn = 0
   #loop: DueLoop | undefined
@@ -326,7 +325,6 @@ async function findCertificateId({ cert }: StoredCertificate): Promise<string | 
 
 interface TimeLimit {
   readonly signal: AbortSignal
-  /** Rejects when the time is over. */
   sleep(ms: number): Promise<void>
   end(): void
 }

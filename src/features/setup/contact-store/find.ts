@@ -100,7 +100,6 @@ export interface ContactFilter {
   readonly status?: ContactStatus | undefined
   /** The address, in any spelling. */
   readonly email?: string | undefined
-  /** The beginning of the address. */
   readonly startsWith?: string | undefined
 }
 

@@ -16,7 +16,6 @@ export interface ContactList {
   readonly accountId: number
   readonly name: string
   readonly description: string | null
-  /** Whether new contacts must confirm their subscription. */
   readonly doubleOptIn: boolean
   readonly welcomeEnabled: boolean
   /** Delay after a contact became active. */

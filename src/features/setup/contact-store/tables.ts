@@ -29,7 +29,6 @@ export const contactLists = sqliteTable(
     welcomeTemplateId: integer('welcome_template_id'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Null: not deleted. */
     deletedAt: time('deleted_at'),
     /** When the last contact of a deleted list was deleted. */
     emptiedAt: time('emptied_at'),
@@ -59,7 +58,6 @@ export const contacts = sqliteTable(
     metadata: text('metadata'),
     /** Index into CONTACT_STATUSES. */
     status: integer('status').notNull(),
-    /** When the contact was added to the list or came back to it. */
     subscribedAt: time('subscribed_at').notNull(),
     unsubscribedAt: time('unsubscribed_at'),
     welcomeSentAt: time('welcome_sent_at'),

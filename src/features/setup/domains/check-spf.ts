@@ -67,7 +67,6 @@ async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonl
   return missing(`There is no SPF record at ${host}.`, others, hint, advice)
 }
 
-/** The addresses from which we send. */
 async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | Check> {
   if (dns.outboundIps.length > 0) return dns.outboundIps.slice(0, MAX_ADDRESSES)
   const found = await resolveHostAddresses(resolver, dns.hostname, { ipv6: true })

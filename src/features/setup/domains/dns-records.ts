@@ -49,7 +49,6 @@ export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
   /** The keys that will sign once these are published. Present during a rotation. */
   readonly dkim_next?: DnsRecord
   readonly dkim_ed25519_next?: DnsRecord
-  /** Present while a tracking host is set. */
   readonly tracking?: DnsRecord
 }
 

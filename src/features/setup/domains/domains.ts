@@ -59,7 +59,6 @@ export interface Domain {
   readonly nextDkim: DkimPublicKeys | null
   /** Selectors that signed before, whose records must stay for a while; see rotate-dkim.ts. */
   readonly formerDkim: readonly FormerDkim[]
-  /** When the keys began to sign. */
   readonly dkimSince: Millis
   readonly sendingSubdomain: string
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>

@@ -21,7 +21,6 @@ import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import type { CheckResults } from './verification-state.ts'
 import { skipCheck, storeChecks } from './verify.ts'
 
-/** Rows read per query. */
 const BATCH_SIZE = 100
 /** Domains checked concurrently; each needs about ten queries. */
 const MAX_CONCURRENT_CHECKS = 8

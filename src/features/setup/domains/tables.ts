@@ -51,7 +51,6 @@ export const domains = sqliteTable(
     lossNotice: text('loss_notice'),
     /** Null: never checked, or not since the operator marked the domain verified. */
     checkedAt: time('checked_at'),
-    /** When the next scheduled DNS check is due. */
     nextCheckAt: time('next_check_at').notNull(),
     /** JSON of `Failing` in verification-state.ts; null: nothing is failing. */
     failing: text('failing'),

@@ -57,7 +57,6 @@ export type CheckViews = Readonly<Record<DnsRecordKey, CheckView>> & {
 export interface DomainVerification {
   readonly domain: Domain
   readonly checks: CheckViews
-  /** Whether all records that sending needs are verified. */
   readonly fullyVerified: boolean
 }
 

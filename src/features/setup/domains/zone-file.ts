@@ -81,7 +81,6 @@ function formatBlock(title: string, record: PublishedRecord, zone: string): stri
 /** Values from DNS must not end a line. */
 const toPrintable = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?')
 
-/** Lines of a comment. */
 function toComment(text: string): string[] {
   const lines: string[] = []
   for (const word of toPrintable(text).split(/ +/)) {

@@ -11,7 +11,6 @@ import { seconds } from '#platform/units.ts'
 /** Returns one detail per problem; an empty list when the service is ready. */
 export type Readiness = () => Promise<readonly ErrorDetail[]>
 
-/** Time limit for a database write and read. */
 const DATABASE_TIMEOUT_MS = seconds(2)
 /** How long a successful database probe stays valid, so that frequent checks cause few writes. */
 const PROBE_TTL_MS = seconds(5)

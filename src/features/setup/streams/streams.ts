@@ -26,7 +26,6 @@ export interface Stream {
   readonly updatedAt: Millis
 }
 
-/** What a send needs of its stream. */
 interface FoundStream extends Pick<Stream, 'id' | 'expiresIn' | 'priority'> {
   /** The pool of outgoing addresses that an operator gave its mail; null: none. */
   readonly pool: string | null

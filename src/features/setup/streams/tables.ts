@@ -21,7 +21,6 @@ export const streams = sqliteTable(
     pool: text('pool'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Null: not deleted. Emails still refer to a deleted stream. */
     deletedAt: time('deleted_at'),
   },
   (t) => [

@@ -24,7 +24,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Cached state of a database. */
 interface ErasureState {
   readonly hashKey: Uint8Array
   /**

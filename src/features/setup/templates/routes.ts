@@ -61,7 +61,6 @@ const TEMPLATE_ERRORS =
 const parseVersion = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : 0)
 
 export interface TemplateRouteOptions {
-  /** Keeps rendered HTML for the frames of browsers. */
   readonly previews: PreviewStore
 }
 

@@ -25,7 +25,6 @@ export const templates = sqliteTable(
     version: integer('version').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Null: not deleted. */
     deletedAt: time('deleted_at'),
   },
   (t) => [

@@ -19,7 +19,6 @@ export interface TemplateTexts {
   readonly textBody: string | null
 }
 
-/** Who saved a version. */
 interface Saved {
   readonly actorType: string
   readonly actorId: string

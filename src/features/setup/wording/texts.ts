@@ -53,7 +53,6 @@ export const DEFAULT_TEXTS: TextsByLanguage = Object.fromEntries(
   }),
 )
 
-/** What the placeholders of a text stand for. */
 type PlaceholderValues = {
   /** The account's own name, else the domain of the sender. */
   readonly name: string

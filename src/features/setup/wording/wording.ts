@@ -101,7 +101,6 @@ export function chooseOurTexts(request: Request): ShownTexts {
   return { ...TEXTS[language], language, name: null, logo: null }
 }
 
-/** Where texts are shown. */
 interface Occasion {
   readonly language: Language
   /** Domain of the sender, for {{name}} while the account has set no name. */
