@@ -3,6 +3,7 @@
  * order. `cli/serve.ts` runs it as a process; tests run it in theirs.
  */
 import { isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
 import { readProviders } from '#features/sending/delivery/providers/registry.ts'
@@ -11,6 +12,7 @@ import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatche
 import { createLog } from '#platform/log/log.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'
+import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { startAdminSocket } from './admin-socket.ts'
@@ -33,10 +35,24 @@ import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
 import type { MetricsEndpoint } from './metrics/metrics.ts'
 import type { MetricSources } from './metrics/sources.ts'
-import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
 import { ensureBallast, startWhenPossible } from './start-when-possible.ts'
 import { formatVersion, VERSION } from './version.ts'
+
+/** Throws ConfigError for an outbound address that this machine does not have: its mail would always be deferred. */
+function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'delivery' | 'outboundIps'>): void {
+  if (delivery === 'capture') return
+  const own = new Set(
+    Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map((a) => a.address)),
+  )
+  // All of 127.0.0.0/8 is this machine.
+  const foreign = listOutboundIps(outboundIps).find((ip) => !own.has(ip) && !ip.startsWith('127.'))
+  if (foreign === undefined) return
+  const usable = [...own].filter((ip) => !ip.startsWith('127.') && ip !== '::1' && !ip.startsWith('fe80:'))
+  throw new ConfigError(
+    `TASSIS_OUTBOUND_IPS has ${foreign}, which is not an address of this machine; it has ${usable.join(', ') || 'none but loopback'}. Leave it unset to let the system choose.`,
+  )
+}
 
 export interface Service {
   readonly opened: OpenedApp

@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
-import { hideDeletedAccounts } from '#app/cli/deleted-accounts.ts'
+import { hideDeletedAccounts } from '#app/cli/check.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
 import { eventually } from '#test/support/app.ts'
 import {

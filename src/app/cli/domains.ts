@@ -1,6 +1,8 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
+
 import { type Command, Option } from 'commander'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import {
   DNS_RECORD_KEYS,
   type DnsRecord,
@@ -18,14 +20,57 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { readSystemServers } from '#protocols/dns/servers.ts'
+import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
-import { runAdminCommand } from './call.ts'
+import { runAdminCommand, withData } from './call.ts'
+import { confirmAction } from './confirm.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
 import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
 import { formatTable, formatUtc, printResult, toList, toPrintable } from './output.ts'
-import { addRemoveDomainCommand, removeDomain } from './remove-domain.ts'
+
+interface RemoveInput extends DomainInput {
+  /** False: only finds it. */
+  readonly isConfirmed: boolean
+}
+
+/** Also finds the domain before the question, so that a wrong name is said first. */
+const removeDomain = defineAdminCommand(
+  'domains.remove',
+  async ({ opened: { app } }, { isConfirmed, ...input }: RemoveInput) => {
+    const { actor, domain } = requireDomain(app, input)
+    const id = formatUuid(domain.uuid)
+    if (isConfirmed) await deleteDomain(app, actor, id)
+    return { id, domain: domain.domain, account_id: actor.accountUuid, removed: isConfirmed }
+  },
+)
+
+/** @param domains the group `tassis domains` */
+const addRemoveDomainCommand = (domains: Command): Command =>
+  withAccount(
+    withJson(
+      domains
+        .command('remove')
+        .description('remove a domain: nothing more is sent or received for it, and its scheduled mail is cancelled'),
+    ),
+  )
+    .argument('<domain>', 'name or ID')
+    .option('--yes', 'do not ask')
+    .action(async (requested: string, options: JsonOption & AccountOption & { readonly yes?: boolean }) => {
+      const input = toDomainInput(requested, options)
+      const done = await withData(loadConfig().config, async (call) => {
+        const { domain, account_id } = await call(removeDomain, { ...input, isConfirmed: false })
+        confirmAction(options, `${toPrintable(domain)} would be removed with its DKIM keys`, 'remove it')
+        return call(removeDomain, { domain, account: account_id, isConfirmed: true })
+      })
+      printResult(
+        options,
+        done,
+        ({ domain }) =>
+          `Removed ${toPrintable(domain)}: its scheduled mail is cancelled, and mail to it is rejected. What was queued before is still sent, signed with its key.`,
+      )
+    })
 
 interface DomainView {
   readonly id: string

@@ -3,7 +3,10 @@
  * found problems. 2: wrong usage, a wrong setting or a missing or unusable data directory. Errors are one sentence on
  * stderr.
  */
+
 import { Command, CommanderError } from 'commander'
+import { MCP_PATH } from '#features/drop-in/mcp/routes.ts'
+import { serveStdio } from '#features/drop-in/mcp/stdio.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -12,6 +15,7 @@ import { redactAddresses } from '#platform/log/redact.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { InUseError } from '../create.ts'
+import { loadConfig } from '../settings.ts'
 import { formatVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
@@ -31,14 +35,14 @@ import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { addExplainCommand } from './explain.ts'
 import { addFenceCommands } from './fence.ts'
-import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
 import { addListenCommand } from './listen.ts'
 import { addListsCommand } from './lists.ts'
+import { findServiceUrl } from './local-service.ts'
 import { addMailCommands } from './mail.ts'
-import { addMcpCommand } from './mcp.ts'
-import { formatJsonError, print, toPrintable } from './output.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { formatJsonError, print, printResult, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
@@ -47,11 +51,69 @@ import { addRestoreCommand } from './restore.ts'
 import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
+import { readKeyFile } from './service-key.ts'
 import { addStartCommand } from './start.ts'
 import { addSuppressionCommands } from './suppressions.ts'
 import { addTemplateCommands } from './templates.ts'
 import { addUserCommands } from './users.ts'
 import { addWebhookCommands } from './webhooks.ts'
+
+const TIMEOUT_MS = 5000
+
+function addHealthCommand(program: Command): void {
+  withJson(
+    program.command('health').description('check whether the running service is ready; exit code 1 if not'),
+  ).action(async (options: JsonOption) => {
+    const url = await findServiceUrl(loadConfig().config)
+    const problem = await findReadinessProblem(`${url}/readyz`)
+    if (problem !== undefined) throw new CommandError(problem, 'not_ready')
+    // The address, because a service with other data may answer there.
+    printResult(options, { ready: true, url }, () => `ready: ${url}`)
+  })
+}
+
+/** Returns why the service is not ready; undefined when it is. */
+async function findReadinessProblem(url: string): Promise<string | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) })
+    if (response.ok) return undefined
+    const body = (await response.json()) as { message?: string }
+    return body.message ?? `${url} answers with status ${response.status}; set TASSIS_HTTP_ADDR to that of the service.`
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'TimeoutError')
+      return `The service at ${url} does not respond within ${TIMEOUT_MS / 1000} s.`
+    return `No service answers at ${url}; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.`
+  }
+}
+
+function addMcpCommand(program: Command): void {
+  program
+    .command('mcp')
+    .description('serve the tools of a service to a language model (MCP) over standard input and output')
+    .option('--url <url>', 'address of the service; default: the service on this machine')
+    .option('--key-file <path>', 'file with the API key; default: TASSIS_API_KEY')
+    .action(async ({ url, keyFile }: { readonly url?: string; readonly keyFile?: string }) => {
+      const { config } = loadConfig()
+      const key = keyFile === undefined ? config.apiKey : readKeyFile(keyFile)
+      if (key === '')
+        throw new UsageError(
+          'Set TASSIS_API_KEY to an API key, or give a file with one by --key-file: it decides which account the model sees, and which tools it gets. On the machine of the service, `tassis keys create --name assistant --scope emails:read --scope domains:read` makes one that can only read; elsewhere, the dashboard does (API keys).',
+        )
+      await serveStdio({
+        endpoint: toEndpoint(url ?? (await findServiceUrl(config))),
+        key,
+        input: Bun.stdin.stream(),
+        write: (message) => process.stdout.write(`${message}\n`),
+        fetch,
+      })
+    })
+}
+
+function toEndpoint(url: string): string {
+  if (!URL.canParse(url) || !/^https?:/.test(url))
+    throw new UsageError('--url must be an address such as https://mail.example.com.')
+  return url.replace(/(?<!\/)\/+$/, '').replace(/\/mcp$/, '') + MCP_PATH
+}
 
 const USAGE_EXIT_CODE = 2
 

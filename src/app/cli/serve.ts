@@ -1,24 +1,102 @@
 /** @module `tassis serve`: runs the service as a process until SIGTERM or SIGINT. */
 import { existsSync } from 'node:fs'
-import { isIPv6 } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { createLog } from '#platform/log/log.ts'
 import { captureStrayOutput } from '#platform/log/stray-output.ts'
+import { findPortHolder } from '#platform/net/port-holder.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { ConfigError, type LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { findCertificateWarnings } from '../certificates/warnings.ts'
-import { DataDirInUseError } from '../create.ts'
+import { isOrderable, listServiceHosts } from '../certificates/hosts.ts'
+import { DataDirInUseError, InUseError } from '../create.ts'
 import { giveToOwner } from '../data-owner.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { print } from './output.ts'
-import { findPortConflict } from './port-conflict.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
+
+/** Sentences for the log at the start. */
+function findCertificateWarnings(config: Config): readonly string[] {
+  const { httpsAddr, tlsCertFile, tlsKeyFile, acmeTermsAgreed } = config
+  const hasFile = tlsCertFile !== '' || tlsKeyFile !== ''
+  const hasSubmission = config.submissionAddr !== '' || config.submissionTlsAddr !== ''
+  const hosts = listServiceHosts(config)
+  const warnings: string[] = []
+  if (hosts.length === 0 && hasFile)
+    warnings.push(
+      'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
+    )
+  if (hosts.length === 0 && acmeTermsAgreed)
+    warnings.push(
+      'TASSIS_ACME_TERMS_AGREED has no effect, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
+    )
+  if (hasFile) return warnings
+  if (!acmeTermsAgreed && hasSubmission)
+    warnings.push(
+      'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
+    )
+  if (!acmeTermsAgreed && httpsAddr !== '')
+    warnings.push(
+      'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
+    )
+  if (acmeTermsAgreed)
+    for (const { host, uses } of hosts)
+      if (!isOrderable(host))
+        warnings.push(
+          `No certificate authority issues a certificate for ${host}; set ${uses.includes('api') ? 'TASSIS_PUBLIC_URL' : 'TASSIS_HOSTNAME'} to a full host name`,
+        )
+  return warnings
+}
+
+/**
+ * Returns an error when another program listens on one of the addresses of the service, else undefined. Listens there briefly.
+ * @param command the command line that starts the service
+ */
+async function findPortConflict(
+  {
+    httpAddr,
+    httpsAddr,
+    inboundAddr,
+    submissionAddr,
+    submissionTlsAddr,
+    metricsAddr,
+  }: Pick<Config, 'httpAddr' | 'httpsAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr' | 'metricsAddr'>,
+  command: string,
+): Promise<InUseError | undefined> {
+  for (const [variable, value, fallbackPort] of [
+    ['TASSIS_HTTP_ADDR', httpAddr, 8081],
+    ['TASSIS_HTTPS_ADDR', httpsAddr, 8443],
+    // Mail arrives at port 25 and at no other.
+    ['TASSIS_INBOUND_ADDR', inboundAddr, undefined],
+    ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
+    ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],
+    ['TASSIS_METRICS_ADDR', metricsAddr, 9464],
+  ] as const) {
+    const address = parseHostPort(value)
+    if (!address || !(await isPortInUse(address))) continue
+    const { host, port } = address
+    const alternative = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : fallbackPort}`
+    const { who, remedy } = findPortHolder(address)
+    const elsewhere =
+      fallbackPort === undefined ? '' : `, or use another port: \`${variable}=${alternative} ${command}\``
+    return new InUseError(`${variable} is "${value}", but another program uses this port${who}; ${remedy}${elsewhere}.`)
+  }
+  return undefined
+}
+
+function isPortInUse({ host, port }: { host: string; port: number }): Promise<boolean> {
+  const server = createServer((socket) => socket.destroy())
+  return new Promise((resolve) => {
+    server.once('error', (error) => resolve('code' in error && error.code === 'EADDRINUSE'))
+    server.listen(port, host, () => server.close(() => resolve(false)))
+  })
+}
 
 export function addServeCommand(program: Command): void {
   program

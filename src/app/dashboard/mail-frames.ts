@@ -1,9 +1,11 @@
 /**
  * @module HTML of mail and templates below /app, for frames of the dashboard: for signed-in users of its account only,
- * as restricted as mail-response.ts says. Hidden under the tracking hosts of accounts.
+ * as restricted as `toContentSecurityPolicy` says. Hidden under the tracking hosts of accounts.
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { CONFIRMATION_DAYS, renderConfirmationMail } from '#features/audience/contact-lists/confirmation-mail.ts'
+import { confirmationPage, confirmedPage } from '#features/audience/contact-lists/page.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createBodyReader } from '#features/core/app/stored-content.ts'
 import type { AuthContext } from '#features/people/team/auth-context.ts'
@@ -15,12 +17,95 @@ import type { CaptureStore } from '#features/sending/capture/store.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { type RenderBodies, readEmailBodies } from '#features/sending/emails/wire.ts'
 import { previewNewsletter } from '#features/sending/newsletters/preview.ts'
+import { askPage, stoppedPage } from '#features/sending/unsubscribe/page.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
-import type { PreviewStore } from '#features/setup/templates/shown-previews.ts'
+import type { PreviewStore } from '#features/setup/templates/preview-store.ts'
+import { findLogo, readWording, toShownTexts } from '#features/setup/wording/wording.ts'
 import { AppError } from '#platform/errors.ts'
-import { escapeHtml } from '#platform/http/html.ts'
-import { toMailResponse } from './mail-response.ts'
-import { renderWordingPreview } from './wording-preview.ts'
+import { escapeHtml, UNLISTED_HEADERS } from '#platform/http/html.ts'
+import { parseLanguage } from '#platform/http/language.ts'
+
+const SENDER = 'example.com'
+const READER = 'reader@example.net'
+const LIST = 'Customers'
+
+/** @param place of the mail or page @throws 404 for an unknown place */
+function renderWordingPreview(
+  { db }: Pick<App, 'db'>,
+  { accountId }: Actor,
+  place: string,
+  tag: string | undefined,
+): string {
+  const language = parseLanguage(tag) ?? 'en'
+  const texts = toShownTexts(readWording(db, accountId), {
+    language,
+    sender: SENDER,
+    list: LIST,
+    // The frame may load nothing.
+    toLogoUrl: (hash) => {
+      const logo = findLogo(db, hash)
+      return logo ? `data:${logo.type};base64,${Buffer.from(logo.bytes).toString('base64')}` : ''
+    },
+  })
+  const subject = { listName: LIST, address: READER, senderDomain: SENDER }
+  const subscription = { address: READER, senderDomain: SENDER, isOfPart: true, partName: LIST }
+  switch (place) {
+    case 'mail': {
+      const mail = { ...subject, url: `https://${SENDER}/confirm`, days: CONFIRMATION_DAYS }
+      return renderConfirmationMail(texts, mail).html
+    }
+    case 'confirm':
+      return confirmationPage(texts, subject).text
+    case 'confirmed':
+      return confirmedPage(texts, subject).text
+    case 'unsubscribe':
+      return askPage(texts, subscription).text
+    case 'unsubscribed':
+      return stoppedPage(texts, subscription).text
+    default:
+      throw new AppError(404, 'preview_not_found', 'There is no such mail or page.')
+  }
+}
+
+/** Only our own pages may frame it. */
+const toContentSecurityPolicy = (hasPictures: boolean): string =>
+  [
+    'sandbox',
+    "default-src 'none'",
+    "style-src 'unsafe-inline'",
+    `img-src data:${hasPictures ? ' https: http:' : ''}`,
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'self'",
+  ].join('; ')
+
+/**
+ * The policy cannot stop `link` from opening connections, nor `meta` from relaxing the referrer policy, nor both in a
+ * document inside this one.
+ */
+const RESOURCE_TAG = /<(?:link|meta|base|i?frame|object|embed)(?=[\s/>])/gi
+
+/** Turns tags that could open connections into `basefont`, which browsers ignore and which has no end tag either. */
+const disableResourceTags = (html: string): string => html.replace(RESOURCE_TAG, '<basefont')
+
+/**
+ * A page for a frame of the dashboard: it runs no script, submits no form, opens no window, and loads nothing but, on
+ * request, pictures.
+ */
+const toMailResponse = (html: string, status: number, hasPictures = false): Response =>
+  new Response(disableResourceTags(html), {
+    status,
+    headers: {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': toContentSecurityPolicy(hasPictures),
+      'x-frame-options': 'SAMEORIGIN',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'x-dns-prefetch-control': 'off',
+      'cross-origin-resource-policy': 'same-origin',
+      ...UNLISTED_HEADERS,
+    },
+  })
 
 interface MailFrameOptions {
   readonly auth: Pick<AuthContext, 'findActor' | 'requireOwnHost'>

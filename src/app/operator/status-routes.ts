@@ -14,9 +14,13 @@ import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { askWorker } from '#platform/process/workers.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import type { OperatorContext } from './context.ts'
+import type { DiskUse } from './disk.ts'
 import { readFileSystem } from './disk.ts'
-import { createDiskMeter } from './disk-meter.ts'
+import type { DiskRequest } from './disk-worker.ts'
 import { createHealthReader } from './health.ts'
 import { getLaneReader } from './lane-reader.ts'
 import {
@@ -35,6 +39,45 @@ import {
 import { compareLanes, describeLanes, findLaneAccount, findProviderHolds, listLaneRecipients } from './queue.ts'
 import { START_POSITION, toReceivedEntry, toUnparsedView } from './received.ts'
 import { toServiceActor } from './view-log.ts'
+
+/** Measurements read every page of the database, so they take at most this fraction of the time. */
+const MAX_MEASURE_FRACTION = 0.02
+const MIN_INTERVAL_MS = minutes(1)
+/** How long a request waits for a measurement; most databases take less. */
+const WAIT_MS = seconds(2)
+
+interface DiskReading {
+  /** The last measurement; undefined while the first one runs, or when it failed. */
+  readonly usage: DiskUse | undefined
+  readonly isMeasuring: boolean
+}
+
+/** Creates a function that returns the last measurement, and starts the next one if it is due. */
+function createDiskMeter(app: App): () => Promise<DiskReading> {
+  const { clock, config, log } = app
+  let usage: DiskUse | undefined
+  let nextAtMs: Millis = Number.NEGATIVE_INFINITY
+  let running: Promise<void> | undefined
+  const measure = async (): Promise<void> => {
+    const startedAtMs = clock.monotonicMs()
+    try {
+      usage = await askWorker<DiskUse>('disk', { config, now: clock.now() } satisfies DiskRequest)
+    } catch (error) {
+      log.warn({ err: error }, 'disk use not measured')
+    } finally {
+      const now = clock.monotonicMs()
+      nextAtMs = now + Math.max(MIN_INTERVAL_MS, (now - startedAtMs) / MAX_MEASURE_FRACTION)
+    }
+  }
+  return async () => {
+    if (running === undefined && clock.monotonicMs() >= nextAtMs)
+      running = measure().finally(() => {
+        running = undefined
+      })
+    if (running) await Promise.race([running, clock.sleep(WAIT_MS)])
+    return { usage, isMeasuring: running !== undefined }
+  }
+}
 
 const tags = ['Operator']
 const MAX_RECIPIENTS = 50

@@ -3,6 +3,7 @@
  * collects the operations; this module adds what they share.
  */
 import { swagger } from '@elysiajs/swagger'
+import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
@@ -18,10 +19,57 @@ import {
   toResponseRef,
 } from './openapi-responses.ts'
 import { finishParameter, type Json, type JsonObject, keepJsonOnly, toArray, toObject } from './openapi-schemas.ts'
-import { describeWebhooks, type WebhookDescription } from './openapi-webhooks.ts'
 import { REPEAT_PARAMETER } from './repeated-request.ts'
 import { ERROR_RESPONSES, LOCATED_AT, RESPONSE_HEADERS } from './route-errors.ts'
 import { isOwnApiPath, isRepeatableCreation, removeTrailingSlash } from './route-table.ts'
+
+interface WebhookDescription {
+  /** Unique, such as `delivered` and `resend.email.delivered`. */
+  readonly name: string
+  readonly summary: string
+  readonly description: string
+  readonly tags: readonly string[]
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: TSchema
+}
+
+/** What the response of a receiver does. */
+const RESPONSES: JsonObject = {
+  '2XX': { description: 'Delivered. The body is not read.' },
+  '3XX': { description: 'Not delivered: redirects are not followed. Repeated only in the formats of other providers.' },
+  '4XX': { description: 'Not delivered. Repeated only in the formats of other providers.' },
+  '5XX': { description: 'Repeated later, as when there is no response within 10 seconds.' },
+}
+
+interface DescribedWebhook {
+  readonly name: string
+  /** The operation, which is a POST. */
+  readonly operation: JsonObject
+}
+
+const describeWebhooks = (requests: readonly WebhookDescription[]): DescribedWebhook[] =>
+  requests.map(({ name, summary, description, tags, headers, body }) => ({
+    name,
+    operation: {
+      operationId: `receive-${name}`.replace(/[-._](\w)/g, (_, letter: string) => letter.toUpperCase()),
+      summary,
+      description,
+      tags,
+      security: [],
+      parameters: Object.entries(headers).map(([header, words]) => ({
+        name: header,
+        in: 'header',
+        required: true,
+        description: words,
+        schema: { type: 'string' },
+      })),
+      requestBody: {
+        required: true,
+        content: keepJsonOnly({ 'application/json': { schema: JSON.parse(JSON.stringify(body)) as Json } }, false),
+      },
+      responses: RESPONSES,
+    },
+  }))
 
 export interface ApiInfo {
   readonly title: string

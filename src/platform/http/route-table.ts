@@ -2,15 +2,84 @@
  * @module The server's rules for routes, read once from the composed app: who may call them, how their input is
  * checked, what their responses may contain, which methods a path has.
  */
+
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
 import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
-import { findNearestRoute } from './nearest-route.ts'
-import { checkQueryNames, queryNamesOf } from './query.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
 import { LOCATED_AT } from './route-errors.ts'
-import { type Check, createCheck } from './validation.ts'
+import { type Check, createCheck, MAX_DETAILS, shortenField } from './validation.ts'
+
+/** More differences are another word. */
+const MAX_DISTANCE = 3
+const MAX_PATH_LENGTH = 120
+
+/**
+ * Returns the pattern most like the path, such as `/v1/emails/{id}`; undefined when none is alike. Understands a path
+ * without `/v1`, below `/api`, and with underscores.
+ * @param patterns of Elysia
+ */
+export function findNearestRoute(path: string, patterns: readonly string[]): string | undefined {
+  const plain = path
+    .slice(0, MAX_PATH_LENGTH)
+    .toLowerCase()
+    .replaceAll('_', '-')
+    .replace(/^\/api(?=\/)/, '')
+  const segments = (plain.startsWith('/v1/') ? plain : `/v1${plain}`).split('/').filter((segment) => segment !== '')
+  const [nearest] = patterns
+    .map((pattern) => ({ pattern, distance: measureDistance(segments, pattern.split('/').slice(1)) }))
+    .filter(({ distance }) => distance <= MAX_DISTANCE)
+    .sort((a, b) => a.distance - b.distance)
+  return nearest?.pattern.replaceAll(/:(\w+)/g, '{$1}')
+}
+
+/** The differences of all segments; a parameter is like any segment. */
+function measureDistance(segments: readonly string[], pattern: readonly string[]): number {
+  if (segments.length !== pattern.length) return Number.POSITIVE_INFINITY
+  const distances = pattern.map((name, index) => {
+    const distance = name.startsWith(':') ? 0 : countEdits(segments[index] ?? '', name)
+    // A short word that differs in more than a third of its letters is another one.
+    return distance * 3 > name.length ? Number.POSITIVE_INFINITY : distance
+  })
+  return distances.reduce((sum, distance) => sum + distance, 0)
+}
+
+/** The number of letters to insert, remove or replace (Levenshtein); infinite when the lengths differ by too many. */
+function countEdits(from: string, to: string): number {
+  if (Math.abs(from.length - to.length) > MAX_DISTANCE) return Number.POSITIVE_INFINITY
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1]
+    for (let at = 0; at < to.length; at++)
+      next.push(Math.min((row[at] ?? 0) + (letter === to[at] ? 0 : 1), (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1))
+    row = next
+  }
+  return row[to.length] ?? 0
+}
+
+/** The parameters that a query schema declares; empty when the route takes no query. */
+const queryNamesOf = (schema: unknown): readonly string[] =>
+  Object.keys((schema as TSchema | undefined)?.['properties'] ?? {})
+
+/** One error for each unknown or repeated parameter, at most MAX_DETAILS. */
+function checkQueryNames(url: string, known: readonly string[]): readonly ErrorDetail[] {
+  const start = url.indexOf('?')
+  if (start === -1) return []
+  const details = new Map<string, string>()
+  const seen = new Set<string>()
+  for (const name of new URLSearchParams(url.slice(start)).keys()) {
+    if (!known.includes(name))
+      details.set(shortenField(name) || 'query', `is not a known query parameter; ${describeKnownNames(known)}`)
+    else if (seen.has(name)) details.set(name, 'must be given only once')
+    seen.add(name)
+    if (details.size >= MAX_DETAILS) break
+  }
+  return [...details].map(([field, message]) => ({ field, message }))
+}
+
+const describeKnownNames = (known: readonly string[]): string =>
+  known.length === 0 ? 'this endpoint takes none' : `this endpoint takes ${known.join(', ')}`
 
 export interface RouteRules {
   /** Undefined: the route is public. Empty: any key may call the route. Several: a caller needs all of them. */

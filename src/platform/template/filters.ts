@@ -5,7 +5,6 @@
  * in HTML.
  */
 
-import { createCurrencyFilter } from './currency-filter.ts'
 import { formatDate } from './date-filter.ts'
 import {
   type Charge,
@@ -23,7 +22,80 @@ import {
 } from './filter-arguments.ts'
 import { formatFixed, formatText } from './format-filter.ts'
 import { createFormatters, type Formatters } from './formatters.ts'
-import { wrapLine } from './wrap-filter.ts'
+
+function createCurrencyFilter(
+  formatters: Formatters<Intl.NumberFormat>,
+): (amount: number, code: unknown, locale: unknown) => string {
+  const make = (code: string, locale: string): Intl.NumberFormat => {
+    try {
+      if (Intl.NumberFormat.supportedLocalesOf(locale).length === 0) throw new RangeError()
+      return new Intl.NumberFormat(locale, { style: 'currency', currency: code })
+    } catch {
+      throw new FilterError(`does not know the locale "${locale}"`)
+    }
+  }
+  return (amount, code, locale = 'en-US') => {
+    if (typeof code !== 'string' || !/^[A-Z]{3}$/.test(code)) throw new FilterError('needs a currency such as "EUR"')
+    if (typeof locale !== 'string' || locale.length > 35 || locale === '')
+      throw new FilterError('needs a locale such as "de-DE"')
+    return formatters.of(`${code} ${locale}`, () => make(code, locale)).format(amount)
+  }
+}
+
+interface WrapOptions {
+  /** Width in characters, at least 1. */
+  readonly width: number
+  /** Whether to break a word that is longer than a line; otherwise the word gets a line of its own. */
+  readonly breaksWords: boolean
+  readonly breaksAtHyphens: boolean
+}
+
+/** White space, or a word, which may be split again at hyphens. */
+const PIECES = /[ \t\v\f]+|[^ \t\v\f]+/g
+/** Matches the position after a hyphen that has two letters on each side. */
+const HYPHENS = /(?<=\p{L}{2}-)(?=\p{L}{2})/u
+
+function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: WrapOptions): readonly string[] {
+  const pieces = (line.match(PIECES) ?? []).flatMap((piece) => (breaksAtHyphens ? piece.split(HYPHENS) : [piece]))
+  const lines: string[] = []
+  let current: string[] = []
+  let length = 0
+  const finish = (): void => {
+    if (current.at(-1)?.trim() === '') current.pop()
+    if (current.length > 0) lines.push(current.join(''))
+    current = []
+    length = 0
+  }
+  const add = (text: string, size: number): void => {
+    // Lines other than the first do not begin with white space.
+    if (text.trim() === '' && current.length === 0 && lines.length > 0) return
+    current.push(text)
+    length += size
+  }
+  for (const piece of pieces) {
+    const characters = splitCharacters(piece)
+    const size = characters.length
+    if (length + size <= width) add(piece, size)
+    else if (size <= width) {
+      finish()
+      add(piece, size)
+    } else if (!breaksWords) {
+      finish()
+      add(piece, size)
+    } else {
+      // A word that is longer than a line begins on the current line if that line has space left.
+      let from = 0
+      while (from < size) {
+        if (length >= width) finish()
+        const until = Math.min(from + width - length, size)
+        add(sliceCharacters(characters, from, until), until - from)
+        from = until
+      }
+    }
+  }
+  finish()
+  return lines
+}
 
 export type Filter = (value: unknown, ...given: readonly unknown[]) => string | number | bigint
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { findNearestRoute } from '#platform/http/nearest-route.ts'
+import { findNearestRoute } from '#platform/http/route-table.ts'
 
 const PATTERNS = [
   '/v1/emails',

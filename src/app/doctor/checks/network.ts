@@ -1,6 +1,6 @@
 /** @module Checks of the network: outgoing port 25, the smarthost, our own ports, resolver, block lists, time servers. */
 import { accessSync, constants } from 'node:fs'
-import { createServer, isIP, isIPv6 } from 'node:net'
+import { connect, createServer, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
@@ -9,9 +9,60 @@ import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
-import { type Dialled, type DialTarget, dial } from '../dial.ts'
 import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
 import { findDirectObstacle } from './names.ts'
+
+interface DialTarget {
+  readonly ip: string
+  readonly port: number
+  /** Address of this machine to connect from; undefined: the system chooses. */
+  readonly from?: string | undefined
+}
+
+type Dialled = { readonly kind: 'connected' } | { readonly kind: 'failed'; readonly reason: string }
+
+/** What the operator reads in place of an error code. */
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'refused',
+  ENETUNREACH: 'no route',
+  EHOSTUNREACH: 'no route',
+  ECONNRESET: 'reset',
+  EACCES: 'forbidden by this machine',
+  EPERM: 'forbidden by this machine',
+  EADDRNOTAVAIL: 'the source is not an address of this machine',
+}
+
+/** A server that has not greeted after this time gets no QUIT. */
+const GREETING_TIMEOUT_MS = seconds(3)
+
+/** Resolves once the connection is established, or is not within `timeoutMs`. Sends no more than QUIT. */
+function dial(
+  { clock, signal }: Pick<DoctorContext, 'clock' | 'signal'>,
+  { ip, port, from }: DialTarget,
+  timeoutMs: number,
+): Promise<Dialled> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: ip, port, ...(from !== undefined && { localAddress: from }) })
+    const finish = (dialled: Dialled): void => {
+      timer.cancel()
+      signal.removeEventListener('abort', abort)
+      if (dialled.kind === 'connected') {
+        // QUIT before the greeting would look like a program that sends spam.
+        socket.once('data', () => socket.end('QUIT\r\n'))
+        clock.after(GREETING_TIMEOUT_MS, () => socket.destroy())
+        socket.unref()
+      } else socket.destroy()
+      resolve(dialled)
+    }
+    const abort = () => finish({ kind: 'failed', reason: 'no answer' })
+    const timer = clock.after(timeoutMs, abort)
+    signal.addEventListener('abort', abort)
+    socket.on('connect', () => finish({ kind: 'connected' }))
+    socket.on('error', (error: NodeJS.ErrnoException) =>
+      finish({ kind: 'failed', reason: REASONS[error.code ?? ''] ?? 'failed' }),
+    )
+  })
+}
 
 const DIAL_TIMEOUT_MS = seconds(5)
 /** Outgoing addresses from which a connection is tried. */

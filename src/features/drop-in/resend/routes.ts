@@ -1,15 +1,50 @@
 /** @module All routes of Resend's interface. */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
+import { downloadStored } from '#features/core/app/stored-content.ts'
+import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { createExpiredError, type LinkedFile, openFileLink } from '#features/receiving/received/parts.ts'
+import { getAttachment } from '#features/receiving/received/parts.ts'
+import { createRawDownload } from '#features/receiving/received/parts.ts'
+import { findEmail } from '#features/sending/emails/read.ts'
+import { attachmentRefs, emailRowWire } from '#features/sending/emails/wire.ts'
+import { notFound } from '#platform/errors.ts'
+import { publicRoute } from '#platform/http/access.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { resendApiKeyRoutes } from './api-key-routes.ts'
 import { resendAttachmentRoutes } from './attachment-routes.ts'
 import { type DomainRouteOptions, resendDomainRoutes } from './domain-routes.ts'
 import { type EmailRouteOptions, resendEmailRoutes } from './email-routes.ts'
-import { resendFileRoutes } from './file-routes.ts'
+import { RESEND_FILES_PATH } from './file-wire.ts'
 import { resendReceivingRoutes } from './receiving-routes.ts'
 import { resendSendRoutes, type SendRouteOptions } from './send-routes.ts'
 import { resendSuppressionRoutes } from './suppression-routes.ts'
 import { resendWebhookRoutes } from './webhook-routes.ts'
+
+const resendFileRoutes = (app: App) =>
+  new Elysia().get(
+    RESEND_FILES_PATH,
+    ({ query, request }) => respond(app, request, openFileLink(app, query['token'] ?? '')),
+    { detail: publicRoute },
+  )
+
+async function respond(app: App, request: Request, file: LinkedFile): Promise<Response> {
+  const { kind, accountId, uuid, index } = file
+  if (kind === 'mailbox') throw createExpiredError()
+  if (kind === 'sent') return respondWithSent(app, request, file)
+  const email = getInbound(app.db, accountId, formatUuid(uuid))
+  if (kind === 'raw') return createRawDownload(app, request, email, formatUuid(uuid))
+  return downloadStored(app, request, getAttachment(email.attachments, String(index)))
+}
+
+async function respondWithSent(app: App, request: Request, { accountId, uuid, index }: LinkedFile): Promise<Response> {
+  const email = findEmail(app.db, accountId, uuid)
+  const ref = email && attachmentRefs(email)[index]
+  const file = email && emailRowWire(email, () => 0).attachments?.[index]
+  if (ref === undefined || !file)
+    throw notFound('attachment_not_found', 'The content of this attachment is no longer stored.')
+  return downloadStored(app, request, { ...file, ref })
+}
 
 /** Values from features that this one may not import; `src/app` passes them. */
 export interface ResendRouteOptions extends SendRouteOptions, EmailRouteOptions, DomainRouteOptions {}

@@ -3,16 +3,56 @@
  * domains, keys or sub-accounts. Pauses the accounts over a threshold. After a crash, the next start makes up for
  * missed checks.
  */
+
+import type { Database } from 'bun:sqlite'
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
-import { findBurstThreshold, findNewestAuditId, isCreation } from './bursts.ts'
+import { hours, seconds } from '#platform/units.ts'
 import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
 import { type Excess, findExcess, readAbuseStats } from './rates.ts'
+
+/**
+ * Audit log actions, each with the number within an hour that pauses the account. Entries are counted, so deleting the
+ * objects changes nothing; what the operator created does not count.
+ */
+const THRESHOLDS: ReadonlyMap<string, number> = new Map([
+  ['domain.created', 20],
+  ['api_key.created', 30],
+  ['sub_account.created', 20],
+])
+
+const isCreation = (action: string): boolean => THRESHOLDS.has(action)
+
+const WINDOW_MS = hours(1)
+
+const sql = prepareStatements((db) => ({
+  accounts: db.prepare<{ id: number }, []>('SELECT id FROM accounts ORDER BY id'),
+  entries: db.prepare<{ id: number; accountId: number | null; action: string }, [number, number]>(
+    'SELECT id, account_id AS accountId, action FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?',
+  ),
+  // Uses the index of account and action, newest first, and therefore reads no more rows than the threshold.
+  nth: db.prepare<{ createdAt: number; resumedAt: number | null }, [number, string, number]>(
+    `SELECT audit_logs.created_at AS createdAt, resumed_at AS resumedAt FROM audit_logs JOIN accounts ON accounts.id = account_id
+     WHERE account_id = ? AND action = ? AND actor_type <> 'operator' ORDER BY audit_logs.id DESC LIMIT 1 OFFSET ?`,
+  ),
+  newest: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM audit_logs'),
+}))
+
+/** The threshold that an account reached within the last hour; undefined when it reached none. */
+function findBurstThreshold(app: App, db: Database, accountId: number, action: string): number | undefined {
+  const threshold = THRESHOLDS.get(action)
+  if (threshold === undefined) return undefined
+  const nth = sql(db).nth.get(accountId, action, threshold - 1)
+  if (!nth) return undefined
+  const isWithin = nth.createdAt > app.clock.now() - WINDOW_MS && nth.createdAt > (nth.resumedAt ?? 0)
+  return isWithin ? threshold : undefined
+}
+
+const findNewestAuditId = (db: Database): number => sql(db).newest.get()?.id ?? 0
 
 /** Longest wait for a check: well below the 30 s in which a pause must take effect. */
 const CHECK_INTERVAL_MS = seconds(5)
@@ -28,13 +68,6 @@ export const RATE_REASONS: Readonly<Record<Excess, string>> = {
 }
 
 const BURST_REASON = 'Domains, API keys or sub-accounts were made in too quick succession.'
-
-const sql = prepareStatements((db) => ({
-  accounts: db.prepare<{ id: number }, []>('SELECT id FROM accounts ORDER BY id'),
-  entries: db.prepare<{ id: number; accountId: number | null; action: string }, [number, number]>(
-    'SELECT id, account_id AS accountId, action FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?',
-  ),
-}))
 
 export function startAbuseWatch(app: App): DueLoop {
   /** Accounts with events since their last check; after a start, all accounts. */

@@ -11,7 +11,7 @@ import { adviseTxt, type Check } from './check-result.ts'
 import { checkSpf, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
-import { type DnsProvider, findDnsProvider, getEditUrl, toTypedName } from './dns-providers.ts'
+import data from './dns-providers.json' with { type: 'json' }
 import {
   type DnsRecord,
   type DnsRecordKey,
@@ -20,13 +20,98 @@ import {
   toDmarcHost,
   toReturnPathHost,
 } from './dns-records.ts'
-import { findZone } from './dns-zone.ts'
 import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
 import { findHostnameWarnings } from './hostname-warnings.ts'
-import { mergeSpf } from './merge-spf.ts'
 import { findRegistrableDomain } from './name.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import type { CheckKey } from './verification-state.ts'
+
+interface DnsProvider {
+  readonly name: string
+  /** Domains of its name servers; a `*` at the end of a label stands for any characters. */
+  readonly nameServers: readonly string[]
+  /** Where records are edited; `{zone}` stands for the name of the zone. Only addresses that need no other value. */
+  readonly editUrl?: string | undefined
+  /** Whether its form wants full names; else it appends the zone itself. */
+  readonly wantsFullNames?: boolean | undefined
+  /** What stands for the zone itself in a form that appends it; default `@`, empty: leave the field empty. */
+  readonly apex?: string | undefined
+}
+
+const PROVIDERS: readonly DnsProvider[] = data
+
+/**
+ * The provider that runs all of these name servers; undefined when it is unknown, or when several do and it is not
+ * clear where records are edited.
+ */
+export function findDnsProvider(nameServers: readonly string[]): DnsProvider | undefined {
+  const [first, ...others] = nameServers
+  const provider = first === undefined ? undefined : PROVIDERS.find((one) => runs(one, first))
+  return provider && others.every((server) => runs(provider, server)) ? provider : undefined
+}
+
+const runs = ({ nameServers }: DnsProvider, server: string): boolean =>
+  nameServers.some((pattern) => {
+    const labels = pattern.split('.')
+    const found = server.split('.').slice(-labels.length)
+    return found.length === labels.length && labels.every((label, i) => matchesLabel(label, found[i] ?? ''))
+  })
+
+/** A `*` at the end of a label stands for any characters. */
+const matchesLabel = (pattern: string, label: string): boolean =>
+  pattern.endsWith('*') ? label.startsWith(pattern.slice(0, -1)) : label === pattern
+
+/** The address at which the records of a zone are edited; null: unknown. */
+export const getEditUrl = ({ editUrl }: DnsProvider, zone: string): string | null =>
+  editUrl?.replace('{zone}', encodeURIComponent(zone)) ?? null
+
+/** The name of a record as the provider's form wants it typed; an unknown provider's takes relative names. */
+export function toTypedName(name: string, zone: string, provider: DnsProvider | undefined): string {
+  if (provider?.wantsFullNames) return name
+  if (name === zone) return provider?.apex ?? '@'
+  return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name
+}
+
+/**
+ * One record with the terms of all `existing` ones and ours. Ours come first: they then pass whatever an existing term
+ * matches, and before look-ups that could fail. The first `all` or `redirect` decides about other senders, as before.
+ * @param existing at least one record
+ * @param ours the record that we ask for without others
+ */
+export function mergeSpf(existing: readonly string[], ours: string): string {
+  const terms = new Set(listTerms(ours).filter((term) => !isLast(term)))
+  for (const term of existing.flatMap(listTerms)) if (!isLast(term)) terms.add(term)
+  const last = existing.flatMap(listTerms).find(isLast)
+  return ['v=spf1', ...terms, ...(last === undefined ? [] : [last])].join(' ')
+}
+
+const listTerms = (record: string): string[] => record.trim().split(/\s+/).slice(1)
+
+/** RFC 7208 §5.1, §6.1: `all` and `redirect=` end the evaluation. */
+const isLast = (term: string): boolean => /^([-+~?]?all$|redirect=)/i.test(term)
+
+interface DnsZone {
+  readonly name: string
+  /** Its name servers, sorted; empty when none were found. */
+  readonly nameServers: readonly string[]
+}
+
+const MAX_NAME_SERVERS = 16
+
+/**
+ * The zone of a name. Never looks above the registrable domain: a registry's servers are not those of the owner. That
+ * domain is also the result when DNS names no server, because it has none or did not respond.
+ */
+async function findZone(resolver: Resolver, name: string): Promise<DnsZone> {
+  const top = findRegistrableDomain(name) ?? name
+  for (let zone = name; ; zone = zone.slice(zone.indexOf('.') + 1)) {
+    const found = await resolver.ns(zone)
+    if (found.kind === 'ok')
+      return { name: zone, nameServers: [...new Set(found.records)].sort().slice(0, MAX_NAME_SERVERS) }
+    // Other names of the zone have the same silent servers.
+    if (found.kind === 'timeout' || zone === top || !zone.endsWith(`.${top}`)) return { name: top, nameServers: [] }
+  }
+}
 
 /** `unanswered`: DNS did not respond, so the record may or may not exist. */
 export const PUBLISHED_STATUSES = ['verified', 'missing', 'wrong', 'unanswered'] as const

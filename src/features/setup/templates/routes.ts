@@ -1,11 +1,12 @@
 /** @module Routes of /v1/templates. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import type { RenderedParts } from '#platform/template/renderer.ts'
 import { renderDraft } from './draft.ts'
 import {
   DraftBody,
@@ -32,8 +33,8 @@ import {
   toVersionWire,
   VERSIONS_DESCRIPTION,
 } from './model.ts'
-import { previewTemplate } from './preview.ts'
-import type { PreviewStore } from './shown-previews.ts'
+import type { PreviewStore } from './preview-store.ts'
+import { requireRenderCapacity, serialiseData, startRenderSession } from './render.ts'
 import {
   changeTemplate,
   createTemplate,
@@ -42,9 +43,27 @@ import {
   listTemplates,
   MAX_LISTED_BYTES,
   MAX_TEMPLATES,
+  readTemplateSize,
   restoreVersion,
+  toTemplateSource,
 } from './templates.ts'
 import { getVersion, listVersions } from './versions.ts'
+
+/**
+ * All parts of a template rendered with `data`. Throws 404 when the account has no such template, and 422 for template
+ * errors.
+ */
+export async function previewTemplate(
+  app: App,
+  actor: Actor,
+  id: string,
+  data: Readonly<Record<string, unknown>>,
+): Promise<RenderedParts> {
+  requireRenderCapacity(app, actor.accountId, readTemplateSize(app.db, actor.accountId, { id }))
+  const source = toTemplateSource(getTemplate(app.db, actor.accountId, id))
+  using rendering = startRenderSession(app)
+  return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson: serialiseData(data) })
+}
 
 const tags = ['Templates']
 const params = Type.Object({ id: Type.String({ description: 'Id of the template.' }) })

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { findDnsProvider, getEditUrl, toTypedName } from '#features/setup/domains/dns-providers.ts'
-import { mergeSpf } from '#features/setup/domains/merge-spf.ts'
+import { findDnsProvider, getEditUrl, mergeSpf, toTypedName } from '#features/setup/domains/published-dns.ts'
 
 describe('findDnsProvider', () => {
   test.each([

@@ -1,6 +1,6 @@
 /** @module Unsaved text is rendered with its problems, and shown in a frame to the account's users only. */
 import { expect, test } from 'bun:test'
-import { createPreviewStore } from '#features/setup/templates/shown-previews.ts'
+import { createPreviewStore } from '#features/setup/templates/preview-store.ts'
 import { MiB, minutes } from '#platform/units.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { expectError } from '#test/support/email-api.ts'

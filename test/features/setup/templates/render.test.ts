@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { previewTemplate } from '#features/setup/templates/preview.ts'
 import { renderParts, requireValidSource, startRenderSession } from '#features/setup/templates/render.ts'
+import { previewTemplate } from '#features/setup/templates/routes.ts'
 import { createTemplate } from '#features/setup/templates/templates.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
