@@ -216,7 +216,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await dialog.getByLabel('Reason').fill('They asked')
     await dialog.getByRole('button', { name: 'Hold', exact: true }).click()
     await page.getByText('Mail to 2 recipients is held.').waitFor()
-    await page.getByText('They asked').waitFor()
+    await page.getByText('They asked', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Release: Mail to drop.test' }).click()
     await dialog.getByRole('button', { name: 'Release', exact: true }).click()
     await page.getByText('1 rule ended.').waitFor()

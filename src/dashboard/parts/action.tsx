@@ -20,3 +20,19 @@ export const ActionButton = ({ reason, onClick, children, ...props }: ActionProp
       </Button>
     </Tooltip>
   )
+
+interface SubmitProps extends ButtonProps {
+  readonly reason: string | undefined
+}
+
+/** The button that sends a form, unless it is not possible now. */
+export const SubmitButton = ({ reason, children, ...props }: SubmitProps) =>
+  reason === undefined ? (
+    <Button type="submit" {...props}>
+      {children}
+    </Button>
+  ) : (
+    <ActionButton reason={reason} onClick={() => undefined}>
+      {children}
+    </ActionButton>
+  )

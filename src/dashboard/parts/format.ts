@@ -20,3 +20,19 @@ export const formatDuration = (ms: number | null): string =>
 /** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
 export const toLocalMinute = (at: Date): string =>
   new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+
+const MAX_TITLE_LENGTH = 80
+
+/** The subject of a message as the title of a screen. */
+export function toTitle(subject: string, maxLength = MAX_TITLE_LENGTH): string {
+  if (subject.trim() === '') return '(no subject)'
+  const characters = [...subject]
+  return characters.length > maxLength ? `${characters.slice(0, maxLength).join('')}…` : subject
+}
+
+/** As an argument of a shell. */
+export const quote = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+
+/** The value of a limit that stands for "no limit". */
+export const UNLIMITED = 2147483647

@@ -2,7 +2,6 @@
 import { Anchor, Group, NativeSelect, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useMemo } from 'react'
 import type { DomainRecord, Overview } from '#features/reporting/analytics/model.ts'
 import type { StreamDetail } from '#features/setup/streams/model.ts'
 import {
@@ -21,6 +20,7 @@ import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
+import { useStable } from '../parts/use-stable.ts'
 import { FilterForm } from './analytics/filter-form.tsx'
 import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
 import { Series } from './analytics/series-view.tsx'
@@ -43,12 +43,6 @@ export function AnalyticsScreen() {
       <Domains filters={filters} onChange={change} />
     </Page>
   )
-}
-
-/** The same object while its values are the same. */
-function useStable(filters: AnalyticsFilters): AnalyticsFilters {
-  const key = JSON.stringify(filters)
-  return useMemo(() => JSON.parse(key) as AnalyticsFilters, [key])
 }
 
 interface SectionProps {

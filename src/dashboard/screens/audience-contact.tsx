@@ -6,7 +6,7 @@ import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
 import { toContactPath, useContact, useContactChange, useContactList } from '../api/audience.ts'
 import { ApiError, request } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
+import { ActionButton, SubmitButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { findFieldError } from '../parts/field-error.ts'
@@ -146,15 +146,9 @@ function MetadataForm({ contact }: { readonly contact: ContactRecord }) {
           />
           {fieldError === undefined && <FormError error={save.error} />}
           <div role="status">{isSaved && <Alert color="green">The metadata was saved.</Alert>}</div>
-          {reason === undefined ? (
-            <Button type="submit" loading={save.isPending}>
-              Save
-            </Button>
-          ) : (
-            <ActionButton reason={reason} onClick={() => undefined}>
-              Save
-            </ActionButton>
-          )}
+          <SubmitButton reason={reason} loading={save.isPending}>
+            Save
+          </SubmitButton>
         </Stack>
       </form>
     </Section>

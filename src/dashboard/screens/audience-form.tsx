@@ -21,7 +21,7 @@ import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import { useChangeForm, useContactList, useDeleteForm, useForm, useToggleForm } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
+import { ActionButton, SubmitButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
@@ -255,15 +255,9 @@ function Settings({ form }: { readonly form: FormRecord }) {
         <FormError error={save.error} />
         <div role="status">{isSaved && <Alert color="green">The form was saved.</Alert>}</div>
         <Group>
-          {reason === undefined ? (
-            <Button type="submit" loading={save.isPending}>
-              Save
-            </Button>
-          ) : (
-            <ActionButton reason={reason} onClick={() => undefined}>
-              Save
-            </ActionButton>
-          )}
+          <SubmitButton reason={reason} loading={save.isPending}>
+            Save
+          </SubmitButton>
         </Group>
       </Stack>
     </form>

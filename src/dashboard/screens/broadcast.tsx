@@ -12,6 +12,7 @@ import { ActionButton } from '../parts/action.tsx'
 import { DialogFrame } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Section } from '../parts/section.tsx'
@@ -32,9 +33,6 @@ import {
 const route = getRouteApi('/broadcasts/$id')
 
 const REFRESH_INTERVAL_MS = 2000
-/** Characters of the subject in the heading; the whole subject is among the facts. */
-const MAX_TITLE_LENGTH = 80
-
 export function BroadcastScreen() {
   const { id } = route.useParams()
   const query = useBroadcast(id)
@@ -58,12 +56,6 @@ export function BroadcastScreen() {
       )}
     </Page>
   )
-}
-
-function toTitle(subject: string): string {
-  if (subject.trim() === '') return '(no subject)'
-  const characters = [...subject]
-  return characters.length > MAX_TITLE_LENGTH ? `${characters.slice(0, MAX_TITLE_LENGTH).join('')}…` : subject
 }
 
 const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) => (

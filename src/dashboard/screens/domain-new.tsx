@@ -1,11 +1,11 @@
 /** @module The first step of adding a domain: its name. The page of the domain has the next ones. */
-import { Alert, Button, Group, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Group, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { ApiError } from '../api/client.ts'
 import { useCreateDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
+import { SubmitButton } from '../parts/action.tsx'
 import { findFieldError } from '../parts/field-error.ts'
 import { FormError } from '../parts/form-error.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -58,15 +58,9 @@ export function DomainNewScreen() {
             </Text>
           )}
           <Group>
-            {reason === undefined ? (
-              <Button type="submit" loading={create.isPending}>
-                Continue
-              </Button>
-            ) : (
-              <ActionButton reason={reason} onClick={() => undefined}>
-                Continue
-              </ActionButton>
-            )}
+            <SubmitButton reason={reason} loading={create.isPending}>
+              Continue
+            </SubmitButton>
             <TextLink to="/domains">Cancel</TextLink>
           </Group>
         </Stack>

@@ -7,7 +7,7 @@ import { ApiError, get } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { Facts } from '../parts/facts.tsx'
-import { formatBytes } from '../parts/format.ts'
+import { formatBytes, toTitle } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { Mailbox } from '../parts/mailbox.tsx'
 import { Page } from '../parts/page.tsx'
@@ -24,9 +24,6 @@ import { Timeline } from './emails/timeline.tsx'
 const route = getRouteApi('/emails/$id')
 
 const REFRESH_INTERVAL_MS = 1000
-/** Characters of the subject in the heading; the whole subject is among the facts. */
-const MAX_TITLE_LENGTH = 80
-
 export function EmailScreen() {
   const { id } = route.useParams()
   const { history } = useRouter()
@@ -59,12 +56,6 @@ export function EmailScreen() {
 async function readEmail(id: string, signal: AbortSignal): Promise<EmailDetail> {
   const { data } = await get<{ data: EmailDetail }>(`/v1/emails/${encodeURIComponent(id)}`, {}, signal)
   return data
-}
-
-function toTitle(subject: string): string {
-  if (subject.trim() === '') return '(no subject)'
-  const characters = [...subject]
-  return characters.length > MAX_TITLE_LENGTH ? `${characters.slice(0, MAX_TITLE_LENGTH).join('')}…` : subject
 }
 
 function EmailView({ email }: { readonly email: EmailDetail }) {

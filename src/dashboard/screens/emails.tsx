@@ -16,8 +16,9 @@ import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
+import { useStable } from '../parts/use-stable.ts'
 import { FilterBar } from './emails/filter-bar.tsx'
-import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
+import { FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
 import { countRecipients, useLiveList } from './emails/live-list.ts'
 
 const route = getRouteApi('/emails')
@@ -52,12 +53,6 @@ export function EmailsScreen() {
       )}
     </Page>
   )
-}
-
-/** The same object while its values are the same. */
-function useStable(filters: EmailFilters): EmailFilters {
-  const key = JSON.stringify(filters)
-  return useMemo(() => JSON.parse(key) as EmailFilters, [key])
 }
 
 /** The problems of a 422, by filter. */

@@ -16,7 +16,7 @@ import { useLiveEvents } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { Facts } from '../parts/facts.tsx'
-import { formatBytes } from '../parts/format.ts'
+import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
@@ -30,11 +30,13 @@ import { Attachments } from './inbound/attachments.tsx'
 import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { INBOUND_TABS, type InboundTab } from './inbound/filters.ts'
-import { formatRoute, toTitle } from './inbound/format.ts'
+import { formatRoute } from './inbound/format.ts'
 import { InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { Source } from './inbound/source.tsx'
 import { findClaimedAddress, toVisible } from './inbound/visible.ts'
+
+const MAX_TITLE_LENGTH = 200
 
 const route = getRouteApi('/inbound/$id')
 
@@ -54,7 +56,7 @@ export function InboundEmailScreen() {
   const back = useBack()
   useEscape(back)
   return (
-    <Page title={query.data ? toTitle(query.data.subject) : 'Received mail'}>
+    <Page title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Received mail'}>
       <SmallLink to="/inbound">All received mail</SmallLink>
       {isMissing(query.error) ? (
         <Text>This account has no received message with this id. It may have been deleted.</Text>

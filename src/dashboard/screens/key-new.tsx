@@ -1,11 +1,11 @@
 /** @module Creates an API key and shows it once. */
-import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core'
+import { Alert, Code, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { CreatedApiKey } from '#features/setup/api-keys/model.ts'
 import { useExampleDomain } from '../api/domains.ts'
 import { useCreateApiKey } from '../api/keys.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
+import { SubmitButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
@@ -38,15 +38,9 @@ function NewKeyForm({ onCreated }: { onCreated(key: CreatedApiKey): void }) {
           {reason !== undefined && <Alert color="gray">{reason}</Alert>}
           <KeyFields input={input} error={create.error} isChecked={isChecked} onChange={setInput} />
           <Group>
-            {reason === undefined ? (
-              <Button type="submit" loading={create.isPending}>
-                Create the key
-              </Button>
-            ) : (
-              <ActionButton reason={reason} onClick={() => undefined}>
-                Create the key
-              </ActionButton>
-            )}
+            <SubmitButton reason={reason} loading={create.isPending}>
+              Create the key
+            </SubmitButton>
             <TextLink to="/keys">Cancel</TextLink>
           </Group>
         </Stack>

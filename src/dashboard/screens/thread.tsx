@@ -11,6 +11,7 @@ import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
@@ -18,9 +19,10 @@ import { Section } from '../parts/section.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { useEscape } from '../parts/use-escape.ts'
-import { toTitle } from './inbound/format.ts'
 import { ThreadMessage } from './inbound/thread-message.tsx'
 import { toVisible } from './inbound/visible.ts'
+
+const MAX_TITLE_LENGTH = 200
 
 const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
 
@@ -58,7 +60,7 @@ export function ThreadScreen() {
   })
   useEscape(() => void navigate({ to: mailboxScreen as never }))
   return (
-    <Page title={query.data ? toTitle(query.data.subject) : 'Thread'}>
+    <Page title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Thread'}>
       <SmallLink to={mailboxScreen}>All threads of the mailbox</SmallLink>
       {isMissing(query.error) ? (
         <Text>This mailbox has no thread with this id. It may have been deleted.</Text>

@@ -1,11 +1,11 @@
 /** @module Adds a webhook; shows its secret once it exists. */
-import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { Alert, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
 import type { CreatedWebhook } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
-import { ActionButton } from '../parts/action.tsx'
+import { SubmitButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
@@ -47,15 +47,9 @@ function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
         <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />
         {!hasFieldErrors(create.error) && <FormError error={create.error} />}
         <Group>
-          {reason === undefined ? (
-            <Button type="submit" loading={create.isPending}>
-              Add the webhook
-            </Button>
-          ) : (
-            <ActionButton reason={reason} onClick={() => undefined}>
-              Add the webhook
-            </ActionButton>
-          )}
+          <SubmitButton reason={reason} loading={create.isPending}>
+            Add the webhook
+          </SubmitButton>
           <TextLink to="/webhooks">Cancel</TextLink>
         </Group>
       </Stack>

@@ -26,12 +26,3 @@ export const isDeactivated = ({
   last_failure_reason: reason,
 }: Pick<RouteRecord, 'is_active' | 'webhook_url' | 'last_failure_reason'>): boolean =>
   isActive && url !== null && /^deactivated\b/.test(reason ?? '')
-
-const MAX_TITLE_LENGTH = 200
-
-/** The subject as the title of a screen. */
-export function toTitle(subject: string): string {
-  if (subject.trim() === '') return '(no subject)'
-  const characters = [...subject]
-  return characters.length > MAX_TITLE_LENGTH ? `${characters.slice(0, MAX_TITLE_LENGTH).join('')}…` : subject
-}

@@ -3,6 +3,7 @@ import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import { UNLIMITED } from '../../parts/format.ts'
 
 /** The one action of a notice: a link. */
 export interface NoticeAction {
@@ -29,8 +30,6 @@ interface NoticeFacts {
   readonly deadLetters: { readonly data: readonly DeadLetterRecord[]; readonly total: number } | undefined
 }
 
-/** The quota of plans without one. */
-const UNLIMITED = 2147483647
 const QUOTA_WARNING_FRACTION = 0.8
 
 export function listNotices({ capturesMail, account, domains, webhooks, deadLetters }: NoticeFacts): Notice[] {

@@ -8,6 +8,7 @@ import { AreaNavigation } from '../../parts/area-navigation.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { quote } from '../../parts/format.ts'
 import { Page } from '../../parts/page.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -109,9 +110,6 @@ const NoOperator = ({ email }: { readonly email: string }) => (
     </Text>
   </EmptyState>
 )
-
-/** For a shell. */
-const quote = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
 
 function NeedsAuthenticator() {
   const queries = useQueryClient()

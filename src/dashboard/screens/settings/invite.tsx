@@ -7,6 +7,7 @@ import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
+import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useChange } from './queries.ts'
@@ -84,9 +85,6 @@ const InvitedDialog = ({ invitation: { email, role, email_sent, expires_at }, on
     </Stack>
   </Modal>
 )
-
-/** As an argument of a shell. */
-const quote = (text: string): string => (/^[\w@.+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
 
 function MailMissing({ email, role }: Invitee) {
   const { account } = useSession()

@@ -2,6 +2,7 @@
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import { get, type QueryValues } from '../../api/client.ts'
+import { UNLIMITED } from '../../parts/format.ts'
 
 /** Lists that are read again together begin with the same names. */
 type Key = readonly [area: string, ...rest: readonly unknown[]]
@@ -34,9 +35,6 @@ export function useChange<Input, Output = unknown>(change: (input: Input) => Pro
 export const ACCOUNT_KEY = ['account'] as const
 
 export const useAccount = (): UseQueryResult<{ readonly data: AccountRecord }> => useRead(ACCOUNT_KEY, '/v1/account')
-
-/** The value that stands for "no limit". */
-const UNLIMITED = 2147483647
 
 /** A limit of a plan in words. */
 export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString())

@@ -1,8 +1,8 @@
 /** @module The end of a form: the button that saves it, and its errors beside the fields. */
-import { Button, Group, Text } from '@mantine/core'
+import { Group, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { ApiError } from '../../api/client.ts'
-import { ActionButton } from '../../parts/action.tsx'
+import { SubmitButton } from '../../parts/action.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 
 interface SaveRowProps {
@@ -19,15 +19,9 @@ export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }:
   const obstacle = reason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)
   return (
     <Group>
-      {obstacle === undefined ? (
-        <Button type="submit" loading={save.isPending}>
-          {label}
-        </Button>
-      ) : (
-        <ActionButton reason={obstacle} onClick={() => undefined}>
-          {label}
-        </ActionButton>
-      )}
+      <SubmitButton reason={obstacle} loading={save.isPending}>
+        {label}
+      </SubmitButton>
       {children}
       <Text component="span" role="status" size="sm">
         {save.isSuccess && isUnchanged && 'Saved.'}

@@ -6,7 +6,7 @@ import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts
 import { ApiError } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
-import { ActionButton } from '../../parts/action.tsx'
+import { SubmitButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { Section } from '../../parts/section.tsx'
@@ -93,15 +93,9 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
           )}
           <div role="status">{change.isSuccess && !draft && <Alert color="green">The webhook was saved.</Alert>}</div>
           <Group gap="xs">
-            {reason === undefined ? (
-              <Button type="submit" loading={change.isPending} disabled={draft === undefined}>
-                Save
-              </Button>
-            ) : (
-              <ActionButton reason={reason} onClick={() => undefined}>
-                Save
-              </ActionButton>
-            )}
+            <SubmitButton reason={reason} loading={change.isPending} disabled={draft === undefined}>
+              Save
+            </SubmitButton>
             {draft !== undefined && (
               <Button variant="default" onClick={discard}>
                 Discard the changes
