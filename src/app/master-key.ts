@@ -29,7 +29,7 @@ import { perOwner } from '#platform/per-owner.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { runAsCaller } from './data-owner.ts'
-import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './needed-keys.ts'
+import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './key-meta.ts'
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
 

@@ -1,9 +1,9 @@
 /** @module Finds the master key of a data directory, for backups that hold it and restores that need it. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { shortenFingerprint } from '#app/key-meta.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto/crypto.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { shortenFingerprint } from '../needed-keys.ts'
 import { KEY_FILE } from './contents.ts'
 import { BackupError } from './errors.ts'
 

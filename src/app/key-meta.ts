@@ -1,4 +1,4 @@
-/** @module Which master keys a database needs, as it records them. Reads one database and nothing else. */
+/** @module The master keys that a database needs, as it records them. Reads one database and nothing else. */
 import type { Database } from 'bun:sqlite'
 import { getMeta } from '#features/core/events/record.ts'
 
