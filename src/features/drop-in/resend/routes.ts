@@ -3,9 +3,13 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { downloadStored } from '#features/core/app/stored-content.ts'
 import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
-import { createExpiredError, type LinkedFile, openFileLink } from '#features/receiving/received/parts.ts'
-import { getAttachment } from '#features/receiving/received/parts.ts'
-import { createRawDownload } from '#features/receiving/received/parts.ts'
+import {
+  createExpiredError,
+  createRawDownload,
+  getAttachment,
+  type LinkedFile,
+  openFileLink,
+} from '#features/receiving/received/parts.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { attachmentRefs, emailRowWire } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
