@@ -124,6 +124,16 @@ test('the detail has every field, flat and nested, with recipients and events', 
     sandbox: false,
     delivered_at: null,
     resend_of: null,
+    state: 'queued',
+    sentence: 'Of 4 recipients: 4 queued.',
+    explanations: ['bob', 'eve', 'cc', 'bcc'].map((name) => ({
+      address: `${name}@receiver.test`,
+      state: 'queued',
+      sentence: 'It waits for its first attempt.',
+      who_must_act: 'nobody',
+      advice: null,
+      next_at: expect.any(String),
+    })),
     recipients: [
       recipient('bob@receiver.test', 'to'),
       recipient('eve@receiver.test', 'to'),
@@ -158,6 +168,7 @@ test('the detail has every field, flat and nested, with recipients and events', 
   const rows = at(list.body, 'data') as { id: string }[]
   expect(rows.find((r) => r.id === id)).toEqual({
     ...row,
+    state: 'queued',
     to: 'bob@receiver.test, eve@receiver.test',
     sandbox: false,
   } as never)
