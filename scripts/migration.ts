@@ -56,8 +56,9 @@ if (option === '--name' && name !== undefined) {
     const file = generate(folder, 'initial')
     const names = new Set(rowidFree.filter((table) => table !== undefined))
     writeFileSync(file, complete(readFileSync(file, 'utf8'), names, extra))
-    rmSync(MIGRATIONS, { recursive: true })
-    cpSync(folder, MIGRATIONS, { recursive: true })
+    // The folder itself stays: that of the new files has the rights of a temporary one.
+    for (const old of readdirSync(MIGRATIONS)) rmSync(join(MIGRATIONS, old), { recursive: true })
+    for (const made of readdirSync(folder)) cpSync(join(folder, made), join(MIGRATIONS, made), { recursive: true })
   } finally {
     rmSync(folder, { recursive: true })
   }

@@ -2,7 +2,7 @@
  * @module Tests that a data directory stays usable for the user of the service when root runs commands on it while the
  * service is stopped: a service that root ran, restores and backups. The commands are tried by `json-output.test.ts`.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   appendFileSync,
   chmodSync,
@@ -201,6 +201,14 @@ describe.skipIf(process.getuid?.() !== 0)('a file that belongs to root', () => {
     await runTassis(['send', '--from', 'a@sender.test', '--to', 'b@c.test', '--text', 'x'], data.settings)
     month = `content/${readdirSync(join(data.path, 'content')).find((name) => name.endsWith('.db'))}`
   })
+  afterEach(() => {
+    rmSync(join(data.path, 'notes.txt'), { force: true })
+    for (const name of ['', ...readdirSync(data.path, { recursive: true, encoding: 'utf8' })]) {
+      const path = join(data.path, name)
+      chownSync(path, OWNER, OWNER)
+      chmodSync(path, lstatSync(path).isDirectory() ? 0o700 : 0o600)
+    }
+  })
   afterAll(() => data[Symbol.dispose]())
 
   test.each([
@@ -215,7 +223,6 @@ describe.skipIf(process.getuid?.() !== 0)('a file that belongs to root', () => {
     'MONTH',
   ])('%s: serve, commands and root say which and how to mend it, with exit code 2; doctor does, too', async (name) => {
     const path = join(data.path, name === 'MONTH' ? month : name)
-    const { mode } = lstatSync(path)
     chownSync(path, 0, 0)
     chmodSync(path, lstatSync(path).isDirectory() ? 0o700 : 0o600)
     const message = `User ${OWNER} may not use ${path}, which belongs to user root; as root, run ${chown(data.path)}.`
@@ -232,8 +239,6 @@ describe.skipIf(process.getuid?.() !== 0)('a file that belongs to root', () => {
     expect(stdout).toContain(`FAILED  owners: ${path}`)
     expect(stdout).toContain(` belongs to user root, the data directory to user ${OWNER}`)
     expect(stdout).toContain(`Run ${chown(data.path)} as root.`)
-    chmodSync(path, mode & 0o7777)
-    for (const foreign of ['', ...listForeign(data.path)]) chownSync(join(data.path, foreign), OWNER, OWNER)
   })
 
   test('a stranger learns whose data they are, and what to do if they are his', async () => {
@@ -250,7 +255,6 @@ describe.skipIf(process.getuid?.() !== 0)('a file that belongs to root', () => {
     expect((await runAs(OWNER, ['queue'], data.settings)).stderr).toBe(
       `tassis: User ${OWNER} may not use ${data.path}/tassis.db, which belongs to user ${OWNER}; allow it: \`chmod -R u+rwX ${data.path}\`.\n`,
     )
-    chmodSync(join(data.path, 'tassis.db'), 0o600)
   })
 
   test('what is not of Tassis stops nothing', async () => {

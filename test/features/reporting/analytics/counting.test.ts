@@ -291,7 +291,7 @@ test('after retention the check compares what remains, and still finds errors', 
   expect(differences()).toEqual([
     expect.stringContaining('all domains, opens: 4 stored'),
     expect.stringContaining('one.test, opens: 4 stored'),
-    'account 1, one.test: the sums differ',
     expect.stringContaining('opens: 4 stored, the hours sum up to 3'),
+    'account 1, one.test: the sums differ',
   ])
 })
