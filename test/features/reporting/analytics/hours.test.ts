@@ -138,8 +138,8 @@ test('the check finds captured events that were not counted', async () => {
   expect(findings()).toEqual([])
   app.db.run("DELETE FROM counters WHERE metric = 'captured:opened'")
   expect(findings()).toEqual([
-    expect.stringContaining('captured:opened, hour 2026-03-15T12:00:00.000Z: the counter is 0, the recount 1'),
     expect.stringContaining('opens: 0 stored, the hours sum up to 1'),
+    expect.stringContaining('captured:opened, hour 2026-03-15T12:00:00.000Z: the counter is 0, the recount 1'),
   ])
 })
 
