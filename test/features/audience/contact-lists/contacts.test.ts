@@ -161,7 +161,9 @@ describe('one contact', () => {
     await service.api('POST', '/v1/suppressions', { email_address: 'blocked@x.test' })
     expect((await service.add(list, { email: 'blocked@x.test' })).status).toBe(201)
     expect(await service.statuses(list)).toEqual({ 'blocked@x.test': 'active' })
-    const suppressed = at((await service.api('GET', '/v1/suppressions?per_page=100')).body, 'data') as { email_address: string }[]
+    const suppressed = at((await service.api('GET', '/v1/suppressions?per_page=100')).body, 'data') as {
+      email_address: string
+    }[]
     expect(suppressed.map((row) => row.email_address)).toContain('blocked@x.test')
   })
 
