@@ -319,6 +319,7 @@ describe('the first MX of two', () => {
     'mx2.receiver.test': { A: ['127.0.0.1'] },
   }
 
+  // Proves: delivery-1
   test.each([
     ['is down', undefined, 0],
     ['rejects all connections', reactAt('banner', { reply: '554 5.3.2 No SMTP service here', end: 'close' }), 1],

@@ -6,16 +6,7 @@ import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/**
- * Mail hosts of one domain, by preference, all on the same server: its sessions come in the order in which the hosts
- * are tried.
- */
-const hosts = (count: number): Zone => ({
-  'receiver.test': {
-    MX: Array.from({ length: count }, (_, i) => ({ preference: i, exchange: `mx${i}.receiver.test` })),
-  },
-  ...Object.fromEntries(Array.from({ length: count }, (_, i) => [`mx${i}.receiver.test`, { A: ['127.0.0.1'] }])),
-})
+const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'] } }
 
 const messagesOf = (server: ScriptedSmtp): number =>
   server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
@@ -43,27 +34,12 @@ function storeAfterEnd({ app: { commit } }: MailFlow, server: ScriptedSmtp, nthD
   Object.defineProperty(commit, 'writeFromReserve', { value: later })
 }
 
-describe('a session that ends', () => {
-  const drops = ['end', 'reset'] as const
-  // test/flows/misbehaving-receiver.test.ts has the other steps with a single host.
-  const atThe354: [string, SmtpScript][] = drops.map((drop) => [
-    `at the 354, before the start is stored (${drop})`,
-    { data: { say: '354 Go ahead', drop } },
-  ])
-  const definite: [string, SmtpScript][] = [
-    ['at the greeting', { greeting: { drop: 'end' } }],
-    ['at EHLO', { ehlo: { drop: 'reset' } }],
-    ['at MAIL', { mail: { drop: 'end' } }],
-    ['at RCPT', { rcpt: { drop: 'reset' } }],
-    ['at DATA', { data: { drop: 'end' } }],
-    ['by a 421 to the connection', { greeting: '421 4.3.2 Closing' }],
-    ['by a 421 to RCPT', { rcpt: { say: '421 4.3.2 Closing', drop: 'end' } }],
-    ...atThe354,
-  ]
-
-  test.each(atThe354)('%s defers when there is no other host', async (_, script) => {
-    await using server = await startScriptedSmtp(script)
-    await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
+// test/flows/misbehaving-receiver.test.ts has the other steps.
+test.each(['end', 'reset'] as const)(
+  'a session that ends at the 354, before the start is stored (%s), defers',
+  async (drop) => {
+    await using server = await startScriptedSmtp({ data: { say: '354 Go ahead', drop } })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
     storeAfterEnd(flow, server)
     const { recipient, types } = await outcomeOf(flow)
     expect(recipient).toMatchObject({ status: 'queued', attempts: 1, deliveryStartedAt: null })
@@ -71,41 +47,8 @@ describe('a session that ends', () => {
     expect(types).toEqual(['deferred'])
     expect(messagesOf(server)).toBe(0)
     expectBalanced(flow.service)
-  })
-
-  test.each(definite)('%s is followed by the next host, within the same attempt', async (_, script) => {
-    let sessions = 0
-    const steps = Object.entries(script) as [keyof SmtpScript, never][]
-    const good: Readonly<Record<string, string>> = {
-      greeting: '220 mx.example.test',
-      ehlo: '250-mx.example.test\r\n250 PIPELINING',
-      mail: '250 ok',
-      rcpt: '250 ok',
-      data: '354 go',
-    }
-    const bad = new WeakSet<object>()
-    const server = await startScriptedSmtp(
-      Object.fromEntries(
-        steps.map(([name, reaction]) => [
-          name,
-          (_line: string, session: object) => {
-            if (sessions++ === 0) bad.add(session)
-            return bad.has(session) ? reaction : good[name]
-          },
-        ]),
-      ),
-    )
-    await using _server = server
-    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
-    storeAfterEnd(flow, server)
-    const { recipient, types } = await outcomeOf(flow)
-    expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
-    expect(recipient.deliveryStartedAt).not.toBeNull()
-    expect(types).toEqual(['sent', 'delivered'])
-    expect(messagesOf(server)).toBe(1)
-    expectBalanced(flow.service)
-  })
-})
+  },
+)
 
 describe('a reused session', () => {
   /** Long enough for a busy machine to send the second message before the session is closed as idle. */
@@ -124,7 +67,7 @@ describe('a reused session', () => {
     'that %s is replaced by a new one to the same host, in the same attempt',
     async (_, script) => {
       await using server = await startScriptedSmtp(script)
-      await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port, settings })
+      await using flow = await startMailFlow({ zone, smtpPort: server.port, settings })
       storeAfterEnd(flow, server, 2)
       expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
       const { recipient, types } = await outcomeOf(flow)
@@ -137,7 +80,7 @@ describe('a reused session', () => {
 
   test('that closes during the message is uncertain, and nothing is sent again', async () => {
     await using server = await startScriptedSmtp({ body: ['250 2.0.0 Queued', { drop: 'end' }] })
-    await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port, settings })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port, settings })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'uncertain', attempts: 1 })
     expect(server.sessions).toHaveLength(1)

@@ -1,5 +1,5 @@
 /** @module The simulator over HTTP: what a staging system or a CI job sees. */
-import { describe, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/time/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -7,30 +7,8 @@ import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'
 import { startMisbehaving } from '#test/support/misbehaving.ts'
-import { startWebhookService } from '#test/support/webhooks.ts'
 
 const SIMULATOR = 'sim.mail.tassis.test'
-
-describe('webhooks of mail to the simulator', () => {
-  test.each([
-    [
-      'bounce+5.2.2',
-      'bounced',
-      { smtp_response: '550 5.2.2 Simulated rejection', bounce_type: 'soft', bounce_category: 'mailbox_full' },
-    ],
-    ['complain', 'complained', { complainer: `complain@${SIMULATOR}` }],
-    ['drop-after-dot', 'uncertain', {}],
-  ])('of %s say %s, as sandbox mail', async (mailbox, event, data) => {
-    await using service = await startWebhookService({ delivers: true })
-    const webhook = await service.addWebhook([event])
-    await service.accepted({ to: `${mailbox}@${SIMULATOR}` })
-    await service.throughRests(() => service.receiver.requests.length > 0)
-    await service.settled(webhook, 1)
-    expect(service.receiver.requests).toHaveLength(1)
-    const body = JSON.parse(service.receiver.requests[0]?.text ?? '') as Record<string, unknown>
-    expect(body).toMatchObject({ event, sandbox: true, ...data })
-  })
-})
 
 test('a batch may mix mail to the simulator with other mail; an email may not', async () => {
   await using service = await createEmailApi()
