@@ -154,9 +154,9 @@ async function runRound(number: number): Promise<void> {
 function checkUncertainBounds(kind: Moment, kills: readonly Kill[], byKill: readonly string[]): string[] {
   const found: string[] = []
   for (const { atKill } of kills) {
-    for (const [session, few] of atKill.undecided) {
+    for (const few of atKill.undecided.values()) {
       const both = few.filter(({ recipient }) => byKill.includes(recipient))
-      if (both.length > 1) found.push(`session ${session} left ${both.length} uncertain emails`)
+      if (both.length > 1) found.push(`a session left ${both.length} uncertain emails`)
     }
   }
   const inData = kills.reduce((total, k) => total + k.inData, 0)

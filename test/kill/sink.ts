@@ -1,17 +1,14 @@
 /**
- * @module The receiver of the kill test: an SMTP server on node:net that tracks the state of every transaction and can
- * hold sessions inside DATA. A message counts as received once its final dot is read, even if the sender got no reply.
+ * @module The receiver of the kill test: an SMTP server that tracks the state of every transaction and can hold sessions
+ * inside DATA. A message counts as received once its final dot is read, even if the sender got no reply.
  */
-import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
 import type { Random } from '#test/support/random.ts'
+import { type Reaction, type ScriptedSession, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** A transaction that got its 354. */
 export interface Transaction {
   readonly recipient: string
-  readonly session: number
-  /** Whether octets of the message arrived, so the sender had stored the beginning. */
-  bodyBegan: boolean
+  readonly session: ScriptedSession
   /** Whether the final dot was read. */
   received: boolean
   /** When the 250 to the final dot was written, on the monotonic clock. */
@@ -46,10 +43,10 @@ export interface KillSnapshot {
    * one that got its 354 after it. A sender stores each outcome before it sends the next body, so at most one per
    * session may stay uncertain.
    */
-  readonly undecided: ReadonlyMap<number, readonly Transaction[]>
+  readonly undecided: ReadonlyMap<ScriptedSession, readonly Transaction[]>
 }
 
-export interface KillSink extends AsyncDisposable {
+export interface KillSink {
   readonly port: number
   readonly transactions: readonly Transaction[]
   behave(behaviour: Behaviour): void
@@ -64,225 +61,109 @@ export interface KillSink extends AsyncDisposable {
 /** A sender stores the outcome of a transaction within this time after its session is closed. */
 const STORED_WITHIN_MS = 2000
 const MAX_REPLY_DELAY_MS = 300
-const END_OF_DATA = Buffer.from('\r\n.\r\n')
 /** Recipients with this prefix are always deferred: 450 at RCPT. */
 export const DEFERRED_PREFIX = 'later-'
 /** Recipients with this prefix do not exist: 550 at RCPT. */
 export const REFUSED_PREFIX = 'nobody-'
 
-interface Session {
-  readonly id: number
-  readonly socket: Socket
-  current: Transaction | undefined
-  undecided: Transaction[]
-  closedAtMs: number | undefined
-  release: (() => void) | undefined
+/** What the receiver does with a transaction. */
+interface Plan {
+  readonly transaction: Transaction
+  /** Half of those that are held leave the message unread, so most of a large one is still at the sender. */
+  readonly hold: 'unread' | 'read' | undefined
+  readonly isSlow: boolean
+  readonly isCut: boolean
 }
 
 export async function startKillSink(random: Random): Promise<KillSink> {
   const transactions: Transaction[] = []
   const dropped = new Set<string>()
-  const open = new Set<Session>()
-  /** Sessions of the current process, including ended ones. */
-  let lived: Session[] = []
+  /** Of the current process. */
+  const current = new Map<ScriptedSession, Plan>()
+  const undecided = new Map<ScriptedSession, Transaction[]>()
+  const held = new Set<() => void>()
   let behaviour: Behaviour = { hold: 0, slow: 0, drop: 0, cut: 0 }
-  let lastSession = 0
 
-  const server = createServer({ noDelay: true }, (socket) => {
-    const session: Session = {
-      id: ++lastSession,
-      socket,
-      current: undefined,
-      undecided: [],
-      closedAtMs: undefined,
-      release: undefined,
-    }
-    open.add(session)
-    lived.push(session)
-    socket.on('close', () => {
-      open.delete(session)
-      session.closedAtMs = performance.now()
-    })
-    socket.on('error', () => undefined)
-    void converse(session).catch(() => socket.destroy())
-  })
-
-  async function converse(session: Session): Promise<void> {
-    const { socket } = session
-    const input = createReader(socket)
-    let recipient = ''
-    socket.write('220 mx.test ESMTP\r\n')
-    for (;;) {
-      const line = await input.line()
-      if (line === undefined) return
-      const verb = line.slice(0, 4).toUpperCase()
-      if (verb === 'EHLO') socket.write('250-mx.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 52428800\r\n')
-      else if (verb === 'RCPT') {
-        recipient = /<([^@>]+)@/.exec(line)?.[1] ?? ''
-        const isDeferred = recipient.startsWith(DEFERRED_PREFIX)
-        const isRefused = recipient.startsWith(REFUSED_PREFIX)
-        if (isDeferred || isRefused) recipient = ''
-        socket.write(isDeferred ? '450 4.2.1 later\r\n' : isRefused ? '550 5.1.1 nobody\r\n' : '250 2.1.5 ok\r\n')
-      } else if (verb === 'DATA') {
-        if (recipient === '') socket.write('503 5.5.1 no recipient\r\n')
-        else if (!(await takeMessage(session, input, recipient))) return
-        recipient = ''
-      } else if (verb === 'QUIT') {
-        socket.end('221 2.0.0 bye\r\n')
-        return
-      } else socket.write('250 2.0.0 ok\r\n')
-    }
-  }
-
-  /** Handles a transaction from the 354 to the reply. Returns false when the session has ended. */
-  async function takeMessage(session: Session, input: Reader, recipient: string): Promise<boolean> {
-    const { socket } = session
+  const nameRecipient = (line: string): string => /<([^@>]+)@/.exec(line)?.[1] ?? ''
+  const isRefused = (recipient: string): boolean =>
+    recipient.startsWith(DEFERRED_PREFIX) || recipient.startsWith(REFUSED_PREFIX)
+  const begin = (session: ScriptedSession): Reaction => {
+    const recipient = nameRecipient(session.commands.findLast((line) => line.startsWith('RCPT')) ?? '')
+    if (isRefused(recipient)) return '503 5.5.1 no recipient'
     if (!dropped.has(recipient) && random.chance(behaviour.drop)) {
       dropped.add(recipient)
-      socket.destroy()
-      return false
+      return { drop: 'end' }
     }
-    const isHeld = random.chance(behaviour.hold)
-    // Half of the held transactions leave the message unread, so most of a large one is still at the sender.
-    const isHeldUnread = isHeld && random.chance(0.5)
-    const isSlow = random.chance(behaviour.slow)
-    const isCut = random.chance(behaviour.cut)
     const transaction: Transaction = {
       recipient,
-      session: session.id,
-      bodyBegan: false,
+      session,
       received: false,
       answeredAtMs: undefined,
       cut: false,
       testId: undefined,
       isWhole: false,
     }
+    const hold = random.chance(behaviour.hold) ? (random.chance(0.5) ? 'unread' : 'read') : undefined
+    const isSlow = random.chance(behaviour.slow)
+    current.set(session, { transaction, hold, isSlow, isCut: random.chance(behaviour.cut) })
     transactions.push(transaction)
-    session.current = transaction
-    session.undecided.push(transaction)
-    socket.write('354 go on\r\n')
-    if (!(await input.more())) return false
-    transaction.bodyBegan = true
-    // The sender stored the previous outcome before it wrote this body.
-    session.undecided = [transaction]
-    if (isHeldUnread) await held(session, input)
-    const message = await input.until(END_OF_DATA)
-    if (!message) return false
+    undecided.set(session, [...(undecided.get(session) ?? []), transaction])
+    return '354 go on'
+  }
+  /** The sender stored the previous outcome before it wrote this body. */
+  const onBody = (session: ScriptedSession): void => {
+    const plan = current.get(session)
+    if (!plan) return
+    undecided.set(session, [plan.transaction])
+    if (plan.hold !== 'unread') return
+    session.pause()
+    held.add(() => session.resume())
+  }
+  const end = async (session: ScriptedSession): Promise<Reaction> => {
+    const plan = current.get(session)
+    if (!plan) return { drop: 'end' }
+    const { transaction, hold, isSlow, isCut } = plan
     transaction.received = true
-    const text = message.toString('latin1')
+    const text = session.messages.at(-1)?.toString('latin1') ?? ''
     transaction.testId = /^X-Test-Id: (\S+)\r$/m.exec(text)?.[1]
     transaction.isWhole = transaction.testId !== undefined && text.includes(`End of ${transaction.testId}.`)
-    if (isHeld && !isHeldUnread) await held(session, input)
-    if (isCut) {
-      transaction.cut = true
-      session.current = undefined
-      socket.destroy()
-      return false
-    }
-    if (isSlow) await Bun.sleep(random.between(1, MAX_REPLY_DELAY_MS))
-    if (socket.destroyed) return false
+    if (hold === 'read') await new Promise<void>((resolve) => held.add(resolve))
+    if (isSlow && !isCut) await Bun.sleep(random.between(1, MAX_REPLY_DELAY_MS))
+    current.delete(session)
+    transaction.cut = isCut
+    if (isCut || session.closed) return { drop: 'end' }
     transaction.answeredAtMs = performance.now()
-    session.current = undefined
-    socket.write('250 2.0.0 taken\r\n')
-    return true
+    return '250 2.0.0 taken'
   }
-
-  const held = (session: Session, input: Reader): Promise<void> =>
-    new Promise((resolve) => {
-      input.pause()
-      session.release = () => {
-        session.release = undefined
-        input.resume()
-        resolve()
-      }
-    })
-
-  const inData = () => [...open].flatMap(({ current }) => current ?? [])
-
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
+  const server = await startScriptedSmtp({
+    rcpt(line) {
+      const recipient = nameRecipient(line)
+      if (recipient.startsWith(DEFERRED_PREFIX)) return '450 4.2.1 later'
+      return recipient.startsWith(REFUSED_PREFIX) ? '550 5.1.1 nobody' : '250 2.1.5 ok'
+    },
+    data: (_, session) => begin(session),
+    onBody,
+    body: (_, session) => end(session),
+  })
+  const inData = () => [...current].flatMap(([session, { transaction }]) => (session.closed ? [] : [transaction]))
   return {
-    port: typeof address === 'object' && address ? address.port : 0,
+    port: server.port,
     transactions,
     behave: (next) => {
       behaviour = next
     },
     inData,
     atKill() {
-      const since = performance.now() - STORED_WITHIN_MS
-      const recent = lived.filter(({ closedAtMs }) => closedAtMs === undefined || closedAtMs > since)
-      const undecided = new Map(recent.filter((s) => s.undecided.length > 0).map((s) => [s.id, [...s.undecided]]))
-      return { atMs: performance.now(), inData: inData(), undecided }
+      const atMs = performance.now()
+      const recent = [...undecided].filter(([{ closedAtMs = atMs }]) => closedAtMs > atMs - STORED_WITHIN_MS)
+      return { atMs, inData: inData(), undecided: new Map(recent) }
     },
     async releaseAfterKill() {
-      lived = []
-      const closed = [...open].map(({ socket }) => (socket.destroyed ? undefined : once(socket, 'close')))
-      for (const session of open) session.release?.()
-      await Promise.all(closed)
+      undecided.clear()
+      for (const release of held) release()
+      held.clear()
+      await server.until(() => server.sessions.every(({ closed }) => closed))
+      current.clear()
     },
-    async [Symbol.asyncDispose]() {
-      for (const { socket } of open) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
-  }
-}
-
-interface Reader {
-  /** Returns the next line without its end; undefined when the connection is closed. */
-  line(): Promise<string | undefined>
-  /** Waits for at least one octet; false when the connection is closed. */
-  more(): Promise<boolean>
-  /** Reads up to and including `end`; a message that is only a dot counts as empty. */
-  until(end: Buffer): Promise<Buffer | undefined>
-  pause(): void
-  resume(): void
-}
-
-function createReader(socket: Socket): Reader {
-  let buffered: Buffer = Buffer.alloc(0)
-  let chunks: Buffer[] = []
-  let ended = false
-  let wake: () => void = () => undefined
-  socket.on('data', (chunk: Buffer) => {
-    chunks.push(chunk)
-    wake()
-  })
-  socket.on('close', () => {
-    ended = true
-    wake()
-  })
-  /** Reads buffered data, or waits for more. Returns false when the connection is closed. */
-  const take = async (): Promise<boolean> => {
-    while (chunks.length === 0) {
-      if (ended) return false
-      await new Promise<void>((resolve) => {
-        wake = resolve
-      })
-    }
-    buffered = Buffer.concat([buffered, ...chunks])
-    chunks = []
-    return true
-  }
-  const upTo = async (end: string | Buffer): Promise<Buffer | undefined> => {
-    let searchFrom = 0
-    for (;;) {
-      const at = buffered.indexOf(end, searchFrom)
-      if (at >= 0) {
-        const found = buffered.subarray(0, at)
-        buffered = buffered.subarray(at + end.length)
-        return found
-      }
-      searchFrom = Math.max(buffered.length - end.length + 1, 0)
-      if (!(await take())) return undefined
-    }
-  }
-  return {
-    line: async () => (await upTo('\r\n'))?.toString('latin1'),
-    more: async () => buffered.length > 0 || (await take()),
-    until: (end) => upTo(end),
-    pause: () => void socket.pause(),
-    resume: () => void socket.resume(),
   }
 }

@@ -46,6 +46,8 @@ export interface SmtpScript {
   readonly mail?: Step
   readonly rcpt?: Step
   readonly data?: Step
+  /** Called when the first octets of a message arrive. */
+  readonly onBody?: (session: ScriptedSession) => void
   /** The reply to the final dot. */
   readonly body?: Step
   /** Reacts once, in the middle of a message, after this many octets; then stops reading it. */
@@ -101,8 +103,13 @@ export interface ScriptedSession {
   readonly serverName: string | undefined
   /** Whether the connection has ended. */
   readonly closed: boolean
+  /** When it ended, on the monotonic clock. */
+  readonly closedAtMs: number | undefined
   /** Sends unsolicited data. */
   say(reaction: Reaction): void
+  /** Reads nothing more until `resume`. */
+  pause(): void
+  resume(): void
 }
 
 export interface ScriptedSmtp extends AsyncDisposable {
@@ -161,7 +168,7 @@ class Session implements ScriptedSession {
   readonly rawMessages: Buffer[] = []
   secure = false
   serverName: string | undefined
-  closed = false
+  closedAtMs: number | undefined
   readonly #script: SmtpScript
   readonly #changed: () => void
   readonly #raw: Socket
@@ -183,6 +190,18 @@ class Session implements ScriptedSession {
     this.#listenTo(socket)
     if (script.implicitTls) this.#handshake()
     if (!script.implicitTls || script.handshake === undefined) this.#then(() => this.#react('greeting', ''))
+  }
+
+  get closed(): boolean {
+    return this.closedAtMs !== undefined
+  }
+
+  pause(): void {
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.resume()
   }
 
   say(reaction: Reaction): void {
@@ -210,7 +229,7 @@ class Session implements ScriptedSession {
       if (socket === this.#socket) this.#receive(chunk)
     })
     socket.on('close', () => {
-      this.closed = true
+      this.closedAtMs = performance.now()
       this.#changed()
     })
   }
@@ -290,7 +309,10 @@ class Session implements ScriptedSession {
   }
 
   async #consumeBody(chunk: Buffer): Promise<void> {
-    if (this.#bodyChunks.length === 0) this.rawMessages.push(chunk)
+    if (this.#bodyChunks.length === 0) {
+      this.rawMessages.push(chunk)
+      this.#script.onBody?.(this)
+    }
     this.#bodyChunks.push(chunk)
     this.#bodyBytes += chunk.length
     const { midBody } = this.#script
