@@ -3,23 +3,24 @@
  * response times of its HTTP server. After each attack an ordinary message must be accepted. See `scripts/fuzz-inbound
  * --help`.
  */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { seededRandom } from '#test/support/random.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { attacks } from './attacks.ts'
+import { attacks } from './inbound-attacks.ts'
+import { formatMegabytes, readMemoryBytes, watch } from './watch.ts'
 
 const HELP = `scripts/fuzz-inbound [--seed N] [--connections N] [--only TEXT]
 Attacks the SMTP listener and prints memory and HTTP responses. Exits with 1 when memory exceeds idle by more than 200 MB,
 when HTTP does not respond, or when an ordinary message is not accepted after an attack.`
-const MAX_BYTES_ABOVE_IDLE = 200_000_000
-const PROBE_INTERVAL_MS = 20
 
 const { values: args } = parseArgs({
   options: {
     seed: { type: 'string', default: '1' },
     connections: { type: 'string', default: '1000' },
     only: { type: 'string', default: '' },
+    /** Index of an attack and the port: the program runs it, so that its memory and time distort no measurement. */
+    attack: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -27,78 +28,57 @@ if (args.help) {
   console.log(HELP)
   process.exit(0)
 }
+if (args.attack !== undefined) {
+  const [index = 0, port = 0] = args.attack.split(':').map(Number)
+  // The connection can end at any moment; that is not an error here.
+  process.on('uncaughtException', () => {})
+  await attacks[index]?.run(port, seededRandom(Number(args.seed) + index))
+  process.exit(0)
+}
 
-const server = Bun.spawn([process.execPath, join(import.meta.dir, 'server.ts'), args.connections], {
+const server = Bun.spawn([process.execPath, join(import.meta.dir, 'inbound-server.ts'), args.connections], {
   stdin: 'pipe',
   stdout: 'pipe',
   stderr: 'inherit',
 })
-const ports = await readPorts()
-
-/** Resident memory of the attacked process. */
-const memoryBytes = (): number => {
-  const status = readFileSync(`/proc/${server.pid}/status`, 'utf8')
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
-}
+const { value: firstLine } = await server.stdout.getReader().read()
+const ports = JSON.parse(new TextDecoder().decode(firstLine)) as { smtp: number; http: number }
 
 // Sends one message of each kind, so that memory for what is loaded only once counts as idle.
 await sendOrdinaryMessage()
 await Bun.sleep(1_000)
-const idleBytes = memoryBytes()
-console.log(`idle: ${megabytes(idleBytes)} MB, up to ${args.connections} connections, seed ${args.seed}`)
+const idleBytes = readMemoryBytes(server.pid)
+const watched = { pid: server.pid, url: `http://127.0.0.1:${ports.http}/`, idleBytes }
+console.log(`idle: ${formatMegabytes(idleBytes)} MB, up to ${args.connections} connections, seed ${args.seed}`)
 console.log('  seconds  MB above idle (peak)   HTTP ms p50    p99    max   attack')
 
 let hasFailed = false
-for (const [index, attack] of attacks.entries()) {
-  if (!attack.name.includes(args.only)) continue
-  const startedAtMs = performance.now()
+for (const [index, { name }] of attacks.entries()) {
+  if (!name.includes(args.only)) continue
   const attacker = Bun.spawn(
-    [process.execPath, join(import.meta.dir, 'attacker.ts'), String(index), String(ports.smtp), args.seed],
+    [process.execPath, import.meta.path, '--attack', `${index}:${ports.smtp}`, '--seed', args.seed],
     { stdout: 'inherit', stderr: 'inherit' },
   )
-  let hasEnded = false
-  void attacker.exited.then(() => {
-    hasEnded = true
-  })
-  let peakBytes = 0
-  const answeredMs: number[] = []
-  let unanswered = 0
-  while (!hasEnded) {
-    peakBytes = Math.max(peakBytes, memoryBytes())
-    const askedAtMs = performance.now()
-    const isAnswered = await fetch(`http://127.0.0.1:${ports.http}/`, { signal: AbortSignal.timeout(5_000) }).then(
-      (response) => response.ok,
-      () => false,
-    )
-    if (isAnswered) answeredMs.push(performance.now() - askedAtMs)
-    else unanswered++
-    await Bun.sleep(PROBE_INTERVAL_MS)
-  }
-  const seconds = (performance.now() - startedAtMs) / 1000
-  const isServed = await sendOrdinaryMessage()
-  const sorted = answeredMs.sort((a, b) => a - b)
+  const { seconds, peakBytes, responseMs, problems } = await watch(watched, () => attacker.exitCode !== null)
+  const broken = (await sendOrdinaryMessage())
+    ? problems
+    : [...problems, 'AN ORDINARY MESSAGE WAS NOT ACCEPTED AFTERWARDS']
+  hasFailed ||= broken.length > 0
   const at = (fraction: number) =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN
-  const aboveIdleBytes = peakBytes - idleBytes
-  const problems = [
-    ...(aboveIdleBytes > MAX_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
-    ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT A RESPONSE`] : []),
-    ...(isServed ? [] : ['AN ORDINARY MESSAGE WAS NOT ACCEPTED AFTERWARDS']),
-  ]
-  if (problems.length > 0) hasFailed = true
+    responseMs[Math.min(responseMs.length - 1, Math.floor(responseMs.length * fraction))] ?? Number.NaN
   console.log(
     [
       seconds.toFixed(1).padStart(9),
-      megabytes(aboveIdleBytes).padStart(15),
+      formatMegabytes(peakBytes).padStart(15),
       at(0.5).toFixed(1).padStart(20),
       at(0.99).toFixed(1).padStart(7),
       at(1).toFixed(1).padStart(7),
-      `   ${[attack.name, ...problems].join('  ')}`,
+      `   ${[name, ...broken].join('  ')}`,
     ].join(''),
   )
 }
 await Bun.sleep(6_000)
-console.log(`after all: ${megabytes(memoryBytes() - idleBytes)} MB above idle`)
+console.log(`after all: ${formatMegabytes(readMemoryBytes(server.pid) - idleBytes)} MB above idle`)
 server.stdin.end()
 await server.exited
 process.exit(hasFailed ? 1 : 0)
@@ -127,14 +107,4 @@ async function sendOrdinaryMessage(): Promise<boolean> {
     await Bun.sleep(100)
   }
   return false
-}
-
-async function readPorts(): Promise<{ readonly smtp: number; readonly http: number }> {
-  const reader = server.stdout.getReader()
-  const { value } = await reader.read()
-  return JSON.parse(new TextDecoder().decode(value)) as { smtp: number; http: number }
-}
-
-function megabytes(bytes: number): string {
-  return (bytes / 1_000_000).toFixed(0)
 }
