@@ -5,7 +5,6 @@
  */
 import { isIP } from 'node:net'
 import { hostname as systemHostname } from 'node:os'
-import { shareOfDisk } from '#platform/disk/disk-space.ts'
 import {
   type Config,
   ConfigError,
@@ -311,27 +310,19 @@ const machineSettings = {
   ),
 }
 
-/** A maximum of stored bytes. The four add up to 80 % of the disk: contacts, histories and indexes need the rest. */
-const diskShare = (percent: number, what: string) =>
-  size(
-    shareOfDisk(percent / 100),
-    0,
-    100_000 * GiB,
-    `Maximum bytes of ${what}; accounts above their share lose their oldest; 0: no limit.`,
-    `${percent} % of the disk less \`TASSIS_MIN_FREE_DISK\``,
-  )
-
 const retentionSettings = {
   contentDays: integer(90, 1, 36_500, 'How long bodies and attachments of sent mail are kept.'),
-  contentMaxBytes: diskShare(25, 'bodies and attachments of sent mail'),
   eventsDays: integer(365, 1, 36_500, 'How long events are kept in the event log.'),
-  eventsMaxBytes: diskShare(10, 'the event log'),
   inboundDays: integer(365, 1, 36_500, 'How long received mail is kept, in agent mailboxes as well.'),
-  inboundMaxBytes: diskShare(20, 'received mail'),
   inboundRawDays: integer(30, 1, 3650, 'Retention of raw received messages.'),
   logsDays: integer(730, 1, 36_500, 'How long the records of emails and their outcomes are kept, and operations.'),
-  logsMaxBytes: diskShare(25, 'these records'),
   auditDays: integer(1095, 30, 36_500, 'How long entries of the audit log are kept.'),
+  dataMaxBytes: size(
+    0,
+    0,
+    100_000 * GiB,
+    'Maximum bytes of mail and events, at most 80 % of the disk; accounts above their share of it lose their oldest. 0: 80 % of the disk.',
+  ),
 }
 
 const backupSettings = {

@@ -8,7 +8,7 @@ import { loadConfig } from '#app/settings.ts'
 import { count, setMeta } from '#features/core/events/record.ts'
 import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { GiB, KiB, MiB } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
@@ -18,13 +18,8 @@ setDefaultTimeout(300_000)
 
 type Use = DiskUse & Pick<ServerDisk, 'file_system'>
 
-/** Whatever the disk of the machine; the defaults are shares of it. */
-const SIZES = {
-  TASSIS_CONTENT_MAX_BYTES: '20GiB',
-  TASSIS_EVENTS_MAX_BYTES: '10GiB',
-  TASSIS_INBOUND_MAX_BYTES: '20GiB',
-  TASSIS_LOGS_MAX_BYTES: '20GiB',
-}
+/** Whatever the disk of the machine; the default is a share of it. */
+const SIZES = { TASSIS_DATA_MAX_BYTES: '160MiB' }
 
 /** Returns the size of a folder according to du(1), in bytes. */
 async function du(path: string): Promise<number> {
@@ -85,10 +80,10 @@ test('the sizes add up to the total, and the total equals du, with and without a
     imports: true,
     groups: use.database.file_bytes,
     kinds: [
-      ['content', 20 * 1024 * MiB, 90],
-      ['events', 10 * 1024 * MiB, 365],
-      ['inbound', 20 * 1024 * MiB, 365],
-      ['logs', 20 * 1024 * MiB, 730],
+      ['content', 50 * MiB, 90],
+      ['events', 20 * MiB, 365],
+      ['inbound', 40 * MiB, 365],
+      ['logs', 50 * MiB, 730],
       ['audit', null, 1095],
     ],
     hasFree: true,
@@ -111,7 +106,7 @@ test('the table shows usage, limits and what is deleted next', async () => {
   expect(stdout).toMatch(/\n {4}2025-11 +\d/)
   expect(stdout).toMatch(/\nfree on this disk +\d/)
   expect(stdout).toMatch(/\nKIND +USED +LIMIT +RETENTION +OLDEST +DELETED NEXT\n/)
-  expect(stdout).toMatch(/\nemails +0 B +20.0 GiB +730 days +- +-\n/)
+  expect(stdout).toMatch(/\nemails +0 B +50.0 MiB +730 days +- +-\n/)
   expect(stdout).not.toContain('New mail is refused')
   const full = await runTassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
@@ -124,27 +119,6 @@ test('the table shows usage, limits and what is deleted next', async () => {
     stderr:
       'tassis: The disk of the data is full, or has less than TASSIS_MIN_FREE_DISK left; nothing was changed. `tassis disk` shows what uses it; free space or use a larger disk.\n',
   })
-})
-
-// Proves: storage-9
-test('limits larger than the disk are reduced to it less the reserve, with a warning that names both sizes', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  const settings = {
-    ...data.settings,
-    ...SIZES,
-    TASSIS_CONTENT_MAX_BYTES: '100000GiB',
-    TASSIS_MIN_FREE_DISK: '1GiB',
-  }
-  const use = await runTassisJson<Use>(['disk'], settings)
-  const content = use.kinds.find(({ kind }) => kind === 'content')
-  // Other programs write to this disk during the measurement.
-  const { size_bytes: sizeBytes } = use.file_system
-  expect(content?.max_bytes).toBeLessThanOrEqual(Math.max(sizeBytes - GiB, sizeBytes / 2))
-  expect(use.warnings).toEqual([
-    expect.stringMatching(/TASSIS_LOGS_MAX_BYTES are 1000\d\dGiB together, and the disk can hold [\d.]+GiB/),
-  ])
-  expect((await runTassis(['disk'], settings)).stdout).toContain('\nWarning: TASSIS_CONTENT_MAX_BYTES,')
 })
 
 test('the table names the accounts that use the most, and what is deleted next from those above their share', async () => {
@@ -169,7 +143,7 @@ test('the table names the accounts that use the most, and what is deleted next f
     await app.commit.write((tx) => count(tx, light.accountId, UNROUTED_DROPPED_METRIC, 0, 7))
     await close()
   }
-  const settings = { ...data.settings, TASSIS_INBOUND_MAX_BYTES: '1MiB' }
+  const settings = { ...data.settings, TASSIS_DATA_MAX_BYTES: '4MiB' }
   const { kinds, not_stored: notStored } = await runTassisJson<Use>(['disk'], settings)
   const inbound = kinds.find(({ kind }) => kind === 'inbound')
   const [first, second] = inbound?.accounts ?? []

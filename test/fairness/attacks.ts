@@ -304,7 +304,7 @@ export const attacks: readonly Attack[] = [
   {
     id: '7',
     name: 'messages of 3 MB to invented addresses of the honest tenant',
-    settings: { TASSIS_INBOUND_MAX_BYTES: '24MiB' },
+    settings: { TASSIS_DATA_MAX_BYTES: '96MiB' },
     run: (context) =>
       repeatUntilEnd(context, 2, (lane) => {
         // Incompressible, so that it occupies its full size.

@@ -94,7 +94,6 @@ function formatDisk(use: DiskUse & Pick<ServerDisk, 'file_system'>, now: Millis)
         formatNext(kind, now),
       ]),
     ),
-    ...use.warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
     ...formatAccounts(use.kinds),
     ...use.not_stored.map(
       ({ id, name, messages }) =>

@@ -1,5 +1,4 @@
 /** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
-import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { findPublicUrlWarnings } from './public-url-warnings.ts'
@@ -8,8 +7,4 @@ import { findPublicUrlWarnings } from './public-url-warnings.ts'
 export const findSettingWarnings = (config: Config): readonly string[] =>
   config.delivery === 'capture'
     ? []
-    : [
-        ...(config.delivery === 'direct' ? findHostnameWarnings(config) : []),
-        ...findPublicUrlWarnings(config),
-        ...listDiskLimitWarnings(config),
-      ]
+    : [...(config.delivery === 'direct' ? findHostnameWarnings(config) : []), ...findPublicUrlWarnings(config)]

@@ -5,7 +5,6 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { measureUse } from '#features/lifecycle/retention/cuts.ts'
-import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { type MonthUse, measureAllocated } from '#features/lifecycle/retention/measure.ts'
 import { listKindUsages, listNotStored } from '#features/lifecycle/retention/overview.ts'
 import { readDiskSpace } from '#platform/disk/disk-space.ts'
@@ -58,7 +57,6 @@ export function measureDisk(db: Database, config: Config, now: Millis) {
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
     kinds,
-    warnings: [...listDiskLimitWarnings(config)],
     not_stored: notStored,
   } satisfies ServerDisk['use']
 }

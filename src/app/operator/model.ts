@@ -352,7 +352,6 @@ const DiskUse = Type.Object({
   imports_bytes: bytes('Files that wait for their import'),
   other_bytes: bytes('Other files'),
   kinds: Type.Array(KindUsage, { description: 'What is retained, for how long, and what is deleted next.' }),
-  warnings: Type.Array(Type.String(), { description: 'Problems of the configured sizes.' }),
   not_stored: Type.Array(
     Type.Object({
       id: Uuid({ description: 'Id of the account.' }),

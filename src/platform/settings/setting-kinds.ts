@@ -101,15 +101,8 @@ const SIZE_UNITS: Record<string, number> = {
   GIB: GiB,
 }
 
-export const size = (
-  fallback: Setting<number>['fallback'],
-  min: number,
-  max: number,
-  doc: string,
-  fallbackDoc?: string,
-): Setting<number> => ({
+export const size = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
   fallback,
-  ...(fallbackDoc !== undefined && { fallbackDoc }),
   format: formatSize,
   allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
   doc,

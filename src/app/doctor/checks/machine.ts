@@ -2,26 +2,25 @@
 import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
-import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { attempt } from '#platform/attempt.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { formatSize } from '#platform/settings/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
 import { describeOwner, findForeignEntry } from '../../data-owner.ts'
 import type { DoctorContext } from '../context.ts'
-import { failure, type NewFinding, NO_DATA, ok, skipped, splitAdvice, warning } from '../finding.ts'
+import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../finding.ts'
 
 /** Below this multiple of TASSIS_MIN_FREE_DISK, new mail will soon be refused. */
 const LOW_FACTOR = 4
 const MIN_FREE_FILES_FRACTION = 0.05
 
-/** Free space, and whether the sizes of retention fit the disk. */
+/** Free space. */
 export function checkDisk({ config }: DoctorContext): NewFinding[] {
   const folder = findExisting(config.dataDir)
   const { bsize, blocks, bavail, files, ffree } = statfsSync(folder)
   const freeBytes = bavail * bsize
   const free = `${formatBytes(freeBytes)} of ${formatBytes(blocks * bsize)} are free on the disk of ${config.dataDir}`
-  const fix = 'Free space on it, use a larger disk, or lower the sizes of retention; `tassis disk` shows what uses it.'
+  const fix = 'Free space on it, use a larger disk, or lower TASSIS_DATA_MAX_BYTES; `tassis disk` shows what uses it.'
   const space =
     freeBytes < config.minFreeDisk
       ? failure(
@@ -34,8 +33,6 @@ export function checkDisk({ config }: DoctorContext): NewFinding[] {
         : ok(`${free}.`, 'space')
   // Some file systems have no fixed number of files, and say 0.
   const areFilesScarce = files > 0 && ffree / files < MIN_FREE_FILES_FRACTION
-  const [tooLarge] = listDiskLimitWarnings({ ...config, dataDir: folder })
-  const advice = tooLarge === undefined ? undefined : splitAdvice(tooLarge)
   return [
     space,
     ...(areFilesScarce
@@ -47,9 +44,6 @@ export function checkDisk({ config }: DoctorContext): NewFinding[] {
           ),
         ]
       : []),
-    advice
-      ? warning(advice.message, advice.fix, 'retention')
-      : ok('The sizes of retention together fit the disk.', 'retention'),
   ]
 }
 

@@ -1,5 +1,5 @@
 /** @module What uses the disk, how long it is retained, and what is deleted next. */
-import { Alert, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { Group, Progress, Stack, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { ServerDisk } from '#app/operator/model.ts'
 import { useDisk } from '../../api/server.ts'
@@ -70,11 +70,6 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
         {isMeasuring && '; it is being measured again'}. All data: {formatBytes(use.total_bytes)} in{' '}
         <bdi>{use.data_dir}</bdi>.
       </Text>
-      {use.warnings.map((warning) => (
-        <Alert key={warning} color="yellow" title="A setting needs attention">
-          {warning}
-        </Alert>
-      ))}
       <Part title="What is deleted next">
         <DataTable label="What is retained" isWide columns={KIND_COLUMNS} rows={use.kinds} toKey={({ kind }) => kind} />
       </Part>

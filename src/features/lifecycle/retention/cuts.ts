@@ -70,7 +70,7 @@ export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
   const { content, rawMail } = readStores(dataDir)
   const stores = sumUsedBytes(content) + sumUsedBytes(rawMail)
   const bytes = { content: stores, events: database, inbound: database + stores, logs: database }
-  return BUDGETED.some((kind) => budgets[kind] > 0 && bytes[kind] >= budgets[kind])
+  return BUDGETED.some((kind) => bytes[kind] >= budgets[kind])
 }
 
 /**
@@ -91,8 +91,7 @@ export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Me
     logs: 0,
   }
   const kinds = mapKinds((kind) => {
-    const isMeasured =
-      budgets === undefined || (budgets[kind] > 0 && tableBytes[kind] + maxPartBytes[kind] > budgets[kind])
+    const isMeasured = budgets === undefined || tableBytes[kind] + maxPartBytes[kind] > budgets[kind]
     if (!isMeasured) return measureRows([], 0)
     if (kind === 'events') return measureRows(countEvents(db), events)
     // The weights of received mail are upper limits in bytes: its many tables take space when they are empty, too.
@@ -149,7 +148,7 @@ export const sumBytes = (uses: ReadonlyMap<number, AccountUse>): number =>
 export const findCuts = (measured: Measurement, budgets: Budgets): Cut[] =>
   BUDGETED.flatMap((kind) => {
     const uses = [...measured.kinds[kind].accounts].map(([id, { bytes }]) => [id, bytes] as const)
-    const excesses = budgets[kind] === 0 ? [] : findExcesses(new Map(uses), budgets[kind], measured.parents)
+    const excesses = findExcesses(new Map(uses), budgets[kind], measured.parents)
     if (excesses.length === 0) return []
     const cuts = kind === 'events' ? cutEvents(measured, excesses) : cutRows(kind, measured, excesses)
     return cuts.map((cut) => ({ ...cut, kind, budgetBytes: budgets[kind] }))

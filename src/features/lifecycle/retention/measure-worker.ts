@@ -5,19 +5,12 @@
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
 import { answerRequest } from '#platform/process/worker-answer.ts'
-import type { Budgets } from './budgets.ts'
+import { measureBudgets, type SizeSettings } from './budgets.ts'
 import { type Cut, canExceedBudgets, findCuts, measureUse } from './cuts.ts'
-import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 
-export interface MeasureRequest {
-  readonly dataDir: string
-  readonly minFreeDisk: number
-  /** As configured. */
-  readonly budgets: Budgets
-}
-
-answerRequest(({ dataDir, minFreeDisk, budgets: configured }: MeasureRequest): Cut[] => {
-  const budgets = limitToDisk(configured, measureDiskLimit({ dataDir, minFreeDisk }))
+answerRequest((settings: SizeSettings): Cut[] => {
+  const { dataDir } = settings
+  const budgets = measureBudgets(settings)
   if (!canExceedBudgets(dataDir, budgets)) return []
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {

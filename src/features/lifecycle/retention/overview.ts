@@ -10,9 +10,8 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { BUDGETED, type BudgetedKind, computeAgeCutoffs, readBudgets, readMaxAges } from './budgets.ts'
+import { BUDGETED, type BudgetedKind, computeAgeCutoffs, measureBudgets, readMaxAges } from './budgets.ts'
 import { type Cut, findCuts, type Measurement, sumBytes } from './cuts.ts'
-import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 import { HAS_CONTENT } from './holdings.ts'
 import { readCursor } from './scan.ts'
 
@@ -84,7 +83,7 @@ export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis |
  * @param db in the same read transaction as the measurement
  */
 export function listKindUsages(db: Database, config: Config, measured: Measurement, now: Millis): KindUsage[] {
-  const budgets = limitToDisk(readBudgets(config), measureDiskLimit(config))
+  const budgets = measureBudgets(config)
   const cuts = Map.groupBy(findCuts(measured, budgets), (cut) => cut.kind)
   const ages = readMaxAges(config)
   const aged = computeAgeCutoffs(config, now)
@@ -101,7 +100,7 @@ export function listKindUsages(db: Database, config: Config, measured: Measureme
       return {
         ...describeAge(kind, ages[kind]),
         used_bytes: Math.round(sumBytes(measured.kinds[kind].accounts)),
-        max_bytes: budgets[kind] === 0 ? null : budgets[kind],
+        max_bytes: budgets[kind],
         over_before: before > aged[kind] ? isoTime(before) : null,
         accounts: listAccountUsages(db, measured, kind, kindCuts),
       }

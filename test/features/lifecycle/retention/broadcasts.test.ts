@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { checkContent } from '#app/cli/content-check.ts'
 import { sweep } from '#features/core/content-gc/sweep.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { days, minutes } from '#platform/units.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, createContacts, getOperation, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
-import { endAttempts, rowsOf, SHORT } from './year.ts'
+import { endAttempts, rowsOf, SHORT, sizeFor } from './year.ts'
 
 test('a broadcast loses its sources with its emails, and is removed after the last of them; its newsletter stays', async () => {
   await using service = await createEmailApi({ settings: { ...SHORT, TASSIS_MAX_BODY_BYTES: '1MiB' }, runsTasks: true })
@@ -59,7 +59,7 @@ test('a broadcast loses its sources with its emails, and is removed after the la
 
 test('over the limit, the sources of the oldest broadcast are removed with all of its emails', async () => {
   await using service = await createEmailApi({
-    settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_MAX_BODY_BYTES: '4MiB' },
+    settings: { TASSIS_DATA_MAX_BYTES: sizeFor('content', MiB), TASSIS_MAX_BODY_BYTES: '4MiB' },
     runsTasks: true,
   })
   const { app, api, clock, dataDir } = service

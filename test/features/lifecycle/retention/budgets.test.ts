@@ -3,16 +3,16 @@ import { expect, test } from 'bun:test'
 import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/core/content-gc/sweep.ts'
-import { type Budgets, mapKinds } from '#features/lifecycle/retention/budgets.ts'
+import { type Budgets, computeBudgets, mapKinds } from '#features/lifecycle/retention/budgets.ts'
 import { measureUse, sumBytes } from '#features/lifecycle/retention/cuts.ts'
 import { findOldest } from '#features/lifecycle/retention/overview.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { releasePages } from '#platform/db/scrub.ts'
-import { hours, KiB, MiB, minutes } from '#platform/units.ts'
+import { GiB, hours, KiB, MiB, minutes } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { endAttempts, rowsOf } from './year.ts'
+import { endAttempts, rowsOf, sizeFor } from './year.ts'
 
 function useOf({ dataDir }: EmailApi): Budgets {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
@@ -36,7 +36,7 @@ async function sendHours(service: EmailApi, count: number, bytes: number): Promi
 }
 
 test('content over its limit is removed, oldest first, until it fits; waiting mail keeps its content', async () => {
-  await using service = await createEmailApi({ settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB' } })
+  await using service = await createEmailApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('content', MiB) } })
   const { app, accepted } = service
   const waiting = await accepted({ to: 'later@waiting.test', text_body: 'Still to be sent' })
   await sendHours(service, 30, 8000)
@@ -68,14 +68,14 @@ test('content over its limit is removed, oldest first, until it fits; waiting ma
 
 test('events and emails over their limits are removed, oldest first', async () => {
   await using service = await createEmailApi({
-    settings: { TASSIS_EVENTS_MAX_BYTES: '64KiB', TASSIS_LOGS_MAX_BYTES: '256KiB' },
+    settings: { TASSIS_DATA_MAX_BYTES: sizeFor('logs', 256 * KiB) },
   })
   const { app } = service
   await sendHours(service, 120, 20)
   const [emails, events] = [rowsOf(service, 'emails'), rowsOf(service, 'events')]
   for (let run = 0; run < 5; run++) await runRetention(app)
   const use = useOf(service)
-  expect({ events: use.events <= 64 * KiB, logs: use.logs <= 256 * KiB }).toEqual({ events: true, logs: true })
+  expect({ events: use.events <= 103 * KiB, logs: use.logs <= 256 * KiB }).toEqual({ events: true, logs: true })
   // The search index counts as well: each of these, with its long subject, takes some 1.3 KiB.
   expect({
     emails: rowsOf(service, 'emails') < emails && rowsOf(service, 'emails') > 150,
@@ -85,7 +85,7 @@ test('events and emails over their limits are removed, oldest first', async () =
 })
 
 test('received mail over its limit is removed, oldest first, with its raw form', async () => {
-  await using service = await createEmailApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  await using service = await createEmailApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', MiB) } })
   const { app, actor, clock } = service
   const domainId = app.db.query<{ id: number }, []>('SELECT id FROM domains ORDER BY id LIMIT 1').get()?.id ?? 0
   for (let n = 0; n < 40; n++) {
@@ -134,3 +134,22 @@ test('removed data frees disk space: the files and the write-ahead log shrink', 
     wal: after.wal,
   }).toEqual({ database: true, content: true, wal: 0 })
 })
+
+const sizesOn = (availableGiB: number, usedGiB: number, minFreeDisk: number, dataMaxBytes = 0): number[] =>
+  Object.values(
+    computeBudgets({ sizeBytes: 100 * GiB, availableBytes: availableGiB * GiB }, usedGiB * GiB, {
+      minFreeDisk,
+      dataMaxBytes,
+    }),
+  ).map((bytes) => bytes / GiB)
+
+// Proves: storage-9
+test.each([
+  ['80 % of the disk', sizesOn(60, 40, 0), [25, 10, 20, 25]],
+  ['as set', sizesOn(60, 40, 0, 16 * GiB), [5, 2, 4, 5]],
+  ['as set, and at most 80 % of the disk', sizesOn(60, 40, 0, 1000 * GiB), [25, 10, 20, 25]],
+  ['without the reserve', sizesOn(80, 20, 20 * GiB), [20, 8, 16, 20]],
+  ['without at most half of the disk for the reserve', sizesOn(95, 5, 90 * GiB), [12.5, 5, 10, 12.5]],
+  ['without the data of others', sizesOn(50, 10, 20 * GiB), [10, 4, 8, 10]],
+  ['those of the whole disk once new mail is refused', sizesOn(19, 10, 20 * GiB), [20, 8, 16, 20]],
+])('the sizes are %s', (_, sizes, expected) => expect(sizes).toEqual(expected))

@@ -6,13 +6,13 @@ import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { computeFairShare, findExcesses } from '#features/lifecycle/retention/shares.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log/log.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { hours, KiB, MiB, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import type { EmailApi } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createMailboxApi } from '#test/support/mailboxes.ts'
-import { endAttempts, rowsOf } from './year.ts'
+import { endAttempts, rowsOf, sizeFor } from './year.ts'
 
 const random = (bytes: number): string => crypto.getRandomValues(new Uint8Array(bytes)).toHex()
 
@@ -50,7 +50,7 @@ const isDue = (kinds: Record<string, number>): boolean => Object.values(kinds).s
 
 // Proves: storage-10
 test("a stranger's mail to another tenant's addresses removes nothing of an account within its share", async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '2MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', 2 * MiB) } })
   const { app, actor, clock, newMailbox, deliver } = service
   const attacked = await newTenant(service, 'attacked.test')
   const mailbox = await newMailbox({ local_part: 'jobs' })
@@ -70,7 +70,7 @@ test("a stranger's mail to another tenant's addresses removes nothing of an acco
 
 // Proves: inbound-11
 test('an account above its share loses unrouted mail first, then the oldest', async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', MiB) } })
   const { app, actor, clock } = service
   await receive(service, actor, { count: 8, bytes: 88_000, routeId: 1 })
   clock.advance(hours(1))
@@ -100,7 +100,7 @@ test('an account above its share loses unrouted mail first, then the oldest', as
 
 // Proves: storage-12
 test('unread mailbox messages are never removed for size, but the excess is logged; read ones are removed', async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', MiB) } })
   const { app, api, path, newMailbox, deliver, clock } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
   for (let n = 0; n < 20; n++) await deliver(mailbox, { subject: `job ${n}`, text: 'x', raw: random(100_000) })
@@ -128,7 +128,7 @@ test('unread mailbox messages are never removed for size, but the excess is logg
 
 // Proves: storage-12
 test('unread mailbox messages use at most half of the share; the newest other mail keeps the rest', async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', MiB) } })
   const { app, actor, clock, newMailbox, deliver } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
   await receive(service, actor, { count: 8, bytes: 44_000, routeId: 1 })
@@ -150,7 +150,7 @@ test('unread mailbox messages use at most half of the share; the newest other ma
 
 // Proves: storage-10
 test('budgets apply before the sweep has run, and do not count removed data that is still in the files', async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', MiB) } })
   const { app, actor, clock } = service
   await receive(service, actor, { count: 20, bytes: 100_000, routeId: 1 })
   // Creates garbage, as every message to a mailbox does.
@@ -177,17 +177,17 @@ async function send(service: EmailApi, key: string, from: string, count: number,
 // Proves: storage-10, storage-12
 test('content, events and emails of an account within its share stay, those of one above it are removed', async () => {
   await using service = await createMailboxApi({
-    settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_EVENTS_MAX_BYTES: '40KiB', TASSIS_LOGS_MAX_BYTES: '160KiB' },
+    settings: { TASSIS_DATA_MAX_BYTES: sizeFor('logs', 160 * KiB) },
   })
   const { app, key, actor, accepted } = service
   const heavy = await newTenant(service, 'heavy.test')
   const heavyKey = await service.newKey([], heavy)
-  await send(service, key, 'ada@sender.test', 20, 4000)
+  await send(service, key, 'ada@sender.test', 20, 500)
   const waiting = await accepted(
-    { from: 'a@heavy.test', to: 'later@waiting.test', text_body: random(100_000) },
+    { from: 'a@heavy.test', to: 'later@waiting.test', text_body: random(5000) },
     { key: heavyKey },
   )
-  await send(service, heavyKey, 'a@heavy.test', 250, 4000)
+  await send(service, heavyKey, 'a@heavy.test', 250, 1000)
   for (let run = 0; run < 4; run++) await runRetention(app)
   const of = ({ accountId }: Actor) => ({
     content: rowsOf(service, `emails WHERE account_id = ${accountId} AND text_ref IS NOT NULL`),
@@ -209,7 +209,7 @@ test('content, events and emails of an account within its share stay, those of o
 })
 
 test('a shared blob is counted once, and not against an account that sends it often', async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('content', MiB) } })
   const { app, key, accepted, clock } = service
   const content = Buffer.from(crypto.getRandomValues(new Uint8Array(60_000))).toString('base64')
   for (let n = 0; n < 30; n++)
@@ -229,7 +229,7 @@ test('a shared blob is counted once, and not against an account that sends it of
 
 // Proves: storage-10
 test('sub-accounts divide the share of their parent, and one that uses little loses nothing', async () => {
-  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '3MiB' } })
+  await using service = await createMailboxApi({ settings: { TASSIS_DATA_MAX_BYTES: sizeFor('inbound', 3 * MiB) } })
   const { app, actor, clock } = service
   const parent = await newTenant(service, 'parent.test')
   const children: Actor[] = []

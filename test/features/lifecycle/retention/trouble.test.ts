@@ -8,10 +8,10 @@ import { checkConsistency } from '#app/consistency-rules.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import { AppError } from '#platform/errors.ts'
-import { days, hours } from '#platform/units.ts'
+import { days, hours, KiB } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
-import { rowsOf, sendAndEnd } from './year.ts'
+import { rowsOf, sendAndEnd, sizeFor } from './year.ts'
 
 const SHORT = { TASSIS_CONTENT_DAYS: '10', TASSIS_EVENTS_DAYS: '20', TASSIS_LOGS_DAYS: '30' } as const
 
@@ -83,7 +83,7 @@ test('a run killed in the middle of a transaction leaves nothing half done, and 
 
 test('a run killed while it applies budgets leaves nothing half done, and the next gets within them', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-retention-'))
-  const settings = { TASSIS_LOGS_MAX_BYTES: '200KiB', TASSIS_EVENTS_MAX_BYTES: '60KiB' }
+  const settings = { TASSIS_DATA_MAX_BYTES: sizeFor('logs', 200 * KiB) }
   try {
     let now = 0
     {

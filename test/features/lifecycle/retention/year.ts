@@ -26,6 +26,12 @@ const VERDICTS: readonly Verdict[] = [
   { kind: 'uncertain', reason: 'The connection was lost' },
 ]
 
+/** Sixteenths of the size of all data, as in docs/retention.md. */
+const PARTS = { content: 5, events: 2, inbound: 4, logs: 5 }
+
+/** The value of `TASSIS_DATA_MAX_BYTES` with which a kind may have these bytes. */
+export const sizeFor = (kind: keyof typeof PARTS, bytes: number): string => `${Math.floor((bytes * 16) / PARTS[kind])}B`
+
 /** Completes everything due in a lane, rotating through the verdicts. */
 export const endAttempts = ({ app }: EmailApi, lane: string, verdicts = VERDICTS): Promise<number> =>
   app.commit.write((tx) => {
