@@ -406,7 +406,7 @@ test('searches through row ids do not count through those that a restore skipped
   const found: number[] = []
   let calls = 0
   for (let after: number | undefined = 0; after !== undefined; calls++) {
-    const { emailIds, next } = findEmailsTo(app.db, { ...search, after })
+    const { ids: emailIds, next } = findEmailsTo(app.db, { ...search, after })
     found.push(...emailIds)
     after = next
   }

@@ -158,7 +158,7 @@ const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
 const emails: Step = async (app, erasure, person) => {
   const { accountId, cursor: after } = erasure
   const { addressKey, is } = person
-  const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
+  const { ids: emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
   const othersIds = findEmailsShowing(app.db, { accountId, isMatch: is, after, upTo: next })
   // Captures are removed before the rows of their emails, so that a crash in between orphans no capture.
   await app.removeCaptures([...emailIds, ...othersIds])

@@ -25,7 +25,8 @@ export interface Erasure {
   readonly dueAt: Millis
 }
 
-const COLUMNS = 'id, account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt'
+const COLUMNS =
+  'erasures.id, erasures.account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt'
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (number | string)[]>(
@@ -33,7 +34,7 @@ const sql = prepareStatements((db) => ({
   ),
   byId: db.prepare<Erasure, [number]>(`SELECT ${COLUMNS} FROM erasures WHERE id = ?`),
   ofAddress: db.prepare<Erasure & { operationUuid: UuidBytes }, [number, string]>(
-    `SELECT erasures.id, erasures.account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt, uuid AS operationUuid
+    `SELECT ${COLUMNS}, uuid AS operationUuid
      FROM erasures JOIN operations ON operations.id = operation_id WHERE erasures.account_id = ? AND address = ?`,
   ),
   next: db.prepare<Erasure, []>(`SELECT ${COLUMNS} FROM erasures ORDER BY due_at, id LIMIT 1`),

@@ -3,11 +3,12 @@
  * first. No bodies of emails and received messages, and no secrets.
  */
 
+import type { Database } from 'bun:sqlite'
 import { contactWire, listWire } from '#features/audience/contact-lists/model.ts'
 import { formWire } from '#features/audience/signup-forms/model.ts'
 import { getForm } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
-import { listSuppressionsAfter } from '#features/audience/suppressions/suppressions.ts'
+import { listSuppressionsAfter, type Suppression } from '#features/audience/suppressions/suppressions.ts'
 import { readAccountState } from '#features/core/accounts/accounts.ts'
 import { toAccountWire } from '#features/core/accounts/model.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
@@ -60,48 +61,28 @@ interface FoundRow {
   readonly uuid: UuidBytes
 }
 
-const selectOfAccount = (table: string, where = ''): string =>
-  `SELECT id, uuid FROM ${table} WHERE account_id = ? AND id > ? ${where} ORDER BY id LIMIT ?`
-
-const sql = prepareStatements((db) => {
-  const found = (text: string) => db.prepare<FoundRow, [number, number, number]>(text)
-  return {
-    domains: found(selectOfAccount('domains', 'AND deleted_at IS NULL')),
-    templates: found(selectOfAccount('templates', 'AND deleted_at IS NULL')),
-    webhooks: found(selectOfAccount('webhooks', 'AND deleted_at IS NULL AND route_id IS NULL')),
-    lists: found(selectOfAccount('contact_lists', 'AND deleted_at IS NULL')),
-    forms: found(
-      selectOfAccount('signup_forms', 'AND list_id IN (SELECT id FROM contact_lists WHERE deleted_at IS NULL)'),
-    ),
-    streams: found(selectOfAccount('streams', 'AND deleted_at IS NULL')),
-    routes: found(selectOfAccount('inbound_routes')),
-    mailboxes: found(selectOfAccount('agent_mailboxes', 'AND deleted_at IS NULL')),
-    newsletters: found(selectOfAccount('newsletters')),
-    operations: found(selectOfAccount('operations')),
-    insights: found(selectOfAccount('insights')),
-    inbound: found(selectOfAccount('inbound_emails INDEXED BY inbound_emails_account')),
-    deadLetters: db.prepare<{ id: number }, [number, number, number]>(
-      `SELECT id FROM dead_letters WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
-    ),
-    // Ids grow with created_at.
-    emails: db.prepare<FoundRow & { createdAt: number }, [number, number, number, number]>(
-      `SELECT id, uuid, created_at AS createdAt FROM emails INDEXED BY emails_by_time WHERE account_id = ? AND (created_at, id) > (?, ?)
-       ORDER BY created_at, id LIMIT ?`,
-    ),
-    contacts: db.prepare<{ id: number }, [number, number, number]>(
-      'SELECT id FROM contacts INDEXED BY contacts_list WHERE list_id = ? AND id > ? ORDER BY id LIMIT ?',
-    ),
-    messages: db.prepare<{ id: number; createdAt: number }, [number, number, number, number]>(
-      `SELECT id, created_at AS createdAt FROM mailbox_messages INDEXED BY mailbox_messages_mailbox WHERE mailbox_id = ? AND email_id IS NULL
-       AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
-    ),
-    log: db.prepare<StoredAuditEntry, [number, number, number]>(
-      `SELECT id, uuid, account_id AS accountId, actor_type AS actorType, actor_id AS actorId, action, resource_type AS resourceType,
-       resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt
-       FROM audit_logs WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
-    ),
-  }
-})
+const sql = prepareStatements((db) => ({
+  // Ids grow with created_at.
+  emails: db.prepare<FoundRow & { createdAt: number }, [number, number, number, number]>(
+    `SELECT id, uuid, created_at AS createdAt FROM emails INDEXED BY emails_by_time WHERE account_id = ? AND (created_at, id) > (?, ?)
+     ORDER BY created_at, id LIMIT ?`,
+  ),
+  contacts: db.prepare<{ id: number }, [number, number, number]>(
+    'SELECT id FROM contacts INDEXED BY contacts_list WHERE list_id = ? AND id > ? ORDER BY id LIMIT ?',
+  ),
+  messages: db.prepare<{ id: number; createdAt: number }, [number, number, number, number]>(
+    `SELECT id, created_at AS createdAt FROM mailbox_messages INDEXED BY mailbox_messages_mailbox WHERE mailbox_id = ? AND email_id IS NULL
+     AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
+  ),
+  deadLetters: db.prepare<{ id: number }, [number, number, number]>(
+    `SELECT id FROM dead_letters WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
+  log: db.prepare<StoredAuditEntry, [number, number, number]>(
+    `SELECT id, uuid, account_id AS accountId, actor_type AS actorType, actor_id AS actorId, action, resource_type AS resourceType,
+     resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt
+     FROM audit_logs WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
+}))
 
 /** Records per batch: fewer where each record has texts of its own. */
 const LARGE_BATCH = 200
@@ -111,57 +92,55 @@ const SMALL_BATCH = 5
 type Batches = Generator<readonly unknown[]>
 type ExportPart = (app: App, actor: Actor) => Batches
 
-/** Batches of rows by id, converted to records. */
-function* generateById<Row extends { readonly id: number }>(
-  read: (after: number) => readonly Row[],
-  wire: (row: Row) => unknown,
-): Batches {
-  for (let after = 0; ; ) {
-    const rows = read(after)
-    const last = rows.at(-1)
-    if (!last) return
+/**
+ * Batches of rows, converted to records.
+ * @param read returns the rows after one, or the first
+ */
+function* generate<Row>(read: (last: Row | undefined) => readonly Row[], wire: (row: Row) => unknown): Batches {
+  for (let last: Row | undefined; ; ) {
+    const rows = read(last)
+    last = rows.at(-1)
+    if (last === undefined) return
     yield rows.map(wire)
-    after = last.id
   }
 }
 
-/** Batches of rows by time and id, converted to records. */
-function* generateByTime<Row extends { readonly id: number; readonly createdAt: number }>(
-  read: (createdAt: number, id: number) => readonly Row[],
-  wire: (row: Row) => unknown,
-): Batches {
-  for (let at = 0, id = 0; ; ) {
-    const rows = read(at, id)
-    const last = rows.at(-1)
-    if (!last) return
-    yield rows.map(wire)
-    at = last.createdAt
-    id = last.id
-  }
-}
+/** Rows of a table of the account, by id. */
+const readTable =
+  (table: string, where: string, limit: number) =>
+  ({ db }: App, { accountId }: Actor, last?: FoundRow): FoundRow[] =>
+    db
+      .query<FoundRow, [number, number, number]>(
+        `SELECT id, uuid FROM ${table} WHERE account_id = ? AND id > ? AND ${where} ORDER BY id LIMIT ?`,
+      )
+      .all(accountId, last?.id ?? 0, limit)
 
-type TableName =
-  | 'domains'
-  | 'templates'
-  | 'webhooks'
-  | 'lists'
-  | 'forms'
-  | 'streams'
-  | 'routes'
-  | 'mailboxes'
-  | 'newsletters'
-  | 'operations'
-  | 'insights'
-  | 'inbound'
+type ReadTable = ReturnType<typeof readTable>
 
-/** Creates a part whose records are read by public id. */
-const createResourcePart =
-  (table: TableName, limit: number, wire: (app: App, actor: Actor, id: string, row: FoundRow) => unknown): ExportPart =>
+const IS_LIVE = 'deleted_at IS NULL'
+const readLists = readTable('contact_lists', IS_LIVE, SMALL_BATCH)
+const readMailboxes = readTable('agent_mailboxes', IS_LIVE, LARGE_BATCH)
+const readTemplates = readTable('templates', IS_LIVE, SMALL_BATCH)
+const readDomains = readTable('domains', IS_LIVE, LARGE_BATCH)
+const readInbound = readTable('inbound_emails INDEXED BY inbound_emails_account', 'TRUE', MEDIUM_BATCH)
+
+/** Creates a part whose records are read by public id, as their routes do. */
+const createPart =
+  <T>(
+    read: ReadTable,
+    get: (db: Database, accountId: number, id: string) => T,
+    wire: (value: T, accountUuid: string, app: App) => unknown,
+  ): ExportPart =>
   (app, actor) =>
-    generateById(
-      (after) => sql(app.db)[table].all(actor.accountId, after, limit),
-      (row) => wire(app, actor, formatUuid(row.uuid), row),
+    generate<FoundRow>(
+      (last) => read(app, actor, last),
+      ({ uuid }) => wire(get(app.db, actor.accountId, formatUuid(uuid)), actor.accountUuid, app),
     )
+
+/** The rows of a table, each alone: each has a part of its own. */
+function* listRows(read: ReadTable, app: App, actor: Actor): Generator<FoundRow> {
+  for (let rows = read(app, actor); rows.length > 0; rows = read(app, actor, rows.at(-1))) yield* rows
+}
 
 const requirePresent = <T>(value: T | undefined): T => {
   if (value === undefined) throw new Error('a row of the export was deleted')
@@ -169,42 +148,32 @@ const requirePresent = <T>(value: T | undefined): T => {
 }
 
 function* contacts(app: App, actor: Actor): Batches {
-  for (const lists of generateById(
-    (after) => sql(app.db).lists.all(actor.accountId, after, LARGE_BATCH),
-    ({ id }) => id,
-  )) {
-    for (const listId of lists) {
-      // The list was deleted after its id was read, with all its contacts.
-      const list = findListById(app.db, Number(listId))
-      if (!list) continue
-      yield* generateById(
-        (after) => sql(app.db).contacts.all(list.id, after, LARGE_BATCH),
-        ({ id }) => contactWire(requirePresent(findContactById(app.db, id)), list, actor.accountUuid),
-      )
-    }
+  for (const { id: listId } of listRows(readLists, app, actor)) {
+    // The list was deleted after its id was read, with all its contacts.
+    const list = findListById(app.db, listId)
+    if (!list) continue
+    yield* generate<{ id: number }>(
+      (last) => sql(app.db).contacts.all(list.id, last?.id ?? 0, LARGE_BATCH),
+      ({ id }) => contactWire(requirePresent(findContactById(app.db, id)), list, actor.accountUuid),
+    )
   }
 }
 
 function* messages(app: App, actor: Actor): Batches {
-  for (const mailboxes of generateById(
-    (after) => sql(app.db).mailboxes.all(actor.accountId, after, LARGE_BATCH),
-    ({ id }) => id,
-  )) {
-    for (const mailboxId of mailboxes) {
-      const mailbox = findMailboxById(app.db, Number(mailboxId))
-      if (!mailbox) continue
-      yield* generateByTime(
-        (at, id) => sql(app.db).messages.all(mailbox.id, at, id, MEDIUM_BATCH),
-        ({ id }) => toMessageFields(requirePresent(findMessageById(app.db, id)), mailbox),
-      )
-    }
+  for (const { id: mailboxId } of listRows(readMailboxes, app, actor)) {
+    const mailbox = findMailboxById(app.db, mailboxId)
+    if (!mailbox) continue
+    yield* generate<{ id: number; createdAt: number }>(
+      (last) => sql(app.db).messages.all(mailbox.id, last?.createdAt ?? 0, last?.id ?? 0, MEDIUM_BATCH),
+      ({ id }) => toMessageFields(requirePresent(findMessageById(app.db, id)), mailbox),
+    )
   }
 }
 
 function* emails(app: App, { accountId }: Actor): Batches {
   const attempts = createMaxAttempts(app.config.retryExpiryHours)
-  yield* generateByTime(
-    (at, id) => sql(app.db).emails.all(accountId, at, id, MEDIUM_BATCH),
+  yield* generate<FoundRow & { createdAt: number }>(
+    (last) => sql(app.db).emails.all(accountId, last?.createdAt ?? 0, last?.id ?? 0, MEDIUM_BATCH),
     ({ uuid }) => {
       const email = requirePresent(findEmail(app.db, accountId, uuid))
       return { ...emailRowWire(email, attempts), recipients: email.recipients.map(recipientWire) }
@@ -230,70 +199,58 @@ function* subAccounts({ config, db }: App, { accountId }: Actor): Batches {
 }
 
 /** Each version alone, because it can be large. */
-function* templateVersions({ db }: App, { accountId }: Actor): Batches {
-  for (let after = 0; ; ) {
-    const templates = sql(db).templates.all(accountId, after, SMALL_BATCH)
-    const last = templates.at(-1)
-    if (!last) return
-    for (const { id, uuid } of templates)
-      for (const { version } of listVersions(db, id, { limit: MAX_VERSIONS, offset: 0 }).versions)
-        yield [{ template_id: formatUuid(uuid), ...toVersionWire(getVersion(db, id, version)) }]
-    after = last.id
-  }
+function* templateVersions(app: App, actor: Actor): Batches {
+  for (const { id, uuid } of listRows(readTemplates, app, actor))
+    for (const { version } of listVersions(app.db, id, { limit: MAX_VERSIONS, offset: 0 }).versions)
+      yield [{ template_id: formatUuid(uuid), ...toVersionWire(getVersion(app.db, id, version)) }]
 }
 
 /** Parts by their names in the export, in order. */
 export const PARTS: Readonly<Record<string, ExportPart>> = {
-  domains: createResourcePart('domains', LARGE_BATCH, (app, { accountId }, _, { uuid }) =>
-    toDomainWire(app, requirePresent(findDomain(app.db, accountId, uuid))),
-  ),
-  templates: createResourcePart('templates', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    toTemplateWire(getTemplate(db, accountId, id), accountUuid),
-  ),
+  domains: (app, actor) =>
+    generate<FoundRow>(
+      (last) => readDomains(app, actor, last),
+      ({ uuid }) => toDomainWire(app, requirePresent(findDomain(app.db, actor.accountId, uuid))),
+    ),
+  templates: createPart(readTemplates, getTemplate, toTemplateWire),
   template_versions: templateVersions,
-  webhooks: createResourcePart('webhooks', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    toWebhookWire(getWebhook(db, accountId, id), accountUuid),
+  webhooks: createPart(
+    readTable('webhooks', `${IS_LIVE} AND route_id IS NULL`, LARGE_BATCH),
+    getWebhook,
+    toWebhookWire,
   ),
   suppressions: ({ db }, { accountId, accountUuid }) =>
-    generateById(
-      (after) => listSuppressionsAfter(db, accountId, after, LARGE_BATCH),
+    generate<Suppression>(
+      (last) => listSuppressionsAfter(db, accountId, last?.id ?? 0, LARGE_BATCH),
       (suppression) => suppressionWire(suppression, accountUuid),
     ),
-  contact_lists: createResourcePart('lists', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    listWire(db, getList(db, accountId, id), accountUuid),
-  ),
+  contact_lists: createPart(readLists, getList, (list, accountUuid, { db }) => listWire(db, list, accountUuid)),
   contacts,
-  signup_forms: createResourcePart('forms', MEDIUM_BATCH, ({ db, config }, { accountId }, id) =>
-    formWire(getForm(db, accountId, id), config),
+  signup_forms: createPart(
+    readTable('signup_forms', `list_id IN (SELECT id FROM contact_lists WHERE ${IS_LIVE})`, MEDIUM_BATCH),
+    getForm,
+    (form, _, { config }) => formWire(form, config),
   ),
-  streams: createResourcePart('streams', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    toStreamWire(getStream(db, accountId, id), accountUuid),
-  ),
-  newsletters: createResourcePart('newsletters', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    toNewsletterWire(getNewsletter(db, accountId, id), accountUuid),
-  ),
+  streams: createPart(readTable('streams', IS_LIVE, LARGE_BATCH), getStream, toStreamWire),
+  newsletters: createPart(readTable('newsletters', 'TRUE', SMALL_BATCH), getNewsletter, toNewsletterWire),
   emails,
   dead_letters: ({ db }, { accountId, accountUuid }) =>
-    generateById(
-      (after) => sql(db).deadLetters.all(accountId, after, MEDIUM_BATCH),
+    generate<{ id: number }>(
+      (last) => sql(db).deadLetters.all(accountId, last?.id ?? 0, MEDIUM_BATCH),
       ({ id }) => deadLetterWire(getDeadLetter(db, accountId, String(id)), accountUuid),
     ),
-  inbound: createResourcePart('inbound', MEDIUM_BATCH, ({ db }, { accountUuid }, _, { id }) =>
-    toInboundWire(requirePresent(findInboundById(db, id)), accountUuid),
-  ),
-  inbound_routes: createResourcePart('routes', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    toRouteWire(getRoute(db, accountId, id), accountUuid),
-  ),
-  mailboxes: createResourcePart('mailboxes', LARGE_BATCH, ({ db }, { accountId }, id) =>
-    toMailboxWire(getMailbox(db, accountId, id)),
-  ),
+  inbound: (app, actor) =>
+    generate<FoundRow>(
+      (last) => readInbound(app, actor, last),
+      ({ id }) => toInboundWire(requirePresent(findInboundById(app.db, id)), actor.accountUuid),
+    ),
+  inbound_routes: createPart(readTable('inbound_routes', 'TRUE', LARGE_BATCH), getRoute, toRouteWire),
+  mailboxes: createPart(readMailboxes, getMailbox, (mailbox) => toMailboxWire(mailbox)),
   mailbox_messages: messages,
-  operations: createResourcePart('operations', MEDIUM_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    toOperationWire(getOperation(db, accountId, id), accountUuid),
+  operations: createPart(readTable('operations', 'TRUE', MEDIUM_BATCH), getOperation, (operation, accountUuid) =>
+    toOperationWire(operation, accountUuid),
   ),
-  insights: createResourcePart('insights', MEDIUM_BATCH, ({ db }, { accountId, accountUuid }, id) =>
-    insightWire(getInsight(db, accountId, id), accountUuid),
-  ),
+  insights: createPart(readTable('insights', 'TRUE', MEDIUM_BATCH), getInsight, insightWire),
   *api_keys({ db, clock }, { accountId }) {
     yield listApiKeys(db, accountId).map((key) => toApiKeyWire(key, clock.now()))
   },
@@ -317,8 +274,8 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   },
   sub_accounts: subAccounts,
   audit_logs: ({ db }, { accountId, accountUuid }) =>
-    generateById(
-      (after) => sql(db).log.all(accountId, after, LARGE_BATCH),
+    generate<StoredAuditEntry>(
+      (last) => sql(db).log.all(accountId, last?.id ?? 0, LARGE_BATCH),
       (entry) => toAuditLogWire(entry, accountUuid),
     ),
   // Last, so that it includes events caused by the other parts.

@@ -126,19 +126,34 @@ async function* generateArray(
   yield ']'
 }
 
-async function readBodies(
-  app: App,
-  email: StoredEmail,
-  renderedBodies: RenderedBodies,
-): Promise<{ html?: string | null | undefined; text?: string | null | undefined }> {
+async function readBodies(app: App, email: StoredEmail, renderedBodies: RenderedBodies) {
   // A password link must reach no other person.
-  if (isSystemMail(email)) return {}
-  return email.isOfBroadcast
-    ? renderedBodies(email.id)
-    : { html: readBody(app, email.htmlRef), text: readBody(app, email.textRef) }
+  if (isSystemMail(email)) return { html_body: null, text_body: null }
+  if (!email.isOfBroadcast) return readStoredBodies(app, email)
+  const { html = null, text = null } = await renderedBodies(email.id)
+  return { html_body: html, text_body: text }
 }
 
-async function* emails(
+/**
+ * The records of the rows that a search finds, by row id; undefined after each step of the search.
+ * @param find searches some rows after an id
+ */
+async function* readFound(
+  find: (after: number) => { readonly ids: readonly number[]; readonly next?: number | undefined },
+  read: (id: number) => unknown,
+): AsyncGenerator<unknown, void> {
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const found: ReturnType<typeof find> = find(after)
+    for (const id of found.ids) {
+      const record = await read(id)
+      if (record !== undefined) yield record
+    }
+    after = found.next
+    yield undefined
+  }
+}
+
+function emails(
   app: App,
   { accountId }: Actor,
   { addressKey, is }: Person,
@@ -146,36 +161,31 @@ async function* emails(
   emailIds: number[],
 ): AsyncGenerator<unknown, void> {
   const attempts = createMaxAttempts(app.config.retryExpiryHours)
-  for (let after: number | undefined = 0; after !== undefined; ) {
-    const found: ReturnType<typeof findEmailsTo> = findEmailsTo(app.db, {
-      accountId,
-      addressKey,
-      isMatch: is,
-      after,
-      limit: ROWS_PER_TICK,
-    })
-    for (const id of found.emailIds) {
+  return readFound(
+    (after) => findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: ROWS_PER_TICK }),
+    async (id) => {
       const email = findEmailById(app, accountId, id)
-      if (!email) continue
+      if (!email) return undefined
       emailIds.push(id)
       const recipients = email.recipients.filter(({ address }) => is(address))
-      const bodies = await readBodies(app, email, renderedBodies)
-      yield {
+      return {
         ...emailRowWire({ ...email, recipients }, attempts),
         recipients: recipients.map(recipientWire),
-        html_body: bodies.html ?? null,
-        text_body: bodies.text ?? null,
+        ...(await readBodies(app, email, renderedBodies)),
       }
-    }
-    after = found.next
-    yield undefined
-  }
+    },
+  )
 }
 
 function findEmailById(app: App, accountId: number, id: number): StoredEmail | undefined {
   const uuid = sql(app.db).uuid.get(id)?.uuid
   return uuid && findEmail(app.db, accountId, uuid)
 }
+
+const readStoredBodies = (app: App, { htmlRef, textRef }: Pick<StoredEmail, 'htmlRef' | 'textRef'>) => ({
+  html_body: readBody(app, htmlRef),
+  text_body: readBody(app, textRef),
+})
 
 /** Reads a body; null once it is removed. */
 function readBody(app: App, ref: number | null): string | null {
@@ -219,27 +229,14 @@ function* suppressions(
   }
 }
 
-function* inbound(app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
-  for (let after: number | undefined = 0; after !== undefined; ) {
-    const found: ReturnType<typeof findInboundOfPerson> = findInboundOfPerson(app.db, {
-      accountId,
-      after,
-      isIn,
-      max: ROWS_PER_TICK,
-    })
-    for (const id of found.ids) {
+const inbound = (app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn }: Person) =>
+  readFound(
+    (after) => findInboundOfPerson(app.db, { accountId, after, isIn, max: ROWS_PER_TICK }),
+    (id) => {
       const email = findInboundById(app.db, id)
-      if (email)
-        yield {
-          ...toInboundWire(email, accountUuid),
-          text_body: readBody(app, email.textRef),
-          html_body: readBody(app, email.htmlRef),
-        }
-    }
-    after = found.next
-    yield undefined
-  }
-}
+      return email && { ...toInboundWire(email, accountUuid), ...readStoredBodies(app, email) }
+    },
+  )
 
 function* contacts({ db }: App, { accountId, accountUuid }: Actor, { addressKey }: Person): Generator<unknown, void> {
   for (const { id } of sql(db).contacts.all(accountId, addressKey)) {
@@ -249,25 +246,12 @@ function* contacts({ db }: App, { accountId, accountUuid }: Actor, { addressKey 
   }
 }
 
-function* messages(app: App, { accountId }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
-  for (let after: number | undefined = 0; after !== undefined; ) {
-    const found: ReturnType<typeof findMessagesOfPerson> = findMessagesOfPerson(app.db, {
-      accountId,
-      after,
-      isIn,
-      max: ROWS_PER_TICK,
-    })
-    for (const id of found.ids) {
+const messages = (app: App, { accountId }: Actor, { isNamedIn: isIn }: Person) =>
+  readFound(
+    (after) => findMessagesOfPerson(app.db, { accountId, after, isIn, max: ROWS_PER_TICK }),
+    (id) => {
       const message = findMessageById(app.db, id)
       const mailbox = message && findMailboxById(app.db, message.mailboxId)
-      if (message && mailbox)
-        yield {
-          ...toMessageFields(message, mailbox),
-          text_body: readBody(app, message.textRef),
-          html_body: readBody(app, message.htmlRef),
-        }
-    }
-    after = found.next
-    yield undefined
-  }
-}
+      return message && mailbox && { ...toMessageFields(message, mailbox), ...readStoredBodies(app, message) }
+    },
+  )

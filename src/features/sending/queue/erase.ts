@@ -91,7 +91,7 @@ const ROW_ID_WINDOW = 5000
 /** The emails that a search for an address found. */
 export interface FoundEmails {
   /** Row ids, each once, in the order of the recipients. */
-  readonly emailIds: readonly number[]
+  readonly ids: readonly number[]
   /** The last recipient examined, after which the search continues; undefined if all were examined. */
   readonly next: number | undefined
 }
@@ -117,12 +117,11 @@ export function findEmailsTo(
   for (const row of sql(db).like.iterate(search.after, upTo, search.addressKey)) {
     if (row.accountId !== search.accountId || !search.isMatch(row.address)) continue
     // Stops only at the first recipient of another email. Otherwise the next call could find the last email again.
-    if (emailIds.size === search.limit && !emailIds.has(row.emailId))
-      return { emailIds: [...emailIds], next: row.id - 1 }
+    if (emailIds.size === search.limit && !emailIds.has(row.emailId)) return { ids: [...emailIds], next: row.id - 1 }
     emailIds.add(row.emailId)
   }
   const following = sql(db).after.get(upTo)
-  return { emailIds: [...emailIds], next: following ? following.id - 1 : undefined }
+  return { ids: [...emailIds], next: following ? following.id - 1 : undefined }
 }
 
 /**
