@@ -10,7 +10,6 @@ import {
   count,
   type EventData,
   type EventType,
-  record,
   recordAll,
   toEventCode,
   toEventType,
@@ -23,40 +22,47 @@ import {
   countBegun,
   countBounced,
   countDelivered,
+  type EmailRow,
   IS_NEVER_ATTEMPTED,
   NotProcessingError,
+  recordOf,
   requireEmail,
   SANDBOX_DELIVERED_METRIC,
   settleEmail,
+  type TransitionAt,
   uncountSent,
 } from './settle.ts'
-import { type Status, statusCode } from './status.ts'
+import { type Status, statusCode, statusCodes } from './status.ts'
+
+const QUEUED = statusCode('queued')
+const PROCESSING = statusCode('processing')
 
 const sql = prepareStatements((db) => ({
-  begin: db.prepare('UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ?'),
+  begin: db.prepare(`UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ${PROCESSING}`),
   defer: db.prepare(
-    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, smtp_response = ?, last_error = ?, sending_ip = ?
-     WHERE id = ? AND status = ?`,
+    `UPDATE recipients SET status = ${QUEUED}, next_at = ?, delivery_started_at = NULL, smtp_response = ?, last_error = ?, sending_ip = ?
+     WHERE id = ? AND status = ${PROCESSING}`,
   ),
-  release: db.prepare<{ neverTried: number }, [number, number, number, number]>(
-    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ?
+  release: db.prepare<{ neverTried: number }, [number, number]>(
+    `UPDATE recipients SET status = ${QUEUED}, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ${PROCESSING}
      RETURNING ${IS_NEVER_ATTEMPTED} AS neverTried`,
   ),
   finish: db.prepare<ChangedRecipient, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
-     sending_ip = ?, bounce_type = ?, bounce_category = ?, is_captured = ? WHERE id = ? AND status = ? RETURNING address`,
+     sending_ip = ?, bounce_type = ?, bounce_category = ?, is_captured = ? WHERE id = ? AND status = ${PROCESSING} RETURNING address`,
   ),
   retry: db.prepare(
-    `UPDATE recipients SET status = ?1, lane = ?2, next_at = ?3, retry_from = ?4, attempts = 0, delivery_started_at = NULL, bounce_type = NULL,
-     bounce_category = NULL,
-     expires_at = ?4 + 1000 * (SELECT extra ->> '$.expires_in' FROM emails WHERE emails.id = email_id) WHERE id = ?5 AND status = ?6`,
+    `UPDATE recipients SET status = ${QUEUED}, lane = ?1, next_at = ?2, retry_from = ?2, attempts = 0, delivery_started_at = NULL,
+     bounce_type = NULL, bounce_category = NULL,
+     expires_at = ?2 + 1000 * (SELECT extra ->> '$.expires_in' FROM emails WHERE emails.id = email_id) WHERE id = ?3 AND status = ?4`,
   ),
   bounceLate: db.prepare<ChangedRecipient, (string | number | null)[]>(
-    `UPDATE recipients SET status = ?, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?, bounce_type = ?,
-     bounce_category = ? WHERE id = ? AND status IN (?, ?) RETURNING address`,
+    `UPDATE recipients SET status = ${statusCode('bounced')}, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?,
+     bounce_type = ?, bounce_category = ? WHERE id = ? AND status IN (${statusCodes(['sent', 'uncertain'])}) RETURNING address`,
   ),
-  confirm: db.prepare<ChangedRecipient, [number, Millis, string | null, number, number]>(
-    'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ? RETURNING address',
+  confirm: db.prepare<ChangedRecipient, [Millis, string | null, number]>(
+    `UPDATE recipients SET status = ${statusCode('sent')}, delivered_at = ?, smtp_response = ?, last_error = NULL
+     WHERE id = ? AND status = ${statusCode('uncertain')} RETURNING address`,
   ),
   deliveredAt: db.prepare<{ at: number | null }, [number]>('SELECT delivered_at AS at FROM recipients WHERE id = ?'),
   resetDelivered: db.prepare(
@@ -86,9 +92,8 @@ const sql = prepareStatements((db) => ({
  * an attempt if a session ended before any octet was sent and the next host replied 354. Returns false if the recipient
  * is not claimed.
  */
-export function beginDelivery(tx: Tx, recipientId: number, now: Millis): boolean {
-  return sql(tx.db).begin.run(now, recipientId, statusCode('processing')).changes === 1
-}
+export const beginDelivery = (tx: Tx, recipientId: number, now: Millis): boolean =>
+  sql(tx.db).begin.run(now, recipientId).changes === 1
 
 export interface AttemptFacts {
   readonly smtpResponse?: string | undefined
@@ -105,29 +110,15 @@ export interface AttemptFacts {
  */
 export function deferRecipient(
   tx: Tx,
-  at: { recipientId: number; emailId: number; nextAt: Millis; retryAt?: Millis; now: Millis; reason: string },
+  at: TransitionAt & { readonly nextAt: Millis; readonly retryAt?: Millis; readonly reason: string },
   facts: AttemptFacts,
 ): void {
   const email = requireEmail(tx, at.emailId)
-  const { changes } = sql(tx.db).defer.run(
-    statusCode('queued'),
-    at.nextAt,
-    facts.smtpResponse ?? null,
-    facts.lastError ?? null,
-    facts.sendingIp ?? null,
-    at.recipientId,
-    statusCode('processing'),
-  )
+  const { smtpResponse = null, lastError = null, sendingIp = null } = facts
+  const { changes } = sql(tx.db).defer.run(at.nextAt, smtpResponse, lastError, sendingIp, at.recipientId)
   if (changes !== 1) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
   const data = { ...facts.data, reason: at.reason, next_retry_at: at.retryAt ?? at.nextAt }
-  record(tx, {
-    accountId: email.accountId,
-    type: 'deferred',
-    at: at.now,
-    emailId: email.id,
-    recipientId: at.recipientId,
-    data,
-  })
+  recordOf(tx, email, at, 'deferred', data)
   if (facts.attempt) storeAttempt(tx, at, { ...facts.attempt, type: 'deferred', data })
   settleEmail(tx, email, 'queued', at.now)
 }
@@ -137,7 +128,7 @@ export function deferRecipient(
  * the previous attempt stays. Records no event.
  */
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
-  const released = sql(tx.db).release.get(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
+  const released = sql(tx.db).release.get(nextAt, recipientId)
   if (!released) return
   const email = requireEmail(tx, emailId)
   if (released.neverTried === 1) countBegun(tx, email, -1)
@@ -152,57 +143,48 @@ export interface FinalOutcome extends AttemptFacts {
   readonly bounceCategory?: string | undefined
 }
 
-const EVENTS_BY_STATUS: Record<FinalOutcome['status'], readonly EventType[]> = {
-  sent: ['sent', 'delivered'],
-  bounced: ['bounced'],
-  failed: ['failed'],
-  rejected: ['rejected'],
-  uncertain: ['uncertain'],
-}
-
 /** Ends a claimed recipient: stores its final status, records its events, and updates the status of the email. */
-export function finishRecipient(
-  tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
-  outcome: FinalOutcome,
-): void {
+export function finishRecipient(tx: Tx, at: TransitionAt, outcome: FinalOutcome): void {
   const email = requireEmail(tx, at.emailId)
-  const isSent = outcome.status === 'sent'
-  const keepsStart = isSent || outcome.status === 'uncertain'
+  const { status, deliveryStartedAt = null, smtpResponse = null, lastError = null, sendingIp = null } = outcome
+  const { bounceType = null, bounceCategory = null, attempt, data } = outcome
+  const isSent = status === 'sent'
   const changed = sql(tx.db).finish.get(
-    statusCode(outcome.status),
-    keepsStart ? (outcome.deliveryStartedAt ?? null) : null,
+    statusCode(status),
+    isSent || status === 'uncertain' ? deliveryStartedAt : null,
     isSent ? at.now : null,
-    outcome.smtpResponse ?? null,
-    outcome.lastError ?? null,
-    outcome.sendingIp ?? null,
-    outcome.bounceType ?? null,
-    outcome.bounceCategory ?? null,
-    outcome.data?.captured ? 1 : 0,
+    smtpResponse,
+    lastError,
+    sendingIp,
+    bounceType,
+    bounceCategory,
+    data?.captured ? 1 : 0,
     at.recipientId,
-    statusCode('processing'),
   )
   if (!changed) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
-  recordAll(
-    tx,
-    email.accountId,
-    EVENTS_BY_STATUS[outcome.status].map((type) => ({
-      type,
-      at: at.now,
-      emailId: email.id,
-      recipientId: at.recipientId,
-      // The `sent` event has no data; `delivered`, recorded with it, has the reply of the receiving server.
-      ...(type !== 'sent' && outcome.data && { data: outcome.data }),
-    })),
-  )
-  const { attempt, data = {} } = outcome
-  if (!isSent && attempt)
-    for (const type of EVENTS_BY_STATUS[outcome.status]) storeAttempt(tx, at, { ...attempt, type, data })
+  if (isSent) recordDelivery(tx, email, at, changed, data)
+  else recordOf(tx, email, at, status, data)
+  if (!isSent && attempt) storeAttempt(tx, at, { ...attempt, type: status, data: data ?? {} })
   if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
-  if (isSent) countDelivered(tx, email, changed, at.now)
-  if (outcome.status === 'bounced') countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')
-  if (outcome.status === 'rejected') uncountSent(tx, email, changed)
-  settleEmail(tx, email, outcome.status, at.now, isSent ? at.now : undefined)
+  if (status === 'bounced') countBounced(tx, email, changed, at.now, bounceType === 'hard')
+  if (status === 'rejected') uncountSent(tx, email, changed)
+  settleEmail(tx, email, status, at.now, isSent ? at.now : undefined)
+}
+
+/** The `sent` event has no data; `delivered`, recorded with it, has the reply of the receiving server. */
+function recordDelivery(
+  tx: Tx,
+  email: EmailRow,
+  at: TransitionAt,
+  changed: ChangedRecipient,
+  data: EventData | undefined,
+): void {
+  const event = { at: at.now, emailId: email.id, recipientId: at.recipientId }
+  recordAll(tx, email.accountId, [
+    { ...event, type: 'sent' },
+    { ...event, type: 'delivered', ...(data && { data }) },
+  ])
+  countDelivered(tx, email, changed, at.now)
 }
 
 /**
@@ -211,19 +193,11 @@ export function finishRecipient(
  */
 export function requeueFinished(
   tx: Tx,
-  at: { recipientId: number; emailId: number; lane: string; nextAt: Millis; now: Millis; from: Status },
+  at: TransitionAt & { readonly lane: string; readonly nextAt: Millis; readonly from: Status },
 ): boolean {
-  const { changes } = sql(tx.db).retry.run(
-    statusCode('queued'),
-    at.lane,
-    at.nextAt,
-    at.nextAt,
-    at.recipientId,
-    statusCode(at.from),
-  )
-  if (changes !== 1) return false
+  if (sql(tx.db).retry.run(at.lane, at.nextAt, at.recipientId, statusCode(at.from)).changes !== 1) return false
   const email = requireEmail(tx, at.emailId)
-  record(tx, { accountId: email.accountId, type: 'queued', at: at.now, emailId: email.id, recipientId: at.recipientId })
+  recordOf(tx, email, at, 'queued')
   settleEmail(tx, email, 'queued', at.now)
   return true
 }
@@ -234,30 +208,20 @@ export function requeueFinished(
  */
 export function bounceLate(
   tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
+  at: TransitionAt,
   outcome: Omit<AttemptFacts, 'sendingIp'> & { readonly bounceType: 'hard' | 'soft'; readonly bounceCategory: string },
 ): boolean {
   const deliveredAt = sql(tx.db).deliveredAt.get(at.recipientId)?.at
   const changed = sql(tx.db).bounceLate.get(
-    statusCode('bounced'),
     outcome.smtpResponse ?? null,
     outcome.lastError ?? null,
     outcome.bounceType,
     outcome.bounceCategory,
     at.recipientId,
-    statusCode('sent'),
-    statusCode('uncertain'),
   )
   if (!changed) return false
   const email = requireEmail(tx, at.emailId)
-  record(tx, {
-    accountId: email.accountId,
-    type: 'bounced',
-    at: at.now,
-    emailId: email.id,
-    recipientId: at.recipientId,
-    ...(outcome.data && { data: outcome.data }),
-  })
+  recordOf(tx, email, at, 'bounced', outcome.data)
   sql(tx.db).resetDelivered.run(email.id)
   // Uncertain mail was not counted as delivered.
   if (typeof deliveredAt === 'number') countDelivered(tx, email, changed, deliveredAt, -1)
@@ -272,22 +236,13 @@ export function bounceLate(
  */
 export function confirmUncertain(
   tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
-  facts: Pick<AttemptFacts, 'smtpResponse' | 'data'>,
+  at: TransitionAt,
+  { smtpResponse = null, data }: Pick<AttemptFacts, 'data'> & { readonly smtpResponse?: string | null | undefined },
 ): boolean {
-  const changed = sql(tx.db).confirm.get(
-    statusCode('sent'),
-    at.now,
-    facts.smtpResponse ?? null,
-    at.recipientId,
-    statusCode('uncertain'),
-  )
+  const changed = sql(tx.db).confirm.get(at.now, smtpResponse, at.recipientId)
   if (!changed) return false
   const email = requireEmail(tx, at.emailId)
-  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
-  record(tx, { ...event, type: 'sent' })
-  record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
-  countDelivered(tx, email, changed, at.now)
+  recordDelivery(tx, email, at, changed, data)
   settleEmail(tx, email, 'sent', at.now, at.now)
   return true
 }
@@ -314,34 +269,29 @@ interface Row extends Omit<StoredAttempt, 'type' | 'data'> {
   readonly data: string | null
 }
 
-const DELIVERED = toEventCode('delivered')
-
 /** All attempts of email ?1. A `delivered` event without a server is no attempt: a DSN confirmed the delivery. */
 const ALL_ATTEMPTS = `SELECT recipient_id AS recipientId, number, type, at, data, dialogue FROM attempts WHERE email_id = ?1
   UNION ALL SELECT recipient_id, attempts, type, at, data, NULL FROM events JOIN recipients ON recipients.id = recipient_id
-  WHERE events.email_id = ?1 AND type = ${DELIVERED} AND data ->> '$.remote_mta' IS NOT NULL`
+  WHERE events.email_id = ?1 AND type = ${toEventCode('delivered')} AND data ->> '$.remote_mta' IS NOT NULL`
 
 /** Stores an attempt, and deletes what a recipient has beyond its limits. */
 function storeAttempt(
   tx: Tx,
-  at: { readonly emailId: number; readonly recipientId: number; readonly now: Millis },
-  attempt: {
-    readonly number: number
-    readonly type: EventType
-    readonly data: EventData
-    readonly dialogue: string | undefined
-  },
+  { emailId, recipientId, now }: TransitionAt,
+  {
+    number,
+    type,
+    data,
+    dialogue,
+  }: NonNullable<AttemptFacts['attempt']> & { readonly type: EventType; readonly data: EventData },
 ): void {
-  const { emailId, recipientId } = at
   const { insert, dropDialogues, deleteOld } = sql(tx.db)
-  const { number, type, data, dialogue } = attempt
-  insert.run(emailId, recipientId, number, toEventCode(type), at.now, JSON.stringify(data), dialogue ?? null)
+  insert.run(emailId, recipientId, number, toEventCode(type), now, JSON.stringify(data), dialogue ?? null)
   // Not decided by the number of the attempt, which begins again when a dead letter is retried.
   dropDialogues.run(emailId, recipientId)
   deleteOld.run(emailId, recipientId)
 }
 
-/** Deletes the attempts of an email. */
 export const deleteAttempts = (tx: Tx, emailId: number): void => void sql(tx.db).deleteOfEmail.run(emailId)
 
 /** A page of the attempts of an email, newest first, and how many it has. */
@@ -352,10 +302,6 @@ export const listAttempts = (
 ): { readonly attempts: StoredAttempt[]; readonly total: number } => ({
   attempts: sql(db)
     .page.all(emailId, limit, offset)
-    .map((row) => ({
-      ...row,
-      type: toEventType(row.type),
-      data: JSON.parse(row.data ?? '{}') as EventData,
-    })),
+    .map((row) => ({ ...row, type: toEventType(row.type), data: JSON.parse(row.data ?? '{}') as EventData })),
   total: sql(db).count.get(emailId)?.n ?? 0,
 })

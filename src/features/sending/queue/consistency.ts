@@ -150,7 +150,6 @@ export const emailStatuses: ConsistencyRule = {
   },
 }
 
-/** The balance of one account, in emails. */
 export interface Balance {
   readonly account_id: number
   readonly account: string

@@ -166,6 +166,12 @@ export function findEmailLogFields(db: Database, emailId: number): EmailLogField
     : { email_id: null, account: null }
 }
 
+/** The same, with the recipient of an attempt. Never throws. */
+export const findAttemptLogFields = (
+  db: Database,
+  { emailId, recipientId }: { readonly emailId: number; readonly recipientId: number },
+) => ({ ...findEmailLogFields(db, emailId), recipient: recipientId })
+
 /** The same for the email of a recipient. Never throws. */
 export function findRecipientLogFields(db: Database, recipientId: number): EmailLogFields {
   const email = attempt(() => sql(db).ofRecipient.get(recipientId))

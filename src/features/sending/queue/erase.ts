@@ -88,7 +88,6 @@ const ERASED = { lastError: 'The recipient was erased.', data: { reason: 'erased
 /** Rows of `recipients` examined per tick; this takes some 4 ms. */
 const ROW_ID_WINDOW = 5000
 
-/** The emails that a search for an address found. */
 export interface FoundEmails {
   /** Row ids, each once, in the order of the recipients. */
   readonly ids: readonly number[]

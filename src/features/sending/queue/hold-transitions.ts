@@ -4,12 +4,11 @@
  * an account may send, and never looks for the content.
  */
 import type { Database } from 'bun:sqlite'
-import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { countBegun, requireEmail, settleEmail } from './settle.ts'
-import { statusCode, statusName, WAITING_CODES } from './status.ts'
+import { countBegun, recordDue, recordOf, requireEmail, settleEmail, type TransitionAt } from './settle.ts'
+import { statusCode, WAITING_CODES } from './status.ts'
 
 /**
  * Prefix of the stored reason of every account hold. If a reply of a receiving server begins with the same text, the
@@ -27,12 +26,6 @@ export const findHoldReason = (lastError: string): string | undefined =>
  */
 const RELEASED_REASON = 'The account may send again.'
 
-interface WaitingRecipient {
-  readonly status: number
-  readonly attempts: number
-  readonly lastError: string | null
-}
-
 /** Position in the open mail of an account, in index order. */
 export interface ReleasePosition {
   readonly status: number
@@ -40,21 +33,23 @@ export interface ReleasePosition {
   readonly emailId: number
 }
 
+const QUEUED = statusCode('queued')
+
 /**
  * Stored statuses of emails that may have a held recipient: `queued`, or `processing` if the email has several
  * recipients.
  */
-const HOLDABLE_STATUSES = [statusCode('queued'), statusCode('processing')] as const
+const HOLDABLE_STATUSES = [QUEUED, statusCode('processing')] as const
 
 /** SQL: the recipient is held for its account. */
-export const IS_HELD = `recipients.status = ${statusCode('queued')} AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD_PREFIX.length}) = '${HELD_PREFIX}'`
+export const IS_HELD = `recipients.status = ${QUEUED} AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD_PREFIX.length}) = '${HELD_PREFIX}'`
 
 const sql = prepareStatements((db) => ({
-  waiting: db.prepare<WaitingRecipient, [number]>(
-    `SELECT status, attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
+  waiting: db.prepare<{ attempts: number; lastError: string | null }, [number]>(
+    `SELECT attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
   ),
   hold: db.prepare(
-    `UPDATE recipients SET status = ${statusCode('queued')}, next_at = ?, last_error = ? WHERE id = ? AND status IN ${WAITING_CODES}`,
+    `UPDATE recipients SET status = ${QUEUED}, next_at = ?, last_error = ? WHERE id = ? AND status IN ${WAITING_CODES}`,
   ),
   emails: db.prepare<{ id: number; createdAt: number }, [number, number, number, number, number]>(
     `SELECT id, created_at AS createdAt FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?)
@@ -66,10 +61,10 @@ const sql = prepareStatements((db) => ({
   ),
   releaseOne: db.prepare<{ lane: string }, [number, string, number, string]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2
-     WHERE id = ?3 AND status = ${statusCode('queued')} AND next_at IS NOT NULL AND last_error = ?4 RETURNING lane`,
+     WHERE id = ?3 AND status = ${QUEUED} AND next_at IS NOT NULL AND last_error = ?4 RETURNING lane`,
   ),
   restartExpiry: db.prepare(
-    `UPDATE recipients SET retry_from = ? WHERE id = ? AND status = ${statusCode('queued')} AND next_at IS NOT NULL`,
+    `UPDATE recipients SET retry_from = ? WHERE id = ? AND status = ${QUEUED} AND next_at IS NOT NULL`,
   ),
   held: db.prepare<{ held: number | null; looked: number }, [number, number, number]>(
     `SELECT sum(${IS_HELD}) AS held, count(*) AS looked FROM (SELECT recipients.status, next_at, last_error FROM emails
@@ -79,7 +74,7 @@ const sql = prepareStatements((db) => ({
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
   // The reason stays, so that holding the recipient again records no second event.
   releaseForContent: db.prepare(
-    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = ${statusCode('queued')} AND ${IS_WITHOUT_CONTENT}`,
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = ${QUEUED} AND ${IS_WITHOUT_CONTENT}`,
   ),
 }))
 
@@ -92,11 +87,8 @@ export const holdForAccount = (tx: Tx, at: AccountHold, why: string): boolean =>
   holdRecipient(tx, at, why, `${HELD_PREFIX}${why}`)
 
 /** A recipient to hold, and until when. */
-export interface AccountHold {
-  readonly recipientId: number
-  readonly emailId: number
+export interface AccountHold extends TransitionAt {
   readonly until: Millis
-  readonly now: Millis
 }
 
 /**
@@ -111,14 +103,8 @@ export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: stri
   if (row.lastError === reason) return true
   const email = requireEmail(tx, at.emailId)
   if (row.attempts === 0 && row.lastError === null) countBegun(tx, email, 1)
-  const event = { accountId: email.accountId, at: at.now, emailId: email.id }
-  if (statusName(email.status) === 'scheduled') record(tx, { ...event, type: 'queued' })
-  record(tx, {
-    ...event,
-    type: 'deferred',
-    recipientId: at.recipientId,
-    data: { reason: why, next_retry_at: at.until },
-  })
+  recordDue(tx, email, at.now)
+  recordOf(tx, email, at, 'deferred', { reason: why, next_retry_at: at.until })
   settleEmail(tx, email, 'queued', at.now)
   return true
 }

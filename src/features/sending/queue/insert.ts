@@ -15,6 +15,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { type NewEmail, NOT_TRACKED, type TrackedParts, toTrackingCode } from './email.ts'
 import { type LaneClass, laneOf, simulatorDomain } from './lanes.ts'
+import type { StoredAttachment } from './retire.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 
@@ -38,22 +39,13 @@ const sql = prepareStatements((db) => ({
   insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
 }))
 
-/** References to the stored content of an email. */
 export interface StoredContent {
   readonly htmlRef: number | null
   readonly textRef: number | null
-  readonly attachments: readonly {
-    filename: string
-    content_type: string
-    content_id?: string
-    alternative?: true
-    size: number
-    ref: number
-  }[]
+  readonly attachments: readonly (StoredAttachment & { readonly ref: number })[]
   readonly sizeBytes: number
 }
 
-/** Stores bodies and attachments on disk. */
 export async function storeContent(app: App, email: NewEmail, options: PutOptions): Promise<StoredContent> {
   const bodies = [email.html, email.text].filter((part) => part !== undefined)
   const parts = [...bodies, ...email.attachments.map((a) => a.content)]
@@ -93,7 +85,6 @@ export interface Placement {
   readonly hasPool?: boolean
   readonly sandbox: boolean
   readonly tracked: TrackedParts
-  /** From `findSuppressions`. */
   readonly suppressions: readonly (string | undefined)[]
   readonly quotaMonth: number | null
   readonly operationId: number | null
@@ -152,7 +143,6 @@ export function insertEmail(
   return { uuid, status, sandbox: placement.sandbox, createdAt: now }
 }
 
-/** Counts the recipients that are not suppressed. */
 function countSent(
   tx: Tx,
   accountId: number,

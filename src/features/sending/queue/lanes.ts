@@ -59,14 +59,12 @@ export const rankOfLane = (lane: string): number => rankOfClass(classOfLane(lane
 
 export const rankOfClass = (laneClass: LaneClass): number => CLASS_ORDER.indexOf(laneClass)
 
-/** The class of a lane. */
 export const classOfLane = (lane: string): LaneClass =>
   CLASS_ORDER.find((name) => PREFIXES[name] !== '' && lane.startsWith(PREFIXES[name])) ?? 'normal'
 
 /** The destination of a lane: the recipients' domain, `SANDBOX_LANE` or `SIMULATOR_LANE`. */
 export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexOf(':') + 1)
 
-/** Row id of the lane's account. */
 export const accountOfLane = (lane: string): number => {
   const start = startOfAccount(lane)
   return Number(lane.slice(start, lane.indexOf(':', start)))

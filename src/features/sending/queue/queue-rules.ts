@@ -97,11 +97,8 @@ const committedKinds = perOwner((_: Database): { value: ReadonlySet<RuleKind> | 
 function mayHaveRules(db: Database, kind: RuleKind): boolean {
   if (db.inTransaction) return true
   const committed = committedKinds(db)
-  committed.value ??= new Set(
-    sql(db)
-      .kinds.all()
-      .map((row) => row.kind),
-  )
+  const rows = committed.value ? [] : sql(db).kinds.all()
+  committed.value ??= new Set(rows.map((row) => row.kind))
   return committed.value.has(kind)
 }
 
@@ -148,7 +145,6 @@ const formatSelector = ({ domain, provider, accountUuid, emailUuid }: QueueRule)
   ].join(' ')
 }
 
-/** Whether `describeHold` wrote this reason. */
 export const isHoldReason = (reason: string): boolean => reason.startsWith(HELD)
 
 /** The rule by which an operator holds an email; undefined if there is none. */
@@ -211,18 +207,9 @@ export function addRule(
 }
 
 /** Deletes the rules, of one kind or all holds and redirects, that name at least what the selector names; returns them. */
-export function removeRules(
-  tx: Tx,
-  { accountId, domain, provider, emailId }: MailSelector,
-  kind: RuleKind | undefined,
-): QueueRule[] {
-  const rules = sql(tx.db).matching.all(
-    accountId ?? null,
-    domain ?? null,
-    emailId ?? null,
-    kind ?? null,
-    provider ?? null,
-  )
+export function removeRules(tx: Tx, selector: MailSelector, kind: RuleKind | undefined): QueueRule[] {
+  const { accountId = null, domain = null, provider = null, emailId = null } = selector
+  const rules = sql(tx.db).matching.all(accountId, domain, emailId, kind ?? null, provider)
   for (const { id } of rules) sql(tx.db).delete.run(id)
   rereadKindsAfterCommit(tx)
   return rules
@@ -230,20 +217,17 @@ export function removeRules(
 
 /** Selects the mail that matches every field that is given. */
 export interface MailSelector {
-  /** Row id of the account. */
   readonly accountId?: number | undefined
   /** The recipients' domain in A-labels, or `sandbox`. */
   readonly domain?: string | undefined
   /** The name of the provider of the recipients' domain; the caller looks up the providers of lanes. */
   readonly provider?: string | undefined
-  /** Row id of the email. */
   readonly emailId?: number | undefined
 }
 
 /** The providers of lanes; undefined: the lane has none. */
 export type LaneProviders = ReadonlyMap<string, string | undefined>
 
-/** An open recipient that is selected. */
 export interface SelectedRecipient extends QueuePosition {
   readonly emailId: number
   /** Index into STATUSES. */
@@ -257,10 +241,8 @@ const LAST_DOMAIN = '\u007f'
 
 const SELECTED_COLUMNS = 'id, email_id AS emailId, lane, next_at AS nextAt, status'
 
-/** A lane with open mail that is selected. */
 export interface SelectedLane {
   readonly lane: string
-  /** The earliest due time of its recipients. */
   readonly firstAt: Millis
 }
 

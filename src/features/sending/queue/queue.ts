@@ -5,19 +5,17 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { IS_HELD, IS_WITHOUT_CONTENT } from './hold-transitions.ts'
-import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail } from './settle.ts'
-import { OPEN_CODES, statusCode, statusName } from './status.ts'
+import { countBegun, IS_NEVER_ATTEMPTED, recordDue, recordOf, requireEmail, settleEmail } from './settle.ts'
+import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
 interface DueRow {
   readonly id: number
   readonly emailId: number
-  readonly status: number
   readonly attempts: number
   readonly neverTried: number
   readonly sendingIp: string | null
@@ -26,7 +24,7 @@ interface DueRow {
 const QUEUED = statusCode('queued')
 const PROCESSING = statusCode('processing')
 
-const DUE_COLUMNS = `recipients.id, email_id AS emailId, recipients.status, attempts, ${IS_NEVER_ATTEMPTED} AS neverTried, sending_ip AS sendingIp`
+const DUE_COLUMNS = `recipients.id, email_id AS emailId, attempts, ${IS_NEVER_ATTEMPTED} AS neverTried, sending_ip AS sendingIp`
 
 /** Recipients among which `hasSentFrom` searches, newest first; this takes some 20 ms. */
 const MAX_HISTORY = 100_000
@@ -44,14 +42,14 @@ const sql = prepareStatements((db) => ({
      AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
   ),
   claim: db.prepare(
-    'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
+    `UPDATE recipients SET status = ${PROCESSING}, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES}`,
   ),
   waiting: db.prepare<WaitingRecipient, [string, number, number, number, number]>(
     `SELECT recipients.id, email_id AS emailId, next_at AS nextAt, ${IS_NEVER_ATTEMPTED} AS neverTried, wait_noted_at AS notedAt
      FROM recipients WHERE lane = ? AND next_at <= ? AND (next_at, id) > (?, ?) AND status <> ${PROCESSING} ORDER BY next_at, id LIMIT ?`,
   ),
   noteWait: db.prepare(
-    'UPDATE recipients SET status = ?, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
+    `UPDATE recipients SET status = ${QUEUED}, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES}`,
   ),
   firstAttempts: db.prepare<{ attempts: number }, [string]>(
     `SELECT attempts FROM recipients
@@ -106,10 +104,8 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** A lane with open mail. */
 export interface OpenLane {
   readonly lane: string
-  /** The earliest due time of its recipients. */
   readonly firstAt: Millis
   readonly waiting: number
 }
@@ -159,7 +155,6 @@ export function listLanesAfter(
   return found
 }
 
-/** Whether a stream has an open email. */
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
   sql(db).openOfStream.get(accountId, streamId) !== null
 
@@ -260,25 +255,15 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
   if (isNewestFirst) rows.reverse()
   for (const row of rows) {
     const attempt = row.attempts + 1
-    const from = statusName(row.status)
-    if (from === 'processing') continue // Claimed earlier and still in flight past its retry time.
     if (options.canLeave?.(row.sendingIp) === false) continue
     if (options.tryEnd?.({ recipientId: row.id, emailId: row.emailId })) {
       ended++
       continue
     }
-    const { changes } = statements.claim.run(
-      statusCode('processing'),
-      options.retryAt(attempt),
-      row.id,
-      statusCode('queued'),
-      statusCode('scheduled'),
-    )
-    if (changes !== 1) continue
+    if (statements.claim.run(options.retryAt(attempt), row.id).changes !== 1) continue
     const email = requireEmail(tx, row.emailId)
     if (row.neverTried === 1) countBegun(tx, email, 1)
-    if (statusName(email.status) === 'scheduled')
-      record(tx, { accountId: email.accountId, type: 'queued', at: options.eventTime, emailId: email.id })
+    recordDue(tx, email, options.eventTime)
     settleEmail(tx, email, 'processing', options.eventTime)
     claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
   }
@@ -311,23 +296,15 @@ export function noteWaiting(
   row: WaitingRecipient,
   note: { now: Millis; eventTime: Millis; until: Millis; reason: string; rule: string; category: string },
 ): void {
-  const queued = statusCode('queued')
-  const { changes } = sql(tx.db).noteWait.run(queued, note.now, note.reason, row.id, queued, statusCode('scheduled'))
-  if (changes !== 1) return
+  if (sql(tx.db).noteWait.run(note.now, note.reason, row.id).changes !== 1) return
   const email = requireEmail(tx, row.emailId)
   if (row.neverTried === 1) countBegun(tx, email, 1)
-  const at = { accountId: email.accountId, at: note.eventTime, emailId: email.id }
-  if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
-  record(tx, {
-    ...at,
-    type: 'deferred',
-    recipientId: row.id,
-    data: {
-      reason: note.reason,
-      next_retry_at: note.until,
-      bounce_category: note.category,
-      rule: note.rule,
-    },
+  recordDue(tx, email, note.eventTime)
+  recordOf(tx, email, { recipientId: row.id, now: note.eventTime }, 'deferred', {
+    reason: note.reason,
+    next_retry_at: note.until,
+    bounce_category: note.category,
+    rule: note.rule,
   })
   settleEmail(tx, email, 'queued', note.eventTime)
 }

@@ -28,7 +28,6 @@ export interface StoredAttachment {
   readonly ref?: ContentRef
 }
 
-/** The columns of an email that retention needs. */
 export interface OldEmail {
   readonly id: number
   readonly accountId: number
@@ -76,18 +75,14 @@ export const readEmailsAfter = (db: Database, id: number, limit: number): OldEma
 
 export const findOldEmail = (db: Database, id: number): OldEmail | undefined => sql(db).byId.get(id) ?? undefined
 
-/** Whether an operation has any stored email. */
 export const hasEmails = (db: Database, operationId: number): boolean => sql(db).ofOperation.get(operationId) !== null
 
-/** Whether an operation has an open email. */
 export const hasOpenEmails = (db: Database, operationId: number): boolean =>
   sql(db).openOfBroadcast.get(operationId) !== null
 
-/** Whether an email ended before a time. */
 export const hasEndedBefore = ({ status, updatedAt }: Pick<OldEmail, 'status' | 'updatedAt'>, time: Millis): boolean =>
   !isOpen(statusName(status)) && updatedAt < time
 
-/** The attachments of a stored email. */
 export const parseAttachments = (json: string | null): StoredAttachment[] =>
   json === null ? [] : (JSON.parse(json) as StoredAttachment[])
 

@@ -81,7 +81,6 @@ const sql = prepareStatements((db) => ({
 
 const readCursor = (db: Database): number => sql(db).cursor.get()?.id ?? 0
 
-/** Whether any email up to a row id is pending. */
 const hasPending = (db: Database, lastId: number): boolean => sql(db).hasEmail.get(readCursor(db), lastId) !== null
 
 /** Indexes the oldest pending emails. Returns whether more may be pending. */
@@ -136,12 +135,10 @@ export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'comm
   }
 }
 
-/** Removes a deleted email from the index. */
 export function unindexEmail(tx: Tx, id: number): void {
   if (id <= readCursor(tx.db)) sql(tx.db).delete.run(id)
 }
 
-/** Updates a changed email in the index. */
 export function reindexEmail(tx: Tx, id: number): void {
   if (id > readCursor(tx.db)) return
   sql(tx.db).delete.run(id)
@@ -159,7 +156,6 @@ const toWord = (accountId: number, text: string): string =>
 /** Lowers ASCII letters only, as SQLite does. */
 const lowerAscii = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
-/** Search conditions; an email must match all of them. */
 export interface EmailSearch {
   /** A recipient of any kind, or `@` and a domain: any recipient there. Case is ignored. */
   readonly to?: string | undefined
@@ -227,7 +223,6 @@ function readTag(tag: string): string {
   return tag
 }
 
-/** All times. */
 export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
 /**
@@ -241,26 +236,19 @@ export interface TimeRange {
   readonly time: { readonly from: Millis; readonly to: Millis } | undefined
 }
 
-/** The row ids of all times. */
 export const ALL_ROWS: TimeRange = { first: 0, last: Number.MAX_SAFE_INTEGER, time: undefined }
 
-const MATCHES = 'email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3'
-const IS_IN_TIME_RANGE = '(SELECT created_at FROM emails WHERE id = email_search.rowid) BETWEEN ?4 AND ?5'
+const MATCHES = `email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3
+  AND (?4 IS NULL OR (SELECT created_at FROM emails WHERE id = email_search.rowid) BETWEEN ?4 AND ?5)`
 
-type Match = [match: string, first: number, last: number]
+type Match = [match: string, first: number, last: number, from: Millis | null, to: Millis | null]
 
 const searchSql = prepareStatements((db) => ({
   page: db.prepare<{ id: number }, [...Match, number, number]>(
-    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} ORDER BY rowid DESC LIMIT ?4 OFFSET ?5`,
-  ),
-  pageInTime: db.prepare<{ id: number }, [...Match, number, number, number, number]>(
-    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME_RANGE} ORDER BY rowid DESC LIMIT ?6 OFFSET ?7`,
+    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} ORDER BY rowid DESC LIMIT ?6 OFFSET ?7`,
   ),
   count: db.prepare<{ n: number }, [...Match, number]>(
-    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} LIMIT ?4)`,
-  ),
-  countInTime: db.prepare<{ n: number }, [...Match, number, number, number]>(
-    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME_RANGE} LIMIT ?6)`,
+    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} LIMIT ?6)`,
   ),
   one: db.prepare<{ id: number }, [string, number]>(
     'SELECT rowid AS id FROM email_search WHERE email_search MATCH ? AND rowid = ?',
@@ -278,28 +266,28 @@ export function findTimeRange(db: Database, accountId: number, from: Millis, to:
   return typeof first === 'number' && typeof last === 'number' ? { first, last, time: { from, to } } : undefined
 }
 
+const toMatch = (match: string, { first, last, time }: TimeRange): Match => [
+  match,
+  first,
+  last,
+  time?.from ?? null,
+  time?.to ?? null,
+]
+
 /** Row ids of matching emails, newest first. */
-export function findMatchIds(
+export const findMatchIds = (
   db: Database,
   match: string,
-  { first, last, time }: TimeRange,
+  range: TimeRange,
   { limit, offset = 0 }: { readonly limit: number; readonly offset?: number },
-): number[] {
-  const rows = time
-    ? searchSql(db).pageInTime.all(match, first, last, time.from, time.to, limit, offset)
-    : searchSql(db).page.all(match, first, last, limit, offset)
-  return rows.map(({ id }) => id)
-}
+): number[] =>
+  searchSql(db)
+    .page.all(...toMatch(match, range), limit, offset)
+    .map(({ id }) => id)
 
-/** Counts matching emails, up to `limit`. */
-export function countMatches(db: Database, match: string, { first, last, time }: TimeRange, limit: number): number {
-  const row = time
-    ? searchSql(db).countInTime.get(match, first, last, time.from, time.to, limit)
-    : searchSql(db).count.get(match, first, last, limit)
-  return row?.n ?? 0
-}
+export const countMatches = (db: Database, match: string, range: TimeRange, limit: number): number =>
+  searchSql(db).count.get(...toMatch(match, range), limit)?.n ?? 0
 
-/** Whether one email matches. */
 export const isMatch = (db: Database, match: string, id: number): boolean => searchSql(db).one.get(match, id) !== null
 
 /**

@@ -6,14 +6,13 @@
 import type { Database } from 'bun:sqlite'
 import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
-import { count } from '#features/core/events/record.ts'
+import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'
 import { countForStream, type StreamCounter } from '#features/setup/streams/reputation.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { deriveEmailStatus, isOpen, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
-/** The columns of an email that a transition needs. */
 export interface EmailRow {
   readonly id: number
   readonly accountId: number
@@ -27,16 +26,21 @@ export interface EmailRow {
   readonly broadcastId: number | null
 }
 
-/** The columns of an `EmailRow`. */
 export const EMAIL_ROW_COLUMNS = `id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox,
   stream_id AS streamId, broadcast_id AS broadcastId`
 
 /** SQL: the recipient is new: neither attempted nor held. */
 export const IS_NEVER_ATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0 AND recipients.last_error IS NULL`
 
-/** A recipient whose status was changed. */
 export interface ChangedRecipient {
   readonly address: string
+}
+
+/** The recipient of a transition, and its time. */
+export interface TransitionAt {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly now: Millis
 }
 
 const sql = prepareStatements((db) => ({
@@ -55,6 +59,21 @@ export const requireEmail = (tx: Tx, emailId: number): EmailRow => {
   const email = sql(tx.db).email.get(emailId)
   if (!email) throw new NotProcessingError(`email ${emailId} does not exist`)
   return email
+}
+
+export function recordOf(
+  tx: Tx,
+  { id, accountId }: EmailRow,
+  { recipientId, now }: Omit<TransitionAt, 'emailId'>,
+  type: EventType,
+  data?: EventData,
+): void {
+  record(tx, { accountId, type, at: now, emailId: id, recipientId, ...(data && { data }) })
+}
+
+/** Records that a scheduled email is due, before it leaves that status. */
+export function recordDue(tx: Tx, { id, accountId, status }: EmailRow, now: Millis): void {
+  if (statusName(status) === 'scheduled') record(tx, { accountId, type: 'queued', at: now, emailId: id })
 }
 
 /** The recipient is no longer claimed or does not exist, so another attempt to store the outcome can never succeed. */
@@ -148,16 +167,9 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
   if (updated.changes !== 1) throw new Error(`email ${email.id} is not ${statusName(email.status)}`)
   countStatus(tx, email, statusName(email.status), -1)
   countStatus(tx, email, next, 1)
-  if (!isOpen(next)) endEmailHold(tx, email.id)
+  // An operator's hold is not listed any more, and does not hold the email if it is tried again.
+  if (!isOpen(next) && hasEmailHolds(tx.db)) sql(tx.db).delete.run(email.id)
 }
 
 /** Whether an operator holds any single email, so that claims must look. */
 export const hasEmailHolds = (db: Database): boolean => sql(db).any.get() !== null
-
-/**
- * Ends the hold of an email that has ended, so that it is no longer listed, and does not hold the email if it is tried
- * again.
- */
-function endEmailHold(tx: Tx, emailId: number): void {
-  if (hasEmailHolds(tx.db)) sql(tx.db).delete.run(emailId)
-}

@@ -14,34 +14,35 @@ import {
   countBounced,
   type EmailRow,
   IS_NEVER_ATTEMPTED,
+  recordOf,
   requireEmail,
   settleEmail,
+  type TransitionAt,
   uncountSent,
 } from './settle.ts'
-import { OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
+import { OPEN_CODES, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
+
+const SCHEDULED = statusCode('scheduled')
+const IS_WAITING = `id = ? AND status IN ${WAITING_CODES}`
+const endAs = (status: Status): string => `status = ${statusCode(status)}, lane = NULL, next_at = NULL`
 
 const sql = prepareStatements((db) => ({
   neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${IS_NEVER_ATTEMPTED}`),
-  reject: db.prepare<ChangedRecipient, [number, string, number, number, number]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, smtp_response = NULL, last_error = ?, sending_ip = NULL
-     WHERE id = ? AND status IN (?, ?) RETURNING address`,
+  reject: db.prepare<ChangedRecipient, [string, number]>(
+    `UPDATE recipients SET ${endAs('rejected')}, smtp_response = NULL, last_error = ?, sending_ip = NULL WHERE ${IS_WAITING} RETURNING address`,
   ),
-  bounce: db.prepare<ChangedRecipient, [number, string, string, number]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = ?, bounce_type = 'soft', bounce_category = ?
-     WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
+  bounce: db.prepare<ChangedRecipient, [string, string, number]>(
+    `UPDATE recipients SET ${endAs('bounced')}, last_error = ?, bounce_type = 'soft', bounce_category = ? WHERE ${IS_WAITING} RETURNING address`,
   ),
-  cancelOne: db.prepare<ChangedRecipient, [number, string | null, number]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = coalesce(?, last_error)
-     WHERE id = ? AND status IN ${WAITING_CODES} RETURNING address`,
+  cancelOne: db.prepare<ChangedRecipient, [string | null, number]>(
+    `UPDATE recipients SET ${endAs('cancelled')}, last_error = coalesce(?, last_error) WHERE ${IS_WAITING} RETURNING address`,
   ),
-  waiting: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
+  waiting: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE ${IS_WAITING}`),
+  cancel: db.prepare<ChangedRecipient, [number]>(
+    `UPDATE recipients SET ${endAs('cancelled')} WHERE email_id = ? AND status = ${SCHEDULED} RETURNING address`,
   ),
-  cancel: db.prepare<ChangedRecipient, [number, number, number]>(
-    'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
-  ),
-  reschedule: db.prepare<{ lane: string }, [number, number, number]>(
-    'UPDATE recipients SET next_at = ?1, expires_at = expires_at - next_at + ?1 WHERE email_id = ?2 AND status = ?3 RETURNING lane',
+  reschedule: db.prepare<{ lane: string }, [Millis, number]>(
+    `UPDATE recipients SET next_at = ?1, expires_at = expires_at - next_at + ?1 WHERE email_id = ?2 AND status = ${SCHEDULED} RETURNING lane`,
   ),
   lastError: db.prepare<{ lastError: string | null }, [number]>(
     'SELECT last_error AS lastError FROM recipients WHERE id = ?',
@@ -54,8 +55,8 @@ const sql = prepareStatements((db) => ({
     `SELECT min(expires_at) AS at FROM recipients INDEXED BY recipients_expiring WHERE expires_at > ? AND next_at IS NOT NULL`,
   ),
   setScheduledAt: db.prepare('UPDATE emails SET scheduled_at = ? WHERE id = ?'),
-  cancelWaiting: db.prepare<{ address: string }, [number, number]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = NULL WHERE id = ? AND ${IS_UNATTEMPTED} RETURNING address`,
+  cancelWaiting: db.prepare<ChangedRecipient, [number]>(
+    `UPDATE recipients SET ${endAs('cancelled')}, last_error = NULL WHERE id = ? AND ${IS_UNATTEMPTED} RETURNING address`,
   ),
   holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${IS_UNATTEMPTED}`),
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
@@ -65,30 +66,21 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** Whether a recipient belongs to a broadcast and does not count as begun yet. */
+const isUnbegun = (tx: Tx, { broadcastId }: EmailRow, { recipientId }: TransitionAt): boolean =>
+  broadcastId !== null && sql(tx.db).neverTried.get(recipientId) !== null
+
 /** Rejects a waiting recipient without an attempt: one `rejected` event. */
 export function rejectRecipient(
   tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
+  at: TransitionAt,
   { lastError, data }: { lastError: string; data: EventData },
 ): void {
   const email = requireEmail(tx, at.emailId)
-  if (email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId)) countBegun(tx, email, 1)
-  const changed = sql(tx.db).reject.get(
-    statusCode('rejected'),
-    lastError,
-    at.recipientId,
-    statusCode('queued'),
-    statusCode('scheduled'),
-  )
+  if (isUnbegun(tx, email, at)) countBegun(tx, email, 1)
+  const changed = sql(tx.db).reject.get(lastError, at.recipientId)
   if (!changed) throw new Error(`recipient ${at.recipientId} is not waiting`)
-  record(tx, {
-    accountId: email.accountId,
-    type: 'rejected',
-    at: at.now,
-    emailId: email.id,
-    recipientId: at.recipientId,
-    data,
-  })
+  recordOf(tx, email, at, 'rejected', data)
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'rejected', at.now)
 }
@@ -96,22 +88,15 @@ export function rejectRecipient(
 /** Ends a waiting recipient as a soft bounce without an attempt: one `bounced` event. False if it is not waiting. */
 export function bounceWaiting(
   tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
+  at: TransitionAt,
   { reason, category, rule }: { readonly reason: string; readonly category: string; readonly rule: string },
 ): boolean {
   const email = requireEmail(tx, at.emailId)
-  const isNeverAttempted = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
-  const changed = sql(tx.db).bounce.get(statusCode('bounced'), reason, category, at.recipientId)
+  const isNew = isUnbegun(tx, email, at)
+  const changed = sql(tx.db).bounce.get(reason, category, at.recipientId)
   if (!changed) return false
-  if (isNeverAttempted) countBegun(tx, email, 1)
-  record(tx, {
-    accountId: email.accountId,
-    type: 'bounced',
-    at: at.now,
-    emailId: email.id,
-    recipientId: at.recipientId,
-    data: { reason, rule, bounce_type: 'soft', bounce_category: category },
-  })
+  if (isNew) countBegun(tx, email, 1)
+  recordOf(tx, email, at, 'bounced', { reason, rule, bounce_type: 'soft', bounce_category: category })
   countBounced(tx, email, changed, at.now, false)
   settleEmail(tx, email, 'bounced', at.now)
   return true
@@ -125,7 +110,7 @@ export function bounceWaiting(
  */
 export function cancelRecipient(
   tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
+  at: TransitionAt,
   why: { readonly lastError: string; readonly data: EventData; readonly isErasure?: true },
 ): boolean {
   const email = requireEmail(tx, at.emailId)
@@ -136,16 +121,9 @@ export function cancelRecipient(
   }
   // An erasure would have to delete the reason again.
   const reason = why.isErasure ? undefined : why
-  const changed = sql(tx.db).cancelOne.get(statusCode('cancelled'), reason?.lastError ?? null, at.recipientId)
+  const changed = sql(tx.db).cancelOne.get(reason?.lastError ?? null, at.recipientId)
   if (!changed) return false
-  record(tx, {
-    accountId: email.accountId,
-    type: 'cancelled',
-    at: at.now,
-    emailId: email.id,
-    recipientId: at.recipientId,
-    ...(reason && { data: reason.data }),
-  })
+  recordOf(tx, email, at, 'cancelled', reason?.data)
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'cancelled', at.now)
   return true
@@ -166,10 +144,7 @@ export const findNextExpiry = (db: Tx['db'], now: Millis): Millis | undefined =>
  * Ends a waiting recipient at its deadline: one soft `bounced` event with category `expired`. Returns the stored error;
  * undefined if the recipient is not (or no longer) waiting. The caller adds the dead letter.
  */
-export function expireWaitingRecipient(
-  tx: Tx,
-  at: { recipientId: number; emailId: number; now: Millis },
-): string | undefined {
+export function expireWaitingRecipient(tx: Tx, at: TransitionAt): string | undefined {
   const before = sql(tx.db).lastError.get(at.recipientId)?.lastError
   const reason = `Not delivered before its deadline${before ? `; the last obstacle was: ${before}` : ''}`
   return bounceWaiting(tx, at, { reason, category: 'expired', rule: 'deadline' }) ? reason : undefined
@@ -181,7 +156,7 @@ export function expireWaitingRecipient(
  */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   if (statusName(email.status) !== 'scheduled') return 0
-  const cancelled = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))
+  const cancelled = sql(tx.db).cancel.all(email.id)
   if (cancelled.length === 0) return 0
   record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
   for (const recipient of cancelled) uncountSent(tx, email, recipient)
@@ -195,7 +170,7 @@ export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
  */
 export function rescheduleScheduled(tx: Tx, email: EmailRow, at: Millis): ReadonlySet<string> {
   if (statusName(email.status) !== 'scheduled') return new Set()
-  const moved = sql(tx.db).reschedule.all(at, email.id, statusCode('scheduled'))
+  const moved = sql(tx.db).reschedule.all(at, email.id)
   if (moved.length > 0) sql(tx.db).setScheduledAt.run(at, email.id)
   return new Set(moved.map(({ lane }) => lane))
 }
@@ -209,14 +184,13 @@ const IS_UNATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
  * Cancels a waiting recipient that was never attempted, because its broadcast was cancelled: one `cancelled` event.
  * Returns false if the recipient has been attempted or has ended. The caller refunds the quota.
  */
-export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
+export function cancelWaiting(tx: Tx, at: TransitionAt): boolean {
   const email = requireEmail(tx, at.emailId)
-  const isNeverAttempted = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
-  const changed = sql(tx.db).cancelWaiting.get(statusCode('cancelled'), at.recipientId)
+  const isNew = isUnbegun(tx, email, at)
+  const changed = sql(tx.db).cancelWaiting.get(at.recipientId)
   if (!changed) return false
-  if (isNeverAttempted) countBegun(tx, email, 1)
-  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
-  record(tx, { ...event, type: 'cancelled' })
+  if (isNew) countBegun(tx, email, 1)
+  recordOf(tx, email, at, 'cancelled')
   uncountSent(tx, email, changed)
   settleEmail(tx, email, 'cancelled', at.now)
   return true
