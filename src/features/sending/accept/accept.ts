@@ -235,7 +235,6 @@ export function findReplay(
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)
 
-/** Finds a template of the account by alias. */
 export type FindTemplate = (alias: string) => Template | undefined
 
 /**
@@ -290,7 +289,6 @@ function toRenderRequest(actor: Actor, draft: Draft, template: Template): Render
   }
 }
 
-/** Reads the send response of a stored email. */
 export function readSendResponse(app: Pick<App, 'db'>, emailId: number): SendResponse {
   const statements = sql(app.db)
   const email = statements.email.get(emailId)
@@ -334,21 +332,12 @@ interface RespondedEmail {
   readonly messageId: string | null
 }
 
-const toSendResponse = ({
-  uuid,
-  from,
-  status,
-  to,
-  sandbox,
-  createdAt,
-  scheduledAt,
-  messageId,
-}: RespondedEmail): SendResponse => ({
-  id: formatUuid(uuid),
-  message_id: messageIdOf(uuid, from, messageId),
-  status,
-  to: to.map(({ address }) => address).join(', '),
-  sandbox,
-  created_at: isoTime(createdAt),
-  ...(scheduledAt === null ? {} : { scheduled_at: isoTime(scheduledAt) }),
+const toSendResponse = (email: RespondedEmail): SendResponse => ({
+  id: formatUuid(email.uuid),
+  message_id: messageIdOf(email.uuid, email.from, email.messageId),
+  status: email.status,
+  to: email.to.map(({ address }) => address).join(', '),
+  sandbox: email.sandbox,
+  created_at: isoTime(email.createdAt),
+  ...(email.scheduledAt !== null && { scheduled_at: isoTime(email.scheduledAt) }),
 })

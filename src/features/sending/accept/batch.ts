@@ -58,7 +58,6 @@ export interface AcceptedBatch extends Omit<BatchResponse, 'errors'> {
 
 export interface BatchInput {
   readonly emails: readonly unknown[]
-  /** Header `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined
   /**
    * Turns an element of `emails` into a send request, which is checked like any other; what it throws is the error of
@@ -134,11 +133,8 @@ export async function acceptBatch(
       sumBy(added.filter(isCounted), countSendableOf),
     )
   }
-  const items = await storeItems(
-    app,
-    placed.map(({ item }) => item),
-    owner,
-  )
+  const resolved = placed.map(({ item }) => item)
+  const items = await storeItems(app, resolved, owner)
   const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
   const write = (tx: Tx): AcceptedBatch => {
     const earlier = responseKey && findStoredResponse<AcceptedBatch>(tx.db, actor, responseKey)
@@ -186,13 +182,9 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
     lastPacked = packed.catch(() => undefined)
     return packed
   }
+  const store = (draft: Draft) => storeContent(app, draft, { owner, runFairly: inTurn })
   const stored = await Promise.allSettled(
-    items.map(
-      async (item): Promise<StoredItem> => ({
-        ...item,
-        content: item.draft && (await storeContent(app, item.draft, { owner, runFairly: inTurn })),
-      }),
-    ),
+    items.map(async (item) => ({ ...item, content: item.draft && (await store(item.draft)) })),
   )
   const done = stored.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const refs = done.flatMap(({ content }) => (content ? refsOf(content) : []))
@@ -217,16 +209,10 @@ async function requireQuotaForOne(
   const placed = readSnapshot(app.db, () => placeItems(app, actor, checked, []))
   const counted = placed.filter(({ placement }) => placement && !placement.sandbox)
   const minOf = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
+  const countSendableOf = ({ item: { draft }, placement }: PlacedItem<CheckedItem>) =>
+    draft && placement ? countSendable({ suppressions: findSuppressions(app.db, actor, draft, placement.streamId) }) : 0
   await requireQuota(app, account, minOf(counted.map(countRecipients)), () =>
-    minOf(
-      counted
-        .map(({ item: { draft }, placement }) =>
-          draft && placement
-            ? countSendable({ suppressions: findSuppressions(app.db, actor, draft, placement.streamId) })
-            : 0,
-        )
-        .filter((recipients) => recipients > 0),
-    ),
+    minOf(counted.map(countSendableOf).filter((recipients) => recipients > 0)),
   )
 }
 
@@ -238,7 +224,6 @@ export function requireSendRequest(value: unknown): SendRequest {
   return value as SendRequest
 }
 
-/** Throws a 422 for an item that cannot be accepted. */
 function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
   const request = requireSendRequest(item)
   const idempotency = readIdempotency(request, undefined)
@@ -380,7 +365,6 @@ function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>
 
 const isSandbox = ({ placement }: PlacedItem<CheckedItem>): boolean => placement?.sandbox === true
 
-/** Whether the item counts against the quota. */
 const isCounted = (entry: PlacedItem<CheckedItem>): boolean => !isSandbox(entry)
 
 const countRecipients = ({ item }: PlacedItem<CheckedItem>): number => item.draft?.recipients.length ?? 0

@@ -151,7 +151,6 @@ function requireContent(
     )
 }
 
-/** Throws if a subject is present but not valid. */
 function requireSubject(subject: string): void {
   requireHeaderSafe('subject', subject)
   if (subject !== '' && subject.trim() === '')

@@ -50,7 +50,6 @@ export function createIdempotency(field: string, key: string | undefined, body: 
   return key === undefined ? undefined : { key, keyHash: hashIdempotencyKey(field, key), bodyHash: hashBody(body) }
 }
 
-/** The 409 for a key that was used with other content. */
 export const createIdempotencyConflict = (): AppError =>
   conflict(
     'idempotency_conflict',
@@ -129,14 +128,11 @@ const sql = prepareStatements((db) => ({
   atLimit: db.prepare<{ found: number }, [number]>(
     `SELECT 1 AS found FROM batch_replies WHERE account_id = ? LIMIT 1 OFFSET ${MAX_KEYS - 1}`,
   ),
-  begin: db.prepare<{ id: number }, [number, Uint8Array, Uint8Array, number]>(
-    `INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, '${PENDING}', ?) RETURNING id`,
+  insert: db.prepare<{ id: number }, [number, Uint8Array, Uint8Array, string, number]>(
+    'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?) RETURNING id',
   ),
   end: db.prepare('UPDATE batch_replies SET response = ? WHERE id = ? AND key_hash = ?'),
   delete: db.prepare('DELETE FROM batch_replies WHERE id = ? AND key_hash = ?'),
-  insert: db.prepare(
-    'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?)',
-  ),
   after: db.prepare<{ id: number; accountId: number; response: string }, [number, number]>(
     'SELECT id, account_id AS accountId, response FROM batch_replies WHERE id > ? ORDER BY id LIMIT ?',
   ),
@@ -212,7 +208,7 @@ export function createRequestKeys(app: App): RequestKeys<Actor> {
         `An account can use at most ${MAX_KEYS} idempotency keys in two days for requests that are not sends; try again later, or without a key.`,
         3600,
       )
-    const row = sql(tx.db).begin.get(accountId, keyHash, bodyHash, app.clock.now())
+    const row = sql(tx.db).insert.get(accountId, keyHash, bodyHash, PENDING, app.clock.now())
     if (!row) throw new Error('the idempotency key was not stored')
     running.add(row.id)
     return row.id

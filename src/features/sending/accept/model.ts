@@ -4,10 +4,10 @@ import { EXPIRES_IN_LIMITS } from '#features/setup/streams/model.ts'
 import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 /** @param alsoCalled names that other providers' clients use, for the error about an unknown field */
-const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
+export const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
   Type.Union([schema, Type.Null()], { description, ...describeOtherNames(alsoCalled) })
 const describeOtherNames = (names: readonly string[]) => (names.length > 0 ? { 'x-also-called': names } : {})
-const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
+export const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Nullable(schema, description))
 
 /** Free-form maps are checked by hand, because PHP sends an empty map as `[]`; OpenAPI still describes them as maps. */

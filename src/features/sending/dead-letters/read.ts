@@ -22,11 +22,9 @@ export interface DeadLetter {
   readonly messageId: string | null
   readonly subject: string
   readonly sandbox: boolean
-  /** Whether the recipient's email belongs to a broadcast. */
   readonly isBulk: boolean
   readonly scheduledAt: Millis | null
   readonly acceptedAt: Millis
-  /** Address of the recipient. */
   readonly to: string
   readonly status: Status
   readonly attempts: number
@@ -111,7 +109,6 @@ export function selectDeadLetters(
   }
 }
 
-/** The dead letters of an email, newest first. */
 export const listDeadLettersOfEmail = (db: Database, emailId: number): DeadLetter[] =>
   sql(db).ofEmail.all(emailId).map(toDeadLetter)
 

@@ -5,40 +5,29 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { type Domain, eraseDomain, listDeletedDomains, markDeleted } from '#features/setup/domains/domains.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { cancelInTransaction } from './scheduled.ts'
-
-interface Row extends EmailRow {
-  readonly uuid: Uint8Array
-  readonly quotaMonth: number | null
-  readonly domainId: number
-}
+import { cancelInTransaction, SCHEDULED_ROW_COLUMNS, type ScheduledRow } from './scheduled.ts'
 
 /** A position in the emails of one account and status, in the order of `emails_by_status`. */
-interface EmailPosition {
-  readonly createdAt: number
-  readonly id: number
-}
+type EmailPosition = Pick<ScheduledRow, 'createdAt' | 'id'>
 
 const FIRST_POSITION: EmailPosition = { createdAt: -1, id: 0 }
 
 const sql = prepareStatements((db) => ({
   // Emails have no index by domain: such an index would slow every send for the sake of rare deletions.
-  byStatus: db.prepare<Row, [number, number, number, number, number]>(
-    `SELECT ${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, domain_id AS domainId FROM emails
+  byStatus: db.prepare<ScheduledRow, [number, number, number, number, number]>(
+    `SELECT ${SCHEDULED_ROW_COLUMNS} FROM emails
      WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
   ),
 }))
 
 /** Emails examined per transaction; this takes some 10 ms if all of them are cancelled. */
 const CANCEL_BATCH_SIZE = 100
-/** Emails examined per read. */
 const READ_BATCH_SIZE = 1000
 const DOMAIN_BATCH_SIZE = 100
 
@@ -50,7 +39,6 @@ export async function deleteDomain(app: App, actor: Actor, id: string): Promise<
   await cancelScheduledMail(app, actor, domain)
 }
 
-/** Cancels the scheduled mail of a deleted domain in batches. */
 async function cancelScheduledMail(app: App, actor: Actor, domain: Domain): Promise<void> {
   for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
     const from: EmailPosition = position
@@ -91,7 +79,7 @@ async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
   // next status. `queued` comes a second time, because a deferred email returns to it.
   for (const status of ['scheduled', 'queued', 'processing', 'queued'] as const) {
     for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
-      const rows: Row[] = readEmailsAfter(app.db, domain, status, position, READ_BATCH_SIZE)
+      const rows: ScheduledRow[] = readEmailsAfter(app.db, domain, status, position, READ_BATCH_SIZE)
       if (rows.some((email) => email.domainId === domain.id)) return true
       position = rows.length < READ_BATCH_SIZE ? undefined : rows.at(-1)
       // Lets requests run between batches.
@@ -101,5 +89,10 @@ async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
   return false
 }
 
-const readEmailsAfter = (db: Database, domain: Domain, status: Status, position: EmailPosition, limit: number): Row[] =>
-  sql(db).byStatus.all(domain.accountId, statusCode(status), position.createdAt, position.id, limit)
+const readEmailsAfter = (
+  db: Database,
+  domain: Domain,
+  status: Status,
+  position: EmailPosition,
+  limit: number,
+): ScheduledRow[] => sql(db).byStatus.all(domain.accountId, statusCode(status), position.createdAt, position.id, limit)

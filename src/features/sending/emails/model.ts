@@ -1,15 +1,10 @@
 /** @module JSON shapes of emails, used for validation, types, OpenAPI and serialisation. */
-import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
-import { SendResponse } from '#features/sending/accept/model.ts'
+import { Nullable, OptionalNullable, SendResponse } from '#features/sending/accept/model.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
 import { extra, StrictObject, StringEnum, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
-
-const Nullable = <T extends TSchema>(schema: T, description: string) =>
-  Type.Union([schema, Type.Null()], { description })
-const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
-  Type.Optional(Nullable(schema, description))
 
 const EMAIL_FIELDS = {
   id: Uuid({ description: 'Id of the email.' }),
@@ -97,7 +92,6 @@ const ROW_FIELDS = {
   sandbox: extra(Type.Boolean({ description: 'True if it was only captured or simulated.' })),
 }
 
-/** A row of the list, without bodies. */
 export const EmailRow = Type.Object({ ...EMAIL_FIELDS, ...ROW_FIELDS })
 export type EmailRow = Static<typeof EmailRow>
 
@@ -148,7 +142,6 @@ const BODY_FIELDS = {
   text_body: OptionalNullable(Type.String(), 'Text body.'),
 }
 
-/** Body of PATCH. */
 export const EmailChange = StrictObject({
   send_at: Nullable(
     Type.String(),
@@ -157,7 +150,6 @@ export const EmailChange = StrictObject({
 })
 export type EmailChange = Static<typeof EmailChange>
 
-/** Body of a resend. */
 export const ResendRequest = StrictObject({
   to: Type.Optional(
     Type.Array(Type.String(), {

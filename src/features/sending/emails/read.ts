@@ -23,7 +23,6 @@ import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
-/** A stored email with the public ids of related rows. */
 export interface StoredEmail {
   readonly id: number
   readonly uuid: UuidBytes
@@ -67,7 +66,6 @@ export interface StoredRecipient {
   readonly retryAt: Millis | null
   readonly deliveryStartedAt: Millis | null
   readonly deliveredAt: Millis | null
-  /** Whether it was captured, not sent. */
   readonly isCaptured: boolean
   readonly smtpResponse: string | null
   readonly lastError: string | null
@@ -78,54 +76,20 @@ export interface StoredRecipient {
   readonly expiresAt: Millis | null
 }
 
-interface EmailRow {
-  id: number
-  uuid: Uint8Array
-  account_uuid: Uint8Array
-  domain_uuid: Uint8Array | null
-  stream_uuid: Uint8Array | null
-  operation_uuid: Uint8Array | null
-  template_uuid: Uint8Array | null
-  status: number
-  sandbox: number
-  transactional: number
-  tracking_override: number | null
-  from_address: string
-  subject: string
-  broadcast_id: number | null
-  html_ref: number | null
-  text_ref: number | null
-  attachments: string | null
-  extra: string | null
-  scheduled_at: number | null
-  delivered_at: number | null
-  created_at: number
-  updated_at: number
-}
+type EmailRow = Omit<StoredEmail, 'status' | 'trackingOverride' | 'recipients' | Flags> &
+  Record<Flags | 'status', number> & { readonly trackingOverride: number | null }
 
-interface RecipientRow {
-  id: number
-  email_id: number
-  kind: number
-  address: string
-  mailbox: string | null
-  status: number
-  lane: string | null
-  attempts: number
-  next_at: number | null
-  delivery_started_at: number | null
-  delivered_at: number | null
-  is_captured: number
-  smtp_response: string | null
-  last_error: string | null
-  sending_ip: string | null
-  bounce_type: string | null
-  bounce_category: string | null
-  expires_at: number | null
-}
+type Flags = 'sandbox' | 'transactional' | 'isOfBroadcast'
 
-const SELECT_EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid,
-  templates.uuid AS template_uuid
+type RecipientRow = Omit<StoredRecipient, 'kind' | 'status' | 'isCaptured' | 'retryAt'> &
+  Record<'kind' | 'status' | 'isCaptured', number>
+
+// The data of an erased email is gone, so its bodies cannot be rendered.
+const SELECT_EMAIL = `SELECT emails.id, emails.uuid, accounts.uuid AS accountUuid, domains.uuid AS domainUuid, streams.uuid AS streamUuid,
+  operations.uuid AS operationUuid, templates.uuid AS templateUuid, emails.status, emails.sandbox, emails.transactional,
+  tracking_override AS trackingOverride, from_address AS "from", emails.subject,
+  broadcast_id IS NOT NULL AND extra IS NOT NULL AS isOfBroadcast, emails.html_ref AS htmlRef, emails.text_ref AS textRef, emails.attachments, extra,
+  scheduled_at AS scheduledAt, delivered_at AS deliveredAt, emails.created_at AS createdAt, emails.updated_at AS updatedAt
   FROM emails JOIN accounts ON accounts.id = emails.account_id
   LEFT JOIN domains ON domains.id = domain_id LEFT JOIN streams ON streams.id = stream_id LEFT JOIN operations ON operations.id = operation_id
   LEFT JOIN templates ON templates.id = template_id`
@@ -165,7 +129,12 @@ const sql = prepareStatements((db) => ({
   byIds: db.prepare<EmailRow, [string]>(
     `${SELECT_EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
   ),
-  recipients: db.prepare<RecipientRow, [number]>('SELECT * FROM recipients WHERE email_id = ? ORDER BY id'),
+  recipients: db.prepare<RecipientRow, [number]>(
+    `SELECT id, email_id AS emailId, kind, address, mailbox, status, lane, attempts, next_at AS nextAt,
+     delivery_started_at AS deliveryStartedAt, delivered_at AS deliveredAt, is_captured AS isCaptured, smtp_response AS smtpResponse,
+     last_error AS lastError, sending_ip AS sendingIp, bounce_type AS bounceType, bounce_category AS bounceCategory, expires_at AS expiresAt
+     FROM recipients WHERE email_id = ? ORDER BY id`,
+  ),
   events: db.prepare<
     { seq: number; type: number; at: number; recipient: string | null; data: string | null; sandbox: number },
     [number, number]
@@ -261,7 +230,6 @@ export const listEmailsAbove = (
     .newer.all(accountId, createdAt, id, limit)
     .map((row) => toStoredEmail(db, row))
 
-/** How many emails of a status were accepted in a time range. */
 export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
   const countInHours = (first: number, last: number) =>
     first > last ? 0 : (sql(db).countHours.get(accountId, `email:${status}`, first, last)?.n ?? 0)
@@ -304,7 +272,6 @@ export function getEmail(db: Database, accountId: number, id: string): StoredEma
   return email
 }
 
-/** The events of an email, in order. */
 export const readEmailEvents = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
   sql(app.db)
     .events.all(emailId, accountId)
@@ -316,55 +283,22 @@ export function readLastEventType(db: Database, accountId: number, emailId: numb
   return row ? toEventType(row.type) : undefined
 }
 
-function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
-  return {
-    id: row.id,
-    uuid: row.uuid,
-    accountUuid: row.account_uuid,
-    domainUuid: row.domain_uuid,
-    streamUuid: row.stream_uuid,
-    operationUuid: row.operation_uuid,
-    templateUuid: row.template_uuid,
-    status: statusName(row.status),
-    sandbox: row.sandbox === 1,
-    transactional: row.transactional === 1,
-    trackingOverride: row.tracking_override === null ? null : toTrackingChoice(row.tracking_override),
-    from: row.from_address,
-    subject: row.subject,
-    // The data of an erased email is gone, so its bodies cannot be rendered.
-    isOfBroadcast: row.broadcast_id !== null && row.extra !== null,
-    htmlRef: row.html_ref,
-    textRef: row.text_ref,
-    attachments: row.attachments,
-    extra: row.extra,
-    scheduledAt: row.scheduled_at,
-    deliveredAt: row.delivered_at,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    recipients: sql(db)
-      .recipients.all(row.id)
-      .map((recipient) => toStoredRecipient(db, recipient)),
-  }
-}
+const toStoredEmail = (db: Database, row: EmailRow): StoredEmail => ({
+  ...row,
+  status: statusName(row.status),
+  sandbox: row.sandbox === 1,
+  transactional: row.transactional === 1,
+  trackingOverride: row.trackingOverride === null ? null : toTrackingChoice(row.trackingOverride),
+  isOfBroadcast: row.isOfBroadcast === 1,
+  recipients: sql(db)
+    .recipients.all(row.id)
+    .map((recipient) => toStoredRecipient(db, recipient)),
+})
 
 const toStoredRecipient = (db: Database, row: RecipientRow): StoredRecipient => ({
-  id: row.id,
-  emailId: row.email_id,
-  address: row.address,
-  mailbox: row.mailbox,
+  ...row,
   kind: RECIPIENT_KINDS[row.kind] ?? 'to',
   status: statusName(row.status),
-  lane: row.lane,
-  attempts: row.attempts,
-  nextAt: row.next_at,
-  retryAt: row.lane === null || row.next_at === null ? row.next_at : findRetryTime(db, row.lane, row.next_at),
-  deliveryStartedAt: row.delivery_started_at,
-  deliveredAt: row.delivered_at,
-  isCaptured: row.is_captured === 1,
-  smtpResponse: row.smtp_response,
-  lastError: row.last_error,
-  sendingIp: row.sending_ip,
-  bounceType: row.bounce_type,
-  bounceCategory: row.bounce_category,
-  expiresAt: row.expires_at,
+  retryAt: row.lane === null || row.nextAt === null ? row.nextAt : findRetryTime(db, row.lane, row.nextAt),
+  isCaptured: row.isCaptured === 1,
 })

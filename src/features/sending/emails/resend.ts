@@ -8,13 +8,8 @@ import { readStoredContent } from '#features/core/app/stored-content.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { type AcceptedEmail, acceptEmail, resolveReplay, respondWithReplay } from '#features/sending/accept/accept.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
-import { hashBody } from '#features/sending/accept/idempotency.ts'
-import {
-  type DraftExtra,
-  type DraftRecipient,
-  hashIdempotencyKey,
-  type Idempotency,
-} from '#features/sending/queue/email.ts'
+import { createIdempotency } from '#features/sending/accept/idempotency.ts'
+import type { DraftExtra, DraftRecipient, Idempotency } from '#features/sending/queue/email.ts'
 import { describeAttachment, isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
@@ -23,7 +18,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { domainOfMailbox, normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { ResendRequest } from './model.ts'
@@ -69,15 +64,11 @@ export async function resendEmail(
 ): Promise<AcceptedEmail & { readonly risks: readonly ResendRisk[] }> {
   const uuid = parseUuidParam(id, 'email_not_found', 'email')
   const resendOf = formatUuid(uuid)
-  const idempotency = createIdempotency(resendOf, request, idempotencyHeader)
+  const identity = { resend_of: resendOf, to: request.to ?? null }
+  const idempotency = createIdempotency('Idempotency-Key', idempotencyHeader, identity)
   const replay = resolveReplay(app, actor, idempotency)
   if (replay) return { ...(await respondWithReplay(app, actor, replay)), risks: [] }
-  const email = findEmail(app.db, actor.accountId, uuid)
-  const origin = email && sql(app.db).origin.get(email.id)
-  if (!email || !origin) throw notFoundById('email_not_found', 'email')
-  const stream = requireRepeatable(app, email, origin)
-  const recipients = chooseRecipients(email, request.to)
-  const risks = readRisks(app, actor, email, origin, recipients)
+  const { email, origin, stream, recipients, risks } = readOriginal(app, actor, uuid, request)
   admit()
   const memory = app.memory.reserve(origin.sizeBytes * MEMORY_FACTOR)
   if (!memory) throw serverBusy()
@@ -123,37 +114,27 @@ export async function resendEmail(
 }
 
 /** What to know before `resendEmail`; throws as it does, as far as the email and its recipients are the cause. */
-export function previewResend(app: App, actor: Actor, id: string, request: ResendRequest): ResendRisk[] {
-  const email = findEmail(app.db, actor.accountId, parseUuidParam(id, 'email_not_found', 'email'))
+export const previewResend = (app: App, actor: Actor, id: string, request: ResendRequest): ResendRisk[] =>
+  readOriginal(app, actor, parseUuidParam(id, 'email_not_found', 'email'), request).risks
+
+/** What is sent again and to whom. The risks are in the order of the recipients; a suppression comes first. */
+function readOriginal(app: App, { accountId }: Actor, uuid: UuidBytes, request: ResendRequest) {
+  const email = findEmail(app.db, accountId, uuid)
   const origin = email && sql(app.db).origin.get(email.id)
   if (!email || !origin) throw notFoundById('email_not_found', 'email')
-  requireRepeatable(app, email, origin)
-  return readRisks(app, actor, email, origin, chooseRecipients(email, request.to))
-}
-
-function readRisks(
-  app: App,
-  { accountId }: Actor,
-  email: StoredEmail,
-  origin: Origin,
-  chosen: readonly DraftRecipient[],
-): ResendRisk[] {
-  const addresses = new Set(chosen.map(({ address }) => address))
-  const recipients = email.recipients.filter(({ address }) => addresses.has(address))
-  return findResendRisks(app, { ...email, accountId }, origin, recipients)
-}
-
-function createIdempotency(
-  resendOf: string,
-  { to }: ResendRequest,
-  header: string | undefined,
-): Idempotency | undefined {
-  if (header === undefined) return undefined
-  return {
-    key: header,
-    keyHash: hashIdempotencyKey('Idempotency-Key', header),
-    bodyHash: hashBody({ resend_of: resendOf, to: to ?? null }),
-  }
+  const stream = requireRepeatable(app, email, origin)
+  const recipients = chooseRecipients(email, request.to)
+  const { streamId, listId } = origin
+  const { transactional, sandbox } = email
+  const addresses = new Set(recipients.map(({ address }) => address))
+  const risks = email.recipients.flatMap(({ address, status }): ResendRisk[] => {
+    if (!addresses.has(address)) return []
+    const query = { accountId, address, transactional, streamId, listId: listId ?? undefined }
+    if (suppressionOf(app.db, query)) return [{ address, kind: 'suppressed' }]
+    if (status === 'uncertain') return [{ address, kind: 'uncertain' }]
+    return status === 'sent' && !sandbox ? [{ address, kind: 'delivered' }] : []
+  })
+  return { email, origin, stream, recipients, risks }
 }
 
 /** Returns the slug of the stream. Throws a 409 if the email cannot be sent again. */
@@ -258,26 +239,6 @@ export interface ResendRisk {
   readonly kind: 'delivered' | 'uncertain' | 'suppressed'
 }
 
-/** The risks of recipients of an email, in their order; a suppression comes first. */
-function findResendRisks(
-  { db }: Pick<App, 'db'>,
-  {
-    accountId,
-    transactional,
-    sandbox,
-  }: Pick<StoredEmail, 'transactional' | 'sandbox'> & { readonly accountId: number },
-  { streamId, listId }: { readonly streamId: number; readonly listId: number | null },
-  recipients: readonly Pick<StoredRecipient, 'address' | 'status'>[],
-): ResendRisk[] {
-  return recipients.flatMap(({ address, status }): ResendRisk[] => {
-    const query = { accountId, address, transactional, streamId, listId: listId ?? undefined }
-    if (suppressionOf(db, query)) return [{ address, kind: 'suppressed' }]
-    if (status === 'uncertain') return [{ address, kind: 'uncertain' }]
-    return status === 'sent' && !sandbox ? [{ address, kind: 'delivered' }] : []
-  })
-}
-
-/** The sentence about a risk, for the response. */
 export const describeResendRisk = ({ address, kind }: ResendRisk): string => SENTENCES[kind](address)
 
 const SENTENCES: Readonly<Record<ResendRisk['kind'], (address: string) => string>> = {

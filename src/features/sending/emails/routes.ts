@@ -116,20 +116,15 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
           operation: parseOperationFilter(query.operation_id),
         }
         const search = parseSearch(app.db, actor.accountId, query)
-        if (search) {
-          const { emails, lastKey, ...counted } = await searchEmails(app, actor.accountId, { filter, search }, page)
-          return pageBody(
-            emails.map((email) => emailRowWire(email, maxAttempts)),
-            { ...page, ...counted },
-            lastKey,
-          )
+        const listAll = () => {
+          const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
+          return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }
         }
-        const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
-        return pageBody(
-          emails.map((email) => emailRowWire(email, maxAttempts)),
-          { ...page, total },
-          timeKey(emails, ({ createdAt }) => createdAt),
-        )
+        const { emails, lastKey, ...counted } = search
+          ? await searchEmails(app, actor.accountId, { filter, search }, page)
+          : listAll()
+        const rows = emails.map((email) => emailRowWire(email, maxAttempts))
+        return pageBody(rows, { ...page, ...counted }, lastKey)
       },
       {
         query: EmailQuery,
@@ -232,7 +227,6 @@ const RESEND_PARAMETERS = {
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the email.' }) })
 
-/** Builds the detail, with its bodies as far as they are stored. */
 async function readDetail(
   app: App,
   accountId: number,

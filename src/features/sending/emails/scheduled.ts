@@ -17,38 +17,35 @@ import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { EmailChange } from './model.ts'
 
-interface CancellableRow extends EmailRow {
+export interface ScheduledRow extends EmailRow {
   readonly uuid: Uint8Array
   readonly quotaMonth: number | null
+  readonly scheduledAt: Millis | null
+  readonly domainId: number
 }
 
-const COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth`
+export const SCHEDULED_ROW_COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, scheduled_at AS scheduledAt, domain_id AS domainId`
 
 const sql = prepareStatements((db) => ({
-  cancellable: db.prepare<CancellableRow, [Uint8Array, number]>(
-    `SELECT ${COLUMNS} FROM emails WHERE uuid = ? AND account_id = ?`,
-  ),
-  byUuid: db.prepare<EmailRow & { scheduledAt: Millis | null }, [Uint8Array, number]>(
-    `SELECT ${EMAIL_ROW_COLUMNS}, scheduled_at AS scheduledAt FROM emails WHERE uuid = ? AND account_id = ?`,
+  byUuid: db.prepare<ScheduledRow, [Uint8Array, number]>(
+    `SELECT ${SCHEDULED_ROW_COLUMNS} FROM emails WHERE uuid = ? AND account_id = ?`,
   ),
 }))
-
-const createNotScheduledError = () =>
-  notFound('email_not_found', 'Scheduled email not found; only scheduled emails can be cancelled.')
 
 /** Cancels one email; throws a 404 if it is missing or not (or no longer) scheduled. */
 export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
   const uuid = parseUuid(id)
   const emailId = await app.commit.writeFromReserve((tx) => {
-    const email = uuid && sql(tx.db).cancellable.get(uuid, actor.accountId)
-    if (!email || !cancelInTransaction(app, tx, actor, email)) throw createNotScheduledError()
+    const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
+    if (!email || !cancelInTransaction(app, tx, actor, email))
+      throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails can be cancelled.')
     return email.id
   })
   return readSendResponse(app, emailId)
 }
 
 /** Like `cancelEmail`, inside the caller's transaction. Returns false if the email is not scheduled. */
-export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: CancellableRow): boolean {
+export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: ScheduledRow): boolean {
   const now = app.eventTime()
   const cancelled = cancelScheduled(tx, email, now)
   if (cancelled === 0) return false

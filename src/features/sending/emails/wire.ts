@@ -9,6 +9,7 @@ import { type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
 import { isRestoredReason } from '#features/core/fence/restored.ts'
 import { type DraftExtra, messageIdOf } from '#features/sending/queue/email.ts'
 import { findHoldReason } from '#features/sending/queue/hold-transitions.ts'
+import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -37,9 +38,6 @@ export type MaxAttempts = (expiresIn: number | undefined) => number
 /** The email as the API returns it, without bodies. */
 function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   const extra = parseExtra(email)
-  const attachments = JSON.parse(email.attachments ?? 'null') as
-    | { filename: string; content_type: string; content_id?: string; alternative?: true; size: number }[]
-    | null
   const deciding = findDecidingRecipient(email)
   const to = addressesOfKind(email, 'to')
   const unresolved = email.recipients.filter((r) => isOpen(r.status) || r.status === 'uncertain')
@@ -59,13 +57,7 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
     max_attempts: maxAttempts(extra.expires_in),
     suppress_list_management_header: email.transactional,
     attachments:
-      attachments?.map(({ filename, content_type, content_id, alternative, size }) => ({
-        filename,
-        content_type,
-        ...(content_id !== undefined && { content_id }),
-        ...(alternative && { alternative }),
-        size,
-      })) ?? null,
+      email.attachments === null ? null : parseAttachments(email.attachments).map(({ ref: _, ...file }) => file),
     delivery_started_at: isoTimeOrNull(findEarliest(started.map((r) => r.deliveryStartedAt))),
     domain_id: formatOptionalUuid(email.domainUuid),
     error_message: deciding?.lastError ?? null,
@@ -92,7 +84,6 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   }
 }
 
-/** A row of the list. */
 export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): EmailRow => ({
   ...emailWire(email, maxAttempts),
   state: toEmailState(email),
@@ -106,15 +97,12 @@ export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): Emai
  */
 export function emailDetailWire(
   email: StoredEmail,
-  context: {
-    maxAttempts: MaxAttempts
-    html: string | null
-    text: string | null
-    isContentMissing: boolean
-    events: readonly RecordedEvent[]
-    explanation: Explanation
-    keys: KeyRing
-    accountId: number
+  context: EmailBodies & {
+    readonly maxAttempts: MaxAttempts
+    readonly events: readonly RecordedEvent[]
+    readonly explanation: Explanation
+    readonly keys: KeyRing
+    readonly accountId: number
   },
 ): EmailDetail {
   const full = { ...emailWire(email, context.maxAttempts), html_body: context.html, text_body: context.text }
@@ -137,7 +125,7 @@ export function emailDetailWire(
 
 /** References to the attachment contents; undefined for content deleted by retention. */
 export const attachmentRefs = ({ attachments }: Pick<StoredEmail, 'attachments'>): (number | undefined)[] =>
-  (JSON.parse(attachments ?? '[]') as { readonly ref?: number }[]).map(({ ref }) => ref)
+  parseAttachments(attachments).map(({ ref }) => ref)
 
 /** When a recipient that was attempted, or whose host is not tried now, is attempted next. */
 const findNextRetry = ({ status, attempts, nextAt, retryAt }: StoredRecipient): Millis | null =>
