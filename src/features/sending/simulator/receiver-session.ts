@@ -92,7 +92,6 @@ export class ReceiverSession {
     this.#context = context
   }
 
-  /** Sends the banner, then reads commands. */
   start(): void {
     this.#raw.on('error', () => undefined)
     this.#raw.on('close', () => {

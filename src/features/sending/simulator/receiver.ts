@@ -11,7 +11,6 @@ import { type ReceiverOptions, ReceiverSession } from './receiver-session.ts'
 export interface Receiver extends AsyncDisposable {
   readonly host: string
   readonly port: number
-  /** Connections so far. */
   readonly connections: number
   /** Connections that are open now; and the most at one time that the receiver had not ended yet. */
   readonly open: number
@@ -23,7 +22,6 @@ export interface Receiver extends AsyncDisposable {
 /** Pairs of sender and recipient that are remembered; the oldest is evicted. */
 const MAX_PAIRS = 10_000
 
-/** Starts to listen. Rejects with the system error. */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const sessions = new Set<ReceiverSession>()
   const attempts = new Map<string, number>()

@@ -31,7 +31,6 @@ const sql = prepareStatements((db) => ({
   purge: db.prepare<null, [number, number]>('DELETE FROM tls_session_counts WHERE day < ? OR day > ?'),
 }))
 
-/** Sends the reports of all days before today. */
 export async function sendTlsReports(app: App, ending: AbortSignal): Promise<void> {
   const today = toDay(app.clock.now())
   // Days that have not begun were counted under a wrong clock.

@@ -94,7 +94,6 @@ export class SessionCounts {
     await this.#store([...this.#pending.values()].filter(({ domain }) => this.#isWanted(domain) === true))
   }
 
-  /** Counts one session, or one attempt to open it. */
   add(policy: DomainPolicy, result: TlsResult): void {
     const { domain } = policy
     if (this.#isWanted(domain) === false) return

@@ -17,7 +17,6 @@ import {
 } from '#protocols/smtp/mta-sts.ts'
 import type { TlsFailureType } from '#protocols/smtp/tls-failures.ts'
 
-/** What is known about a domain. */
 export interface StsFinding {
   /** A valid policy of mode `enforce` or `testing`. */
   readonly policy?: StsPolicy
@@ -26,11 +25,11 @@ export interface StsFinding {
 }
 
 interface KnownDomain {
-  readonly id: string | undefined
-  readonly policy: StsPolicy | undefined
+  readonly id?: string
+  readonly policy?: StsPolicy
   readonly fetchedAt: Millis
   readonly expiresAt: Millis
-  readonly failure: TlsFailureType | undefined
+  readonly failure?: TlsFailureType | undefined
   /** When DNS was last asked for the policy's id. */
   readonly checkedAt: Millis
 }
@@ -110,7 +109,7 @@ export class StsPolicies {
   #load(domain: string, now: Millis): KnownDomain | undefined {
     const stored = sql(this.#app.db).find.get(domain, now)
     if (!stored) return undefined
-    return { ...stored, policy: JSON.parse(stored.policy) as StsPolicy, failure: undefined, checkedAt: 0 }
+    return { ...stored, policy: JSON.parse(stored.policy) as StsPolicy, checkedAt: 0 }
   }
 
   #cache(domain: string, known: KnownDomain): void {
@@ -161,7 +160,7 @@ export class StsPolicies {
       // A full disk must not lower what the domain demands: until a restart, the policy in memory is enough.
       this.#app.log.warn({ err: error, domain }, 'MTA-STS policy not stored')
     }
-    return { id: found.id, policy: fetched, fetchedAt, expiresAt, failure: undefined, checkedAt: fetchedAt }
+    return { id: found.id, policy: fetched, fetchedAt, expiresAt, checkedAt: fetchedAt }
   }
 
   /** Fetches a policy (RFC 8461 §3.3). `own`: this service could not call anyone. */
@@ -182,14 +181,7 @@ export class StsPolicies {
   }
 }
 
-const UNKNOWN: KnownDomain = {
-  id: undefined,
-  policy: undefined,
-  fetchedAt: 0,
-  expiresAt: 0,
-  failure: undefined,
-  checkedAt: 0,
-}
+const UNKNOWN: KnownDomain = { fetchedAt: 0, expiresAt: 0, checkedAt: 0 }
 
 /** What a domain and its hosts had published when a route was chosen. */
 export interface DomainPolicy {
@@ -262,25 +254,22 @@ export interface TlsDemand {
   readonly by: 'mta-sts' | 'dane'
   /** What about the certificate is checked: its validity for the host, the TLSA records, or nothing. */
   readonly verifies: 'certificate' | 'tlsa' | 'nothing'
-  /** The usable TLSA records. */
   readonly tlsa?: readonly TlsaRecord[]
   /** Who demands what, as the beginning of a sentence. */
   readonly words: string
 }
 
-export interface TlsPolicies {
-  /** The recipient domain. */
-  readonly domain: string
-  readonly sts?: StsPolicy | undefined
-  /** The TLSA records of the host, if DNSSEC protects them; undefined or empty when there are none. */
-  readonly dane?: readonly TlsaRecord[] | undefined
-}
-
 /**
  * Returns what a session to one host must have; undefined: as the route's `tls` says. DANE comes before MTA-STS (RFC
  * 8461 §2). TLSA records that SMTP cannot use demand TLS without a check of the certificate (RFC 7672 §2.2).
+ * @param domain of the recipient
+ * @param dane TLSA records of the host, if DNSSEC protects them
  */
-export function chooseTlsPolicy({ domain, sts, dane = [] }: TlsPolicies): TlsDemand | undefined {
+export function chooseTlsPolicy(
+  domain: string,
+  sts: StsPolicy | undefined,
+  dane: readonly TlsaRecord[],
+): TlsDemand | undefined {
   const tlsa = dane.filter(isUsableTlsa)
   if (tlsa.length > 0)
     return { by: 'dane', verifies: 'tlsa', tlsa, words: `${domain} demands TLS that matches its TLSA records (DANE)` }
@@ -290,10 +279,7 @@ export function chooseTlsPolicy({ domain, sts, dane = [] }: TlsPolicies): TlsDem
   return undefined
 }
 
-const DEMAND_NAMES: Readonly<Record<TlsDemand['by'], string>> = {
-  'mta-sts': 'MTA-STS',
-  dane: 'DANE',
-}
+const DEMAND_NAMES: Readonly<Record<TlsDemand['by'], string>> = { 'mta-sts': 'MTA-STS', dane: 'DANE' }
 
 /**
  * The name of a site whose hosts have these demands: sessions and failures are not shared with domains that demand

@@ -7,7 +7,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { shortenTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
 import { SessionCounts } from './session-counts.ts'
-import { type DomainPolicy, type StsFinding, StsPolicies, type TlsResult } from './tls-policy.ts'
+import { type DomainPolicy, StsPolicies, type TlsResult } from './tls-policy.ts'
 
 /** TLSA records of a host: `unknown`: DNS gave no answer, so the host must not be used now (RFC 7672 §2.1.2). */
 export type TlsaFinding = readonly TlsaRecord[] | 'unknown'
@@ -17,12 +17,7 @@ const SELF_TEST_INTERVAL_MS = minutes(10)
 /** Records of one host that are used; each job for the host carries them. */
 const MAX_TLSA_RECORDS = 20
 
-/** What domains and mail hosts demand of TLS. */
-export interface DemandSource {
-  findSts(domain: string): StsFinding | Promise<void>
-  isDaneOn(): Promise<boolean>
-  findTlsa(host: string): Promise<TlsaFinding>
-}
+export type DemandSource = ReturnType<TransportSecurity['ofAccount']>
 
 export class TransportSecurity {
   readonly #app: App
@@ -48,24 +43,21 @@ export class TransportSecurity {
     return this.#counts.stop()
   }
 
-  /** Counts sessions for the reports to a domain. */
   countSessions(policy: DomainPolicy | undefined, results: readonly TlsResult[]): void {
     if (!policy) return
     for (const result of results) this.#counts.add(policy, result)
   }
 
-  /** What the mail of an account needs to know of domains and hosts; waiting for it is counted for the account. */
-  ofAccount(owner: number): DemandSource {
+  /**
+   * What the mail of an account needs to know of domains and hosts; waiting for it is counted for the account. `findSts`:
+   * see `StsPolicies.find`.
+   */
+  ofAccount(owner: number) {
     return {
-      findSts: (domain) => this.findSts(domain, owner),
+      findSts: (domain: string) => this.#sts.find(domain, owner),
       isDaneOn: () => this.isDaneOn(),
-      findTlsa: (host) => this.findTlsa(host),
+      findTlsa: (host: string) => this.findTlsa(host),
     }
-  }
-
-  /** See `StsPolicies.find`. */
-  findSts(domain: string, owner: number): StsFinding | Promise<void> {
-    return this.#sts.find(domain, owner)
   }
 
   /** Whether the DNS servers are trusted and validate DNSSEC. A failed test is repeated from time to time. */
@@ -94,8 +86,7 @@ export class TransportSecurity {
     const answer = await this.#app.resolver.tlsa(`_${this.#app.config.smtpPort}._tcp.${host}`)
     switch (answer.kind) {
       case 'ok':
-        if (!answer.isSecure) return []
-        return answer.records.slice(0, MAX_TLSA_RECORDS).map(shortenTlsa)
+        return answer.isSecure ? answer.records.slice(0, MAX_TLSA_RECORDS).map(shortenTlsa) : []
       case 'nodata':
       case 'nxdomain':
         return []
