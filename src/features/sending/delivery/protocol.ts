@@ -32,7 +32,6 @@ export interface ConnectionLimits {
   /** Bulk mail may start another message only while fewer than this many connections are in use. */
   readonly bulkConnections: number
   readonly messagesPerConnection: number
-  /** How long a session is used at most. */
   readonly maxAgeMs: number
   /** How long a session stays open for the next message to its site. */
   readonly idleMs: number
@@ -46,7 +45,6 @@ export interface OutboundSource {
   readonly pool?: string | undefined
 }
 
-/** Settings that all tracked messages share. */
 export interface TrackingSettings {
   /** URL of the service, without a trailing slash. */
   readonly ownUrl: string
@@ -58,7 +56,6 @@ export interface TrackingSettings {
  */
 export const CAPTURE_HOST = 'capture.invalid'
 
-/** One host to try, in order. */
 export interface RouteHost {
   readonly host: string
   readonly addresses: readonly string[]

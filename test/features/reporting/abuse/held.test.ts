@@ -291,7 +291,7 @@ test('while a site backs off, mail of a paused account waits for its account, an
   await acceptEmail(app, other, createDraft(app, mine, undefined))
   await pause(app, actor)
   const dueAt = clock.now() + hours(1)
-  const notes = new WaitNotes<{ name: string }>({ ...app, clock: new ManualClock(dueAt) })
+  const notes = new WaitNotes({ ...app, clock: new ManualClock(dueAt) })
   const why = { reason: 'The site rests.', rule: 'site-backoff', category: 'connection_failure' } as const
   const wait = { until: dueAt + minutes(15), failures: 1, ...why }
   for (const { lane } of app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').all())

@@ -3,7 +3,7 @@
  * its verdict, for its recipient. Never stores anything.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import type { TlsResult } from '#features/sending/transport-security/tls-policy.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
@@ -75,7 +75,6 @@ export class AttemptResults {
     this.#settle(attempt, verdict, session)
   }
 
-  /** Ends an attempt whose Worker died. */
   applyWorkerDeath(attempt: InFlightAttempt): void {
     this.#settle(attempt, toWorkerDeathVerdict(attempt))
   }
@@ -133,7 +132,7 @@ export class AttemptResults {
     { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
   ): void {
     const { db, log } = this.#options.app
-    const fields = { ...findEmailLogFields(db, attempt.emailId), recipient: attempt.recipientId, detail }
+    const fields = { ...findAttemptLogFields(db, attempt), detail }
     if (kind === 'postponed') log.warn(fields, 'delivery postponed')
     else log.error(fields, 'message not composed')
   }
@@ -144,8 +143,7 @@ export class AttemptResults {
     const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
     if (isRoutine && !log.isLevelEnabled('debug')) return
     const fields = {
-      ...findEmailLogFields(db, attempt.emailId),
-      recipient: attempt.recipientId,
+      ...findAttemptLogFields(db, attempt),
       lane: attempt.lane,
       attempt: attempt.attempt,
       host: session?.host,
@@ -173,7 +171,6 @@ const listTlsResults = (result: AttemptResult, session: AttemptSession | undefin
 const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>
   pair.provider.isNamed ? pair.provider.name : undefined
 
-/** The verdict of an attempt whose Worker died. */
 const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
   attempt.startedAt === undefined
     ? {
@@ -183,16 +180,12 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
         reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }
-    : {
-        kind: 'uncertain',
-        reason: 'The delivery Worker ended unexpectedly, so the receiver may have it',
-      }
+    : { kind: 'uncertain', reason: 'The delivery Worker ended unexpectedly, so the receiver may have it' }
 
 export interface PairAction {
   readonly kind: 'slow' | 'suspend_provider'
   /** The rule that decided. */
   readonly rule: string
-  /** The reply. */
   readonly reason: string
   /** Minimum time of a suspension. */
   readonly durationMs: number

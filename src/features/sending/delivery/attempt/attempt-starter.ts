@@ -5,7 +5,7 @@
 
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { accountOfLane, classOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import type { DomainPolicy } from '#features/sending/transport-security/tls-policy.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
@@ -68,11 +68,9 @@ export class MemoryQueue<T> {
   readonly #options: MemoryQueueOptions<T>
   readonly #bodies = new Map<string, HeldBody>()
   readonly #bodyOf = new Map<T, HeldBody>()
-  /** By account. */
   readonly #heldBytes = new Counts()
   readonly #waiting = new FairQueue<WaitingJob<T>>()
   readonly #waitingBulk = new FairQueue<WaitingJob<T>>()
-  readonly #waitingOwners = new Set<T>()
 
   constructor(options: MemoryQueueOptions<T>) {
     this.#options = options
@@ -95,17 +93,11 @@ export class MemoryQueue<T> {
     }
     const queue = isBulk(owner) ? this.#waitingBulk : this.#waiting
     queue.push(tenant, waiting, prepared.sizeBytes)
-    this.#waitingOwners.add(owner)
     this.startWaiting()
   }
 
-  /** The owners whose jobs have not started yet. */
-  waiting(): ReadonlySet<T> {
-    return new Set(this.#waitingOwners)
-  }
-
   get hasWaiting(): boolean {
-    return this.#waitingOwners.size > 0
+    return this.#waiting.size + this.#waitingBulk.size > 0
   }
 
   /** Whether a started job holds memory that mail of other accounts waits for. */
@@ -130,7 +122,6 @@ export class MemoryQueue<T> {
     body.reservation?.release()
   }
 
-  /** Starts the waiting jobs for which there is memory now. */
   startWaiting(): void {
     let result: 'started' | 'full' | 'none'
     do {
@@ -142,7 +133,6 @@ export class MemoryQueue<T> {
   /** Drops all waiting jobs; they never start. */
   clear(): void {
     for (const queue of [this.#waiting, this.#waitingBulk]) queue.remove(() => true)
-    this.#waitingOwners.clear()
   }
 
   #nameBody(owner: T, { job, isBodyShared }: PreparedJob): string {
@@ -168,7 +158,6 @@ export class MemoryQueue<T> {
       this.#heldBytes.add(body.tenant, body.bytes)
     }
     this.#bodyOf.set(owner, body)
-    this.#waitingOwners.delete(owner)
     this.#options.start(owner, prepared)
   }
 
@@ -203,7 +192,6 @@ export interface AttemptStarterOptions {
   readonly instant: () => Instant
   /** Undefined until delivery has started. */
   readonly pool: () => WorkerPool | undefined
-  /** Called when a rendered message may wait for memory. */
   readonly onMemoryWanted: () => void
 }
 
@@ -242,11 +230,12 @@ export class AttemptStarter {
     })
   }
 
-  /** Starts the attempts of recipients that were claimed together. */
   start(claimed: readonly ClaimedRecipient[], claimedFor: ClaimedFor): void {
     const { app, attempts } = this.#options
     const { lane, destination, pairGeneration, route, tlsPolicy } = claimedFor
     const limits = limitsOf(destination.pair, this.#options.instant())
+    const pool = this.#options.pool()
+    const isBulk = isBulkLane(lane)
     const started = claimed.map(
       (recipient): InFlightAttempt => ({
         ...recipient,
@@ -258,7 +247,8 @@ export class AttemptStarter {
         sentToWorkerAt: undefined,
         maxWantedBodyMs: computeMaxWantedBodyMs(0),
         limits,
-        worker: this.#assignWorker(recipient, limits, isBulkLane(lane)),
+        // Recipients who share a large body share a Worker: each Worker would need memory and time for it.
+        worker: pool?.assign(limits, isBulk, recipient.mail.sharesLargeBody ? recipient.emailId : undefined) ?? 0,
         settling: undefined,
         tlsPolicy,
       }),
@@ -283,11 +273,6 @@ export class AttemptStarter {
     this.memoryQueue.clear()
   }
 
-  /** Recipients who share a large body share a Worker: each Worker would need memory and time for it. */
-  #assignWorker({ emailId, mail }: ClaimedRecipient, limits: TotalLimits, isBulk: boolean): number {
-    return this.#options.pool()?.assign(limits, isBulk, mail.sharesLargeBody === 1 ? emailId : undefined) ?? 0
-  }
-
   #build(attempt: InFlightAttempt, route: Route): void {
     try {
       const built = this.#jobs.build(attempt, attempt.mail.address, route)
@@ -301,7 +286,6 @@ export class AttemptStarter {
     }
   }
 
-  /** Starts the job of a broadcast email once it is rendered. */
   async #render(attempt: InFlightAttempt, unrendered: UnrenderedJob): Promise<void> {
     const { attempts, results, onMemoryWanted } = this.#options
     try {
@@ -334,19 +318,14 @@ export class AttemptStarter {
   /** Returns a recipient to the queue without counting an attempt, because a later attempt may succeed. */
   #postpone(attempt: InFlightAttempt, error: unknown): void {
     const { app, attempts } = this.#options
-    app.log.warn(
-      { err: error, ...findEmailLogFields(app.db, attempt.emailId), recipient: attempt.recipientId },
-      'delivery postponed: cannot prepare the message',
-    )
+    const fields = findAttemptLogFields(app.db, attempt)
+    app.log.warn({ err: error, ...fields }, 'delivery postponed: cannot prepare the message')
     void attempts.settle(attempt, { kind: 'released' }, undefined)
   }
 
   #fail(attempt: InFlightAttempt, error: unknown): void {
     const { app, attempts } = this.#options
-    app.log.error(
-      { err: error, ...findEmailLogFields(app.db, attempt.emailId), recipient: attempt.recipientId },
-      'message not composed',
-    )
+    app.log.error({ err: error, ...findAttemptLogFields(app.db, attempt) }, 'message not composed')
     const reason = toPublicReason(error).slice(0, MAX_REASON_LENGTH).toWellFormed()
     void attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }

@@ -9,7 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { isMailRestored, RESTORED_REASON, readFence } from '#features/core/fence/restored.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
 import { addDeadLetter } from '#features/sending/dead-letters/write.ts'
-import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { holdRecipient } from '#features/sending/queue/hold-transitions.ts'
 import { suppressedOutcome } from '#features/sending/queue/insert.ts'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
@@ -36,10 +36,12 @@ import { computeRetryDelayMs, type Verdict, writeOutcome } from '../verdict/outc
 /** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
 
-/** A recipient that was claimed for an attempt. */
-export interface ClaimedRecipient {
+interface QueuedRecipient {
   readonly recipientId: number
   readonly emailId: number
+}
+
+export interface ClaimedRecipient extends QueuedRecipient {
   /** Number of the attempt, from 1. */
   readonly attempt: number
   readonly mail: ClaimedMail
@@ -78,11 +80,8 @@ export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
 )
 /** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
-/**
- * Why a recipient whose email an operator holds waits, and how long it is held until the hold is looked up again; its
- * release ends it earlier.
- */
 const HELD_BY_OPERATOR = 'Held by the operator of the service.'
+/** Until the hold of an operator is looked up again; its release ends it earlier. */
 const OPERATOR_HOLD_MS = hours(24)
 /** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
@@ -122,9 +121,10 @@ export function claimLane(
     isNewestFirst,
     retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
     tryEnd: (recipient) => {
-      if (fence && isMailRestored(fence, { ...recipient, accountId, domain }) && holdAsRestored(app, tx, recipient))
-        return true
-      if (hasHeldEmails && findEmailHold(tx.db, recipient.emailId) && holdForOperator(app, tx, recipient)) return true
+      const isRestored = fence && isMailRestored(fence, { ...recipient, accountId, domain })
+      if (isRestored && tryHold(app, tx, recipient, RESTORED_REASON)) return true
+      const isHeld = hasHeldEmails && findEmailHold(tx.db, recipient.emailId)
+      if (isHeld && tryHold(app, tx, recipient, HELD_BY_OPERATOR)) return true
       const mail = sql(tx.db).recipient.get(recipient.recipientId)
       if (!mail) return false
       mailOf.set(recipient.recipientId, mail)
@@ -148,7 +148,7 @@ export function claimLane(
 function holdOrReject(
   app: App,
   tx: Tx,
-  at: { recipientId: number; emailId: number },
+  at: QueuedRecipient,
   recipient: ClaimedMail,
   sendingBlocks: Map<number, string | undefined>,
 ): boolean {
@@ -157,7 +157,7 @@ function holdOrReject(
     endAtDeadline(app, tx, at)
     return true
   }
-  if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
+  if (tryHoldForAccount(app, tx, at, sendingBlocks, recipient)) return true
   if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + BROADCAST_HOLD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
@@ -183,55 +183,30 @@ const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string
     listId: recipient.listId ?? undefined,
   })
 
-/** Holds a waiting recipient whose account is blocked; the cache is that of one transaction. False when it may wait on. */
+/**
+ * Holds a waiting recipient whose account is blocked. False when the account may send, or when the recipient is not
+ * waiting.
+ * @param sendingBlocks cache of one transaction
+ */
 export function tryHoldForAccount(
   app: App,
   tx: Tx,
-  at: { recipientId: number; emailId: number },
+  at: QueuedRecipient,
   sendingBlocks: Map<number, string | undefined>,
+  recipient: ClaimedMail | null = sql(tx.db).recipient.get(at.recipientId),
 ): boolean {
-  const recipient = sql(tx.db).recipient.get(at.recipientId)
-  return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
-}
-
-/**
- * Holds a recipient whose account is blocked. False when the account may send, or when the recipient is not waiting.
- */
-function holdForAccountBlock(
-  app: App,
-  tx: Tx,
-  at: { recipientId: number; emailId: number },
-  { accountId, quotaMonth }: { readonly accountId: number; readonly quotaMonth: number | null },
-  sendingBlocks: Map<number, string | undefined>,
-): boolean {
-  if (!sendingBlocks.has(accountId)) sendingBlocks.set(accountId, findSendingBlock(tx.db, accountId))
-  const sendingBlock = sendingBlocks.get(accountId)
   // A sending block does not apply to mail that counts in no quota: captured mail, which never leaves this machine, and
   // service mail such as the notice of the pause.
-  return (
-    sendingBlock !== undefined &&
-    quotaMonth !== null &&
-    holdBlockedRecipient(app, tx, { ...at, accountId }, sendingBlock)
-  )
+  if (recipient?.quotaMonth == null) return false
+  const { accountId } = recipient
+  if (!sendingBlocks.has(accountId)) sendingBlocks.set(accountId, findSendingBlock(tx.db, accountId))
+  const sendingBlock = sendingBlocks.get(accountId)
+  return sendingBlock !== undefined && holdBlockedRecipient(app, tx, { ...at, accountId }, sendingBlock)
 }
 
-/** Holds a recipient because an operator holds its email. False when the recipient is not waiting. */
-const holdForOperator = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
-  holdRecipient(
-    tx,
-    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
-    HELD_BY_OPERATOR,
-    HELD_BY_OPERATOR,
-  )
-
-/** Holds a recipient because the data were restored. False when the recipient is not waiting. */
-const holdAsRestored = (app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean =>
-  holdRecipient(
-    tx,
-    { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() },
-    RESTORED_REASON,
-    RESTORED_REASON,
-  )
+/** Holds a recipient until the cause is looked up again. False when the recipient is not waiting. */
+const tryHold = (app: App, tx: Tx, at: QueuedRecipient, why: string): boolean =>
+  holdRecipient(tx, { ...at, until: app.clock.now() + OPERATOR_HOLD_MS, now: app.eventTime() }, why, why)
 
 /** Settles a batch of due recipients of an unroutable lane: they bounce or are deferred without a session. */
 export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {
@@ -255,11 +230,10 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
     for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
     return claimed
   })
-  for (const { recipientId, emailId } of settled)
-    app.log.info({ ...findEmailLogFields(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+  for (const recipient of settled)
+    app.log.info({ ...findAttemptLogFields(app.db, recipient), lane, ...verdict }, verdict.kind)
 }
 
-/** Recipients ended in one transaction. */
 const EXPIRED_BATCH_SIZE = 200
 /**
  * Interval at which new deadlines are looked up. Shorter than the shortest `expires_in`, so that each deadline is known
@@ -268,7 +242,7 @@ const EXPIRED_BATCH_SIZE = 200
 const LOOKUP_INTERVAL_MS = seconds(30)
 
 /** Ends a waiting recipient whose deadline has come, with a dead letter. */
-function endAtDeadline(app: App, tx: Tx, at: { readonly recipientId: number; readonly emailId: number }): void {
+function endAtDeadline(app: App, tx: Tx, at: QueuedRecipient): void {
   const now = app.eventTime()
   const lastError = expireWaitingRecipient(tx, { ...at, now })
   if (lastError !== undefined) addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: now })
@@ -293,15 +267,15 @@ export function startDeadlineLoop(app: App): DueLoop {
   })
 }
 
-export interface RecoveryResult {
-  readonly requeued: number
-  readonly uncertain: number
-}
-
 /** Open recipients examined at once; the interrupted ones are settled in one transaction. */
 const RECOVERED_BATCH_SIZE = 1000
 
-export async function recoverInterrupted(app: App): Promise<RecoveryResult> {
+const INTERRUPTED: Verdict = {
+  kind: 'uncertain',
+  reason: 'The service ended while the message was being sent, so the receiver may have it',
+}
+
+export async function recoverInterrupted(app: App): Promise<{ requeued: number; uncertain: number }> {
   let requeued = 0
   let uncertain = 0
   let after: QueuePosition | undefined = QUEUE_START
@@ -312,11 +286,7 @@ export async function recoverInterrupted(app: App): Promise<RecoveryResult> {
       await app.commit.writeFromReserve((tx) => {
         for (const { id, emailId, deliveryStartedAt } of interrupted) {
           const attempt = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
-          if (deliveryStartedAt === null) writeOutcome(app, tx, attempt, { kind: 'released' }, undefined)
-          else {
-            const reason = 'The service ended while the message was being sent, so the receiver may have it'
-            writeOutcome(app, tx, attempt, { kind: 'uncertain', reason }, undefined)
-          }
+          writeOutcome(app, tx, attempt, deliveryStartedAt === null ? { kind: 'released' } : INTERRUPTED, undefined)
         }
       })
     const begun = interrupted.filter(({ deliveryStartedAt }) => deliveryStartedAt !== null).length

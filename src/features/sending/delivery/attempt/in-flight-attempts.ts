@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
-import { type EmailLogFields, findEmailLogFields } from '#features/sending/queue/email.ts'
+import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { NotProcessingError } from '#features/sending/queue/settle.ts'
 import type { DomainPolicy } from '#features/sending/transport-security/tls-policy.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
@@ -49,7 +49,7 @@ export interface InFlightAttempt extends AttemptState {
    * Set when the recipient was suppressed, or its deadline came, before its message began: the recipient is due again
    * immediately, and the next claim ends it.
    */
-  isUnwanted?: true
+  isUnwanted?: boolean
   trace?: AttemptTraceData | undefined
   /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
   tlsPolicy: DomainPolicy | undefined
@@ -114,11 +114,6 @@ export class InFlightAttempts {
     this.#attempts.set(attempt.recipientId, attempt)
   }
 
-  /** Identifies the recipient in a log line. */
-  #logFields({ emailId, recipientId }: InFlightAttempt): EmailLogFields & { readonly recipient: number } {
-    return { ...findEmailLogFields(this.#app.db, emailId), recipient: recipientId }
-  }
-
   /** The attempt of a recipient if its outcome is not known yet. */
   findUnsettled(recipientId: number): InFlightAttempt | undefined {
     const attempt = this.#attempts.get(recipientId)
@@ -149,19 +144,16 @@ export class InFlightAttempts {
   async #storeBegin(attempts: readonly InFlightAttempt[]): Promise<void> {
     const startedAt = this.#app.eventTime()
     for (const attempt of attempts) attempt.startedAt = startedAt
-    let begun: readonly boolean[]
+    let begun: readonly boolean[] = []
     try {
       begun = await this.#app.commit.writeFromReserve((tx) =>
         attempts.map((attempt) => {
-          if (!isUnwanted(this.#app, tx.db, attempt.mail)) return beginDelivery(tx, attempt.recipientId, startedAt)
-          attempt.isUnwanted = true
-          return false
+          attempt.isUnwanted = isUnwanted(this.#app, tx.db, attempt.mail)
+          return !attempt.isUnwanted && beginDelivery(tx, attempt.recipientId, startedAt)
         }),
       )
     } catch (error) {
-      begun = []
-      for (const attempt of attempts)
-        this.#app.log.error({ err: error, ...this.#logFields(attempt) }, 'delivery start not stored; nothing was sent')
+      for (const attempt of attempts) this.#logError(attempt, error, 'delivery start not stored; nothing was sent')
     }
     for (const [index, attempt] of attempts.entries()) {
       const isBegun = begun[index] ?? false
@@ -223,8 +215,12 @@ export class InFlightAttempts {
   #classifyFailure(attempt: InFlightAttempt, error: unknown): WriteFailure {
     const isUnknown = error instanceof NotProcessingError
     const message = isUnknown ? 'outcome for a recipient that is not in delivery' : 'outcome not stored; retrying'
-    this.#app.log.error({ err: error, ...this.#logFields(attempt) }, message)
+    this.#logError(attempt, error, message)
     return isUnknown || this.#hasGivenUp ? 'given-up' : 'storage'
+  }
+
+  #logError(attempt: InFlightAttempt, error: unknown, message: string): void {
+    this.#app.log.error({ err: error, ...findAttemptLogFields(this.#app.db, attempt) }, message)
   }
 
   /** Resolves when no begun transaction is in flight, or after the shutdown grace of 60 s. */
@@ -253,14 +249,10 @@ export class InFlightAttempts {
   }
 }
 
-/** The verdict of an attempt that is still in flight at shutdown. */
-const toShutdownVerdict = (attempt: InFlightAttempt): Verdict =>
-  attempt.startedAt === undefined
-    ? { kind: 'released' }
-    : {
-        kind: 'uncertain',
-        reason: 'The service was stopped while the message was being sent, so the receiver may have it',
-      }
+const STOPPED = 'The service was stopped while the message was being sent, so the receiver may have it'
+
+const toShutdownVerdict = ({ startedAt }: InFlightAttempt): Verdict =>
+  startedAt === undefined ? { kind: 'released' } : { kind: 'uncertain', reason: STOPPED }
 
 class TickBatch<T> {
   readonly #max: number

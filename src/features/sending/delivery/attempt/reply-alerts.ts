@@ -30,11 +30,9 @@ export interface ReplyAlert {
   readonly rule: string
   readonly category: BounceCategory
   readonly provider: string
-  /** Whether the provider has an entry in providers.toml. */
   readonly isNamed: boolean
   /** The address from which the last message left. */
   readonly source: string | undefined
-  /** The last reply. */
   readonly reply: string
   readonly firstAt: Millis
   readonly lastAt: Millis
@@ -88,11 +86,10 @@ export class ReplyAlerts {
     if ((verdict.kind !== 'deferred' && verdict.kind !== 'bounced') || !verdict.alert || verdict.rule === undefined)
       return
     const { rule, category } = verdict
-    const reply = (verdict.kind === 'deferred' ? verdict.reason : verdict.reply)
-      .slice(0, MAX_REPLY_LENGTH)
-      .toWellFormed()
-    this.#add({ rule, category, reply }, alerting)
-    this.#logLine({ rule, category, reply }, alerting)
+    const words = verdict.kind === 'deferred' ? verdict.reason : verdict.reply
+    const found = { rule, category, reply: words.slice(0, MAX_REPLY_LENGTH).toWellFormed() }
+    this.#add(found, alerting)
+    this.#logLine(found, alerting)
   }
 
   #add(found: Pick<ReplyAlert, 'rule' | 'category' | 'reply'>, { pair, session }: Alerting): void {
@@ -124,13 +121,10 @@ export class ReplyAlerts {
       if (Math.abs(now - lastAt) >= ALERT_RETENTION_MS) this.#alerts.delete(key)
   }
 
-  #logLine(
-    { rule, category, reply }: Pick<ReplyAlert, 'rule' | 'category' | 'reply'>,
-    { site, pair, session }: Alerting,
-  ): void {
+  #logLine(found: Pick<ReplyAlert, 'rule' | 'category' | 'reply'>, { site, pair, session }: Alerting): void {
     // Servers that belong to no listed provider share one line.
     const provider = pair.provider.isNamed ? pair.provider.name : undefined
-    const key = `${rule} ${provider ?? ''}`
+    const key = `${found.rule} ${provider ?? ''}`
     const now = this.#clock.now()
     const line = this.#lines.get(key)
     // A clock that was set back must not silence the line.
@@ -139,18 +133,8 @@ export class ReplyAlerts {
       return
     }
     this.#lines.set(key, { loggedAt: now, unlogged: 0 })
-    this.#log.warn(
-      {
-        rule,
-        category,
-        provider,
-        site,
-        host: session?.host,
-        source: session?.localAddress,
-        reply,
-        moreInLastHour: line?.unlogged ?? 0,
-      },
-      'mail is rejected because of our IP or set-up',
-    )
+    const fields = { provider, site, host: session?.host, source: session?.localAddress }
+    const moreInLastHour = line?.unlogged ?? 0
+    this.#log.warn({ ...found, ...fields, moreInLastHour }, 'mail is rejected because of our IP or set-up')
   }
 }

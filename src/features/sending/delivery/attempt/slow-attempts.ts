@@ -17,7 +17,6 @@ export interface SlowAttemptsOptions {
   readonly attempts: InFlightAttempts
   /** The account that a lane's slots and memory are counted for. */
   readonly ownerOf: (lane: string) => number
-  /** Has a Worker end the attempts of these recipients. */
   readonly cut: (worker: number, recipientIds: readonly number[]) => void
 }
 

@@ -12,7 +12,6 @@ import type { PreparedJob } from '../message/job.ts'
 import { type ConnectionLimits, type FromWorker, Outbox, type ToWorker, type WorkerSettings } from '../protocol.ts'
 import { computeBulkLimit } from '../providers/slot-pool.ts'
 
-/** Limits of connections over all Workers. */
 export type TotalLimits = Omit<ConnectionLimits, 'bulkConnections'>
 
 interface SharedKey {
@@ -24,7 +23,6 @@ interface SharedKey {
 
 export class WorkerShares {
   readonly #count: number
-  /** Keys with attempts in flight. */
   readonly #keys = new Map<string, SharedKey>()
 
   /** @param count number of Workers */
@@ -32,7 +30,6 @@ export class WorkerShares {
     this.#count = count
   }
 
-  /** Whether attempts with this key are in flight. */
   has(key: string): boolean {
     return this.#keys.has(key)
   }

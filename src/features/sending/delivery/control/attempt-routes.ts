@@ -58,7 +58,6 @@ export type Attempt = Static<typeof Attempt>
 const SERVER = /^([^ ]*) \[([^\]]*)\]$/
 const LINE = /^(\d+) ([<>*]) (.*)$/s
 
-/** Parses a stored dialogue. */
 const parseDialogue = (dialogue: string): DialogueLine[] =>
   dialogue.split('\n').flatMap((line) => {
     const [, at, mark = '*', text = ''] = LINE.exec(line) ?? []

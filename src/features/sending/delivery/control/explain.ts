@@ -17,7 +17,6 @@ interface Cause {
   readonly who: Responsible
   /** As it stands after a colon. */
   readonly text: string
-  /** What to do, as a sentence. */
   readonly advice: string | undefined
 }
 

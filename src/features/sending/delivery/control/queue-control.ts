@@ -47,7 +47,6 @@ export const CHANGED_BATCH_SIZE = 50
 const COUNTED_BATCH_SIZE = 1000
 /** Lanes whose providers are looked up at the same time. */
 const LOOKED_UP_LANES = 50
-/** Recipients examined by one call. */
 const MAX_EXAMINED_PER_CALL = 10_000
 
 const PROCESSING = statusCode('processing')
@@ -88,7 +87,6 @@ export interface SelectedCount {
   readonly inDelivery: number
 }
 
-/** Counts the open mail that is selected, in batches. */
 export async function countSelected(app: ControlApp, selector: MailSelector): Promise<SelectedCount> {
   const registry = new ProviderRegistry(app.config)
   let waiting = 0
@@ -128,26 +126,24 @@ async function changeSelected(
   after: QueuePosition,
   change: (tx: Tx, recipient: SelectedRecipient, provider: string | undefined) => Change,
   findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
-): Promise<Omit<ControlResult, 'suspended'>> {
+): Promise<ControlResult> {
   const registry = new ProviderRegistry(app.config)
   const counts = { changed: 0, inDelivery: 0, held: 0, unchanged: 0 }
   let place: QueuePosition | undefined = after
   for (let examined = 0; place && examined < MAX_EXAMINED_PER_CALL; ) {
     const { recipients, place: next } = await readBatch(app, selector, place, CHANGED_BATCH_SIZE, registry)
     const providers = await findProviders?.(new Set(recipients.map(({ lane }) => lane)))
+    const changeOne = (tx: Tx, recipient: SelectedRecipient): Change =>
+      recipient.status === PROCESSING ? 'inDelivery' : change(tx, recipient, providers?.get(recipient.lane))
     if (recipients.length === 0) await yieldToEventLoop()
     else
-      for (const done of await app.commit.writeFromReserve((tx) =>
-        recipients.map((recipient) =>
-          recipient.status === PROCESSING ? 'inDelivery' : change(tx, recipient, providers?.get(recipient.lane)),
-        ),
-      ))
+      for (const done of await app.commit.writeFromReserve((tx) => recipients.map((each) => changeOne(tx, each))))
         counts[done]++
     examined += recipients.length
     place = next
   }
   const { unchanged: _, ...result } = counts
-  return { ...result, next: place }
+  return { ...result, suspended: [], next: place }
 }
 
 /**
@@ -166,12 +162,8 @@ export async function retrySelected(app: App, selector: MailSelector, after = QU
     (tx, recipient, provider) => {
       const now = app.clock.now()
       const { lane, emailId, status, nextAt } = recipient
-      if (
-        findHold(tx.db, lane, provider) ||
-        findEmailHold(tx.db, emailId) ||
-        isRestored(readFence(tx.db), { lane, emailId })
-      )
-        return 'held'
+      if (findHold(tx.db, lane, provider) || findEmailHold(tx.db, emailId)) return 'held'
+      if (isRestored(readFence(tx.db), { lane, emailId })) return 'held'
       if (status !== QUEUED) return 'unchanged'
       if (provider !== undefined && suspended.has(provider)) found.add(provider)
       const isDue = nextAt <= now
@@ -187,20 +179,19 @@ export async function retrySelected(app: App, selector: MailSelector, after = QU
 }
 
 /** Ends selected mail as soft bounces, with dead letters, as if its time was over. */
-export async function bounceSelected(
+export function bounceSelected(
   app: App,
   selector: MailSelector,
   reason: string,
   after = QUEUE_START,
 ): Promise<ControlResult> {
   const lastError = `Ended by the operator of the service: ${reason}`
-  const result = await changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
+  return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     const at = { recipientId, emailId, now: app.eventTime() }
     if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired', rule: 'operator' })) return 'inDelivery'
     addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
     return 'changed'
   })
-  return { ...result, suspended: [] }
 }
 
 const DROPPED = {
@@ -212,13 +203,13 @@ const DROPPED = {
  * Cancels selected mail: no bounce, no dead letter, and its quota is given back.
  * @param isSelected selects further
  */
-export async function dropSelected(
+export function dropSelected(
   app: App,
   selector: MailSelector,
   after = QUEUE_START,
   isSelected: (recipient: SelectedRecipient) => boolean = () => true,
 ): Promise<ControlResult> {
-  const result = await changeSelected(app, selector, after, (tx, recipient) => {
+  return changeSelected(app, selector, after, (tx, recipient) => {
     if (!isSelected(recipient)) return 'unchanged'
     const { id: recipientId, emailId } = recipient
     if (!cancelRecipient(tx, { recipientId, emailId, now: app.eventTime() }, DROPPED)) return 'inDelivery'
@@ -226,7 +217,6 @@ export async function dropSelected(
     if (quota && quota.month !== null) giveQuotaBack(tx, quota.accountId, quota.month, 1)
     return 'changed'
   })
-  return { ...result, suspended: [] }
 }
 
 /**
@@ -250,7 +240,6 @@ export async function releaseSelected(
   return rules
 }
 
-/** Makes the waiting recipients of an email due. */
 function releaseEmail(app: App, tx: Tx, emailId: number): void {
   const now = app.clock.now()
   const { recipients } = readSelected(tx.db, { emailId }, QUEUE_START, COUNTED_BATCH_SIZE)
@@ -284,7 +273,6 @@ export async function wakeSelected(app: App, selector: MailSelector): Promise<vo
   }
 }
 
-/** Restored mail of one account to one domain. */
 export interface RestoredMail {
   readonly accountId: number
   readonly domain: string
@@ -296,7 +284,6 @@ export interface RestoredMail {
 
 /** Recipients read in one tick of the event loop; this takes some 5 ms. */
 const READ_BATCH_SIZE = 1000
-/** Recipients released in one transaction. */
 const RELEASED_BATCH_SIZE = 200
 /** Replaces the stored reason. It is not null, so broadcasts do not count the recipient as begun a second time. */
 const RELEASED_REASON = 'The operator of the service has released it.'
@@ -390,10 +377,6 @@ export const isEverything = ({ accountId, domain, fromEmailId }: ReleasedScope):
 /** Drops restored mail of a scope, a limited number after a place, as `dropSelected` drops mail. */
 export function dropRestored(app: App, scope: ReleasedScope, after = QUEUE_START) {
   const fence = readFence(app.db)
-  return dropSelected(
-    app,
-    toScopeSelector(scope),
-    after,
-    (recipient) => isRestored(fence, recipient) && isInScope(scope, recipient),
-  )
+  const isSelected = (recipient: SelectedRecipient) => isRestored(fence, recipient) && isInScope(scope, recipient)
+  return dropSelected(app, toScopeSelector(scope), after, isSelected)
 }

@@ -124,7 +124,6 @@ function keepReferencedIds(
   )
 }
 
-/** Adds tracking to the HTML of a tracked email. */
 function applyTracking(html: string, { recipientId, compose }: ComposableJob, { ownUrl }: TrackingSettings): string {
   if (!compose.tracking) return html
   const { baseUrl, account, day, keyHex, parts } = compose.tracking

@@ -25,7 +25,6 @@ import { createBroadcastRenderer, type RenderedMail } from './render-broadcast.t
 
 export interface PreparedJob {
   readonly job: DeliverJob
-  /** The keys that sign the message. */
   readonly keys: readonly DkimKeyPem[]
   /** Size of bodies and attachments, for the memory budget. */
   readonly sizeBytes: number
@@ -68,9 +67,8 @@ export class JobBuilder {
     const keys = listKeys(domain)
     const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
     const compose = createComposeJob(this.#app, { recipientId, emailId, rcptTo, email, domain, extra })
-    const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
-      isMailboxField(name) ? [value] : [],
-    )
+    const ofMailboxes = Object.entries(extra.headers ?? {}).filter(([name]) => isMailboxField(name))
+    const mailboxes = [...compose.to, ...compose.cc, extra.reply_to ?? '', ...ofMailboxes.map(([, value]) => value)]
     const isTlsReport = extra.of_service === true && extra.report_type === 'tlsrpt'
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
@@ -85,9 +83,7 @@ export class JobBuilder {
         mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, masterKeys.subkey('verp'))}@${domain.returnPathDomain}`,
         rcptTo,
         // SMTPUTF8 (RFC 6531) is needed for non-ASCII addresses in the envelope and in the header.
-        smtpUtf8: [rcptTo, email.from, ...compose.to, ...compose.cc, extra.reply_to ?? '', ...mailboxHeaders].some(
-          hasUtf8Address,
-        ),
+        smtpUtf8: [rcptTo, email.from, ...mailboxes].some(hasUtf8Address),
         compose,
         dkim: { domain: domain.domain, keys: keys.map(({ id, selector }) => ({ id, selector })) },
       },
@@ -111,14 +107,8 @@ export class JobBuilder {
 /** RFC 8460 §3: reports are delivered despite any failure of TLS. */
 const withoutTlsDemands = (route: Route): Route => {
   const hosts = route.hosts.map(({ host, addresses }) => ({ host, addresses }))
-  return {
-    ...route,
-    hosts,
-    site: nameSite(
-      hosts.map(({ host }) => host),
-      [],
-    ),
-  }
+  const names = hosts.map(({ host }) => host)
+  return { ...route, hosts, site: nameSite(names, []) }
 }
 
 async function applyRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
@@ -143,10 +133,8 @@ const listKeys = ({ id, selector, privateKeyPem, ed25519 }: SigningDomain) => [
 ]
 
 /** Whether the address itself, not only the display name, has non-ASCII characters. */
-function hasUtf8Address(mailboxes: string): boolean {
-  if (!NON_ASCII.test(mailboxes)) return false
-  return (mailboxes.match(ADDRESS_PATTERN) ?? []).some((address) => NON_ASCII.test(address))
-}
+const hasUtf8Address = (mailboxes: string): boolean =>
+  NON_ASCII.test(mailboxes) && (mailboxes.match(ADDRESS_PATTERN) ?? []).some((address) => NON_ASCII.test(address))
 
 const NON_ASCII = /[^\p{ASCII}]/u
 const ADDRESS_PATTERN = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g
@@ -210,7 +198,6 @@ function mergeHeaders(
   return [...Object.entries(provided), ...defaults.filter(([name]) => !names.has(name.toLowerCase()))]
 }
 
-/** Builds the compose job of one recipient. */
 export function createComposeJob(
   app: App,
   { recipientId, emailId, rcptTo, email, domain, extra }: ComposeInput,
@@ -245,9 +232,9 @@ export function createComposeJob(
     htmlRef: email.htmlRef,
     textRef: email.textRef,
     // Without a reference, the content was deleted; no blob has the reference 0.
-    attachments: parseAttachments(email.attachments).map(({ ref = 0, ...file }) => ({
+    attachments: parseAttachments(email.attachments).map((file) => ({
       ...describeAttachment(file),
-      ref,
+      ref: file.ref ?? 0,
     })),
     boundarySeed: formatUuid(email.uuid),
     ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),

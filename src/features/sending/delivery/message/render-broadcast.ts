@@ -156,11 +156,6 @@ export class RenderQueue<T> {
     this.#beginNext()
   }
 
-  /** Whether the owner waits, is being rendered, or holds a rendered body. */
-  has(owner: T): boolean {
-    return this.#waitingOwners.has(owner) || this.#rendering.has(owner)
-  }
-
   /**
    * Frees the slot of an owner whose body was sent to a Worker or dropped, and starts the next rendering. Ignores
    * unknown owners.

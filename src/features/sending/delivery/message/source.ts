@@ -57,10 +57,8 @@ export const createSourceReader =
     const show = async (isWithContent: boolean): Promise<EmailSource> => {
       if (isWithContent) app.workBudget.charge(email.accountId, email.sizeBytes / BYTES_PER_WORK_UNIT)
       const rendered = isWithContent && email.broadcastId !== null ? await renderBroadcast(render, emailId) : {}
-      const job = {
-        recipientId: recipient.id,
-        compose: { ...compose, ...(isWithContent ? rendered : WITHOUT_BODIES) },
-      }
+      const bodies = isWithContent ? rendered : { htmlRef: null, textRef: null }
+      const job = { recipientId: recipient.id, compose: { ...compose, ...bodies } }
       const shared: SharedBody = { attachments: isWithContent ? describeAttachments(email) : [] }
       const { header, body } = await app.fairScheduler.runSteps(
         getTenantId(app.db, email.accountId),
@@ -82,8 +80,6 @@ export const createSourceReader =
       memory.release()
     }
   }
-
-const WITHOUT_BODIES = { htmlRef: null, textRef: null }
 
 /** The compose job without tracking, and with the token of the unsubscribe links hidden. */
 function createShownJob(
@@ -109,12 +105,7 @@ function createShownJob(
     emailId,
     rcptTo: recipient.address,
     // Its own unsubscribe headers replace those with tokens.
-    email: {
-      ...email,
-      tracked: 0,
-      transactional: 1,
-      broadcastId: hasBroadcast(app, email) ? email.broadcastId : null,
-    },
+    email: { ...email, tracked: 0, transactional: 1, broadcastId: hasBroadcast(app, email) ? email.broadcastId : null },
     domain: { domain, returnPathDomain },
     extra: { ...extra, headers: { ...extra.headers, ...unsubscribeHeaders } },
   })

@@ -37,7 +37,6 @@ export function parseTarget(text: string): RedirectTarget | undefined {
   return parsed.kind === 'invalid' ? undefined : { host: parsed.domain, isHost: bracketed !== undefined, port }
 }
 
-/** A target as `parseTarget` reads it. */
 export const formatTarget = ({ host, isHost, port }: RedirectTarget): string =>
   `${isHost ? `[${host}]` : host}${port === undefined ? '' : `:${port}`}`
 

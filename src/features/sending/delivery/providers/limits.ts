@@ -54,7 +54,6 @@ export class TokenBucket {
     this.#tokens = Math.min(this.#tokens, this.#capacity)
   }
 
-  /** Whole tokens that may be taken now. */
   available(nowMs: number): number {
     this.#fill(nowMs)
     // A sum of fractions may miss a whole number by a rounding error.
@@ -73,7 +72,6 @@ export class TokenBucket {
     this.#tokens -= count
   }
 
-  /** Milliseconds until a token is available. */
   msUntilToken(nowMs: number): number {
     this.#fill(nowMs)
     const missing = 1 - this.#tokens
@@ -138,6 +136,8 @@ export interface WarmUpState {
   readonly isBlocked: boolean
 }
 
+const NOTHING_TRIED = { tried: 0, accepted: 0, failed: 0, isBlocked: false }
+
 const toDay = (now: Millis): number => Math.floor(now / days(1))
 
 export class WarmUp {
@@ -148,14 +148,7 @@ export class WarmUp {
   /** @param perMinute the limit of the provider; 0: none */
   constructor(perMinute: number, now: Millis, state?: WarmUpState) {
     this.#endBudget = perMinute * END_MINUTES || DEFAULT_END_BUDGET
-    this.#state = state ?? {
-      day: toDay(now),
-      budget: Math.min(FIRST_BUDGET, this.#endBudget),
-      tried: 0,
-      accepted: 0,
-      failed: 0,
-      isBlocked: false,
-    }
+    this.#state = state ?? { ...NOTHING_TRIED, day: toDay(now), budget: Math.min(FIRST_BUDGET, this.#endBudget) }
   }
 
   stateAt(now: Millis): WarmUpState {
@@ -184,7 +177,6 @@ export class WarmUp {
     return Math.floor(budget * (isBulk ? BULK_FRACTION : 1)) - tried - inFlight
   }
 
-  /** Milliseconds until the next budget. */
   msUntilNextDay(now: Millis): number {
     return days(this.stateAt(now).day + 1) - now
   }
@@ -192,12 +184,9 @@ export class WarmUp {
   count(outcome: TrafficOutcome, now: Millis): void {
     this.#beginDay(now)
     const { tried, accepted, failed } = this.#state
-    this.#change({
-      ...this.#state,
-      tried: tried + 1,
-      accepted: accepted + (outcome === 'accepted' ? 1 : 0),
-      failed: failed + (outcome === 'deferred' ? 1 : 0),
-    })
+    const ifIs = (other: TrafficOutcome) => (outcome === other ? 1 : 0)
+    const counted = { tried: tried + 1, accepted: accepted + ifIs('accepted'), failed: failed + ifIs('deferred') }
+    this.#change({ ...this.#state, ...counted })
   }
 
   /** The provider refuses mail because of our address. */
@@ -205,11 +194,8 @@ export class WarmUp {
     this.#beginDay(now)
     const { budget, isBlocked } = this.#state
     if (budget === null || isBlocked) return
-    this.#change({
-      ...this.#state,
-      budget: Math.max(Math.min(MIN_BUDGET, budget), Math.floor(budget * BLOCK_FACTOR)),
-      isBlocked: true,
-    })
+    const lowered = Math.max(Math.min(MIN_BUDGET, budget), Math.floor(budget * BLOCK_FACTOR))
+    this.#change({ ...this.#state, budget: lowered, isBlocked: true })
   }
 
   /**
@@ -227,14 +213,7 @@ export class WarmUp {
     const isGood =
       !isBlocked && accepted >= budget * MIN_ACCEPTED_FRACTION && failed < Math.max(1, tried * MAX_FAILED_FRACTION)
     const next = isGood ? Math.ceil(budget * GROWTH) : budget
-    this.#change({
-      day: today,
-      budget: next >= this.#endBudget ? null : next,
-      tried: 0,
-      accepted: 0,
-      failed: 0,
-      isBlocked: false,
-    })
+    this.#change({ ...NOTHING_TRIED, day: today, budget: next >= this.#endBudget ? null : next })
   }
 
   #change(state: WarmUpState): void {
@@ -243,12 +222,8 @@ export class WarmUp {
   }
 }
 
-interface WarmUpRow extends Omit<WarmUpState, 'isBlocked'> {
-  readonly isBlocked: number
-}
-
 const sql = prepareStatements((db) => ({
-  find: db.prepare<WarmUpRow, [string, string]>(
+  find: db.prepare<Omit<WarmUpState, 'isBlocked'> & { readonly isBlocked: number }, [string, string]>(
     `SELECT day, budget, tried, accepted, failed, is_blocked AS isBlocked FROM warm_ups
      WHERE provider = ? AND source = ?`,
   ),
@@ -284,7 +259,7 @@ export async function recordSources(app: Pick<App, 'commit' | 'db'>, sources: re
   await app.commit.writeFromReserve((tx) => {
     for (const source of unknown) {
       const budget = hasSentFrom(tx.db, source) ? null : 0
-      saveWarmUp(tx, WHOLE_SOURCE, source, { day: 0, budget, tried: 0, accepted: 0, failed: 0, isBlocked: false })
+      saveWarmUp(tx, WHOLE_SOURCE, source, { ...NOTHING_TRIED, day: 0, budget })
     }
   })
 }
@@ -304,6 +279,7 @@ export type TrafficOutcome = Exclude<keyof TrafficCounts, 'attempted'>
 const SLOT_MS = minutes(5)
 
 type Counts = { -readonly [K in keyof TrafficCounts]: number }
+const NO_COUNTS: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
 
 /** Counts the outcomes of the attempts of a pair over the last day, in memory: one entry per 5 minutes. */
 export class Traffic {
@@ -314,7 +290,7 @@ export class Traffic {
     const slot = Math.floor(now / SLOT_MS)
     let counts = this.#slots.get(slot)
     if (!counts) {
-      counts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
+      counts = { ...NO_COUNTS }
       this.#slots.set(slot, counts)
       // Times after now were counted under a fast clock.
       for (const old of this.#slots.keys()) if (old <= slot - hours(24) / SLOT_MS || old > slot) this.#slots.delete(old)
@@ -326,13 +302,10 @@ export class Traffic {
   /** The counts of the last `windowMs`, at most a day, in steps of 5 minutes. */
   sum(windowMs: number, now: Millis): TrafficCounts {
     const last = Math.floor(now / SLOT_MS)
-    const sum = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
+    const sum = { ...NO_COUNTS }
     for (const [slot, counts] of this.#slots) {
       if (slot <= last - windowMs / SLOT_MS || slot > last) continue
-      sum.attempted += counts.attempted
-      sum.accepted += counts.accepted
-      sum.deferred += counts.deferred
-      sum.refused += counts.refused
+      for (const name of Object.keys(sum) as (keyof Counts)[]) sum[name] += counts[name]
     }
     return sum
   }

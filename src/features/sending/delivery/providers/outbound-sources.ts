@@ -4,11 +4,19 @@
  */
 import { isIPv6 } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { confirmReverseName } from '#protocols/dns/reverse-name.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import type { OutboundSource, Route } from '../protocol.ts'
+
+/** The configured addresses with the names that they give in EHLO. */
+export const listSources = ({ outboundIps, hostname }: Config): (OutboundSource & CheckedSource)[] =>
+  outboundIps.flatMap((item) => {
+    const source = parseOutboundSource(item)
+    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname, pool: source.pool }] : []
+  })
 
 export class OutboundSources {
   readonly #all: readonly OutboundSource[]
@@ -56,7 +64,6 @@ export class OutboundSources {
 
 export interface SourceName {
   readonly ip: string
-  /** The name that it gives in EHLO. */
   readonly ehloName: string
   /** Undefined for an address of no pool. */
   readonly pool: string | undefined
@@ -106,11 +113,7 @@ export class SourceNames {
     const { config, resolver } = this.#app
     const { delivery, hostname, ipv6, outboundIps } = config
     if (delivery !== 'direct') return []
-    if (outboundIps.length > 0)
-      return outboundIps.flatMap((item) => {
-        const source = parseOutboundSource(item)
-        return source ? [{ ...source, ehloName: source.ehloName ?? hostname }] : []
-      })
+    if (outboundIps.length > 0) return listSources(config)
     if (!hostname.includes('.')) return []
     const found = await resolveHostAddresses(resolver, hostname, { ipv6 })
     if (found.kind !== 'ok') return []

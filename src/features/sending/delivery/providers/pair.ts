@@ -18,7 +18,6 @@ import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from './slot-pool.ts
 export interface Suspension {
   /** The rule of the reply that began or prolonged it. */
   readonly rule: string
-  /** The reply. */
   readonly reason: string
   readonly since: Millis
   readonly until: Millis
@@ -35,6 +34,8 @@ export interface PairState {
   readonly learnedPerMinute: number | undefined
   readonly suspension: Suspension | undefined
 }
+
+const NORMAL: PairState = { factor: 1, learnedPerMinute: undefined, suspension: undefined }
 
 /** The times of a decision: the wall clock for what is stored, monotonic time for rates. */
 export interface Instant {
@@ -86,7 +87,7 @@ export class Pair {
   warmUp: WarmUp | undefined
   /** Whether the budget of the warm-up holds only broadcasts back. */
   isWarmUpForBulk = true
-  #state: PairState = { factor: 1, learnedPerMinute: undefined, suspension: undefined }
+  #state = NORMAL
   /** Number of the state: outcomes of attempts that were claimed under an earlier one change nothing. */
   #generation = 0
   #isProbing = false
@@ -169,7 +170,6 @@ export class Pair {
     return this.warmUp.msUntilNextDay(now)
   }
 
-  /** Counts how an attempt ended. */
   count(outcome: TrafficOutcome, now: Millis): void {
     this.traffic.count(outcome, now)
     this.warmUp?.count(outcome, now)
@@ -292,20 +292,15 @@ export class Pair {
     const minMs = Math.max(durationMs, seconds(30))
     const grownMs = previous ? Math.min(previous.durationMs * 2, MAX_PROBE_INTERVAL_MS) : 0
     const nextMs = Math.min(Math.max(minMs, grownMs), MAX_SUSPENSION_MS)
-    this.#change(
-      {
-        ...this.#lowered(Math.min(factor, FACTOR_AFTER_SUSPENSION), at.now),
-        suspension: {
-          rule,
-          reason: reason.slice(0, MAX_REASON_LENGTH).toWellFormed(),
-          since: previous?.since ?? at.now,
-          until: at.now + nextMs,
-          durationMs: nextMs,
-          failures: (previous?.failures ?? 0) + 1,
-        },
-      },
-      at,
-    )
+    const suspension: Suspension = {
+      rule,
+      reason: reason.slice(0, MAX_REASON_LENGTH).toWellFormed(),
+      since: previous?.since ?? at.now,
+      until: at.now + nextMs,
+      durationMs: nextMs,
+      failures: (previous?.failures ?? 0) + 1,
+    }
+    this.#change({ ...this.#lowered(Math.min(factor, FACTOR_AFTER_SUSPENSION), at.now), suspension }, at)
     return true
   }
 
@@ -313,7 +308,7 @@ export class Pair {
   reset(at: Instant): void {
     this.#rejectedPerMinute = undefined
     this.#loweredAtMs = Number.NEGATIVE_INFINITY
-    this.#change({ factor: 1, learnedPerMinute: undefined, suspension: undefined }, at)
+    this.#change(NORMAL, at)
   }
 
   /** Messages a minute at most, in use now; 0: no limit. */
@@ -364,13 +359,7 @@ export class Pair {
     this.#changedAtMs = monotonicMs
     const { perSecond } = this.provider.policy
     this.#perSecond = this.#resize(this.#perSecond, perSecond * state.factor, seconds(1), monotonicMs)
-    const perMinute = this.#limitPerMinute
-    this.#perMinute = this.#resize(
-      this.#perMinute,
-      perMinute === Number.POSITIVE_INFINITY ? 0 : perMinute,
-      minutes(1),
-      monotonicMs,
-    )
+    this.#perMinute = this.#resize(this.#perMinute, this.ratePerMinute, minutes(1), monotonicMs)
   }
 
   /** A bucket with this limit; undefined when the limit is 0. A new one of a lowered rate begins without a burst. */

@@ -5,6 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
@@ -78,7 +79,6 @@ export class Pairs {
     pair.isWarmUpForBulk = app.config.warmUp === 'broadcasts'
   }
 
-  /** Counts how an attempt over a pair ended. */
   count(pair: Pair, outcome: TrafficOutcome): void {
     pair.count(outcome, this.#clock.now())
     if (pair.warmUp?.needsStoring) this.#store.saveWarmUp(pair, this.#clock.now())
@@ -177,14 +177,14 @@ export class Pairs {
   }
 }
 
-export interface StoredPair extends PairState {
+interface PairName {
   readonly provider: string
   readonly source: string
 }
 
-interface PairRow {
-  readonly provider: string
-  readonly source: string
+type StoredPair = PairName & PairState
+
+interface PairRow extends PairName {
   readonly factor: number
   readonly learnedPerMinute: number | null
   readonly rule: string | null
@@ -221,11 +221,8 @@ export const listSuspendedProviders = (db: Database): string[] =>
 class PairStore {
   readonly #app: Pick<App, 'commit' | 'db' | 'log'>
   /** By key. */
-  readonly #changed = new Map<string, StoredPair | { readonly provider: string; readonly source: string }>()
-  readonly #warmUps = new Map<
-    string,
-    { readonly provider: string; readonly source: string; readonly state: WarmUpState }
-  >()
+  readonly #changed = new Map<string, StoredPair | PairName>()
+  readonly #warmUps = new Map<string, PairName & { readonly state: WarmUpState }>()
   #writing: Promise<void> | undefined
 
   constructor(app: Pick<App, 'commit' | 'db' | 'log'>) {
@@ -263,7 +260,7 @@ class PairStore {
     void this.flush()
   }
 
-  #add(key: string, change: StoredPair | { readonly provider: string; readonly source: string }): void {
+  #add(key: string, change: StoredPair | PairName): void {
     this.#changed.set(key, change)
     void this.flush()
   }
@@ -284,32 +281,20 @@ class PairStore {
       this.#warmUps.clear()
       try {
         await this.#app.commit.writeFromReserve((tx) => {
-          const statements = sql(tx.db)
           for (const { provider, source, state } of warmUps) saveWarmUp(tx, provider, source, state)
-          for (const change of changes) {
-            const { provider, source } = change
-            if (!('factor' in change)) {
-              statements.remove.run(provider, source)
-              continue
-            }
-            const { factor, learnedPerMinute, suspension: s } = change
-            statements.save.run(
-              provider,
-              source,
-              factor,
-              learnedPerMinute ?? null,
-              s?.rule ?? null,
-              s?.reason ?? null,
-              s?.since ?? null,
-              s?.until ?? null,
-              s?.durationMs ?? 0,
-              s?.failures ?? 0,
-            )
-          }
+          for (const change of changes)
+            if ('factor' in change) savePair(tx, change)
+            else sql(tx.db).remove.run(change.provider, change.source)
         })
       } catch (error) {
         this.#app.log.error({ err: error }, 'state of a provider not stored')
       }
     }
   }
+}
+
+function savePair({ db }: Tx, { provider, source, factor, learnedPerMinute, suspension }: StoredPair): void {
+  const { rule = null, reason = null, since = null, until = null, durationMs = 0, failures = 0 } = suspension ?? {}
+  const learned = learnedPerMinute ?? null
+  sql(db).save.run(provider, source, factor, learned, rule, reason, since, until, durationMs, failures)
 }

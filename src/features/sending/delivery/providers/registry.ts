@@ -15,12 +15,10 @@ export interface ProviderPolicy {
   readonly name: string
   /** Suffixes of the names of the MX hosts, in lower case. */
   readonly mx: readonly string[]
-  /** Connections at the same time. */
   readonly connections: number
   readonly messagesPerConnection: number
   /** How long a connection is used at most. */
   readonly connectionAgeMs: number
-  /** How long a connection waits for the next message. */
   readonly idleMs: number
   /** Messages in any second, and in any minute; 0: no limit. */
   readonly perSecond: number
@@ -195,13 +193,8 @@ function findLine(text: string, name: string, key: string | undefined): number {
   const lines = text.split('\n')
   const isHeader = (line: string): boolean => /^\s*\[/.test(line)
   const start = lines.findIndex((line) => isHeader(line) && line.replace(/[[\]"'\s]|#.*/g, '') === name)
-  if (start === -1)
-    return (
-      Math.max(
-        0,
-        lines.findIndex((line) => line.trim().startsWith(name)),
-      ) + 1
-    )
+  const first = lines.findIndex((line) => line.trim().startsWith(name))
+  if (start === -1) return Math.max(0, first) + 1
   if (key === undefined) return start + 1
   for (const [offset, line] of lines.slice(start + 1).entries()) {
     if (isHeader(line)) break
@@ -226,9 +219,7 @@ function findSyntaxErrorLine(text: string): number {
 
 /** A provider as a unit of policy: an entry of `providers.toml`, or a site without an entry. */
 export interface Provider {
-  /** The name of the entry, or the MX hosts of the site. */
   readonly name: string
-  /** Whether the provider has an entry. */
   readonly isNamed: boolean
   /** Whether it is a server of this process: its replies change no limit and cause no alert. */
   readonly isLocal?: true
@@ -241,13 +232,6 @@ export const labelProvider = ({ name, isNamed, isLocal }: Provider): string =>
 
 /** Names of sites are shortened to this, because a domain may have many MX hosts with long names. */
 const MAX_NAME_LENGTH = 200
-
-/** The name of a site, whatever TLS a domain demands of its hosts. */
-const nameHosts = (hosts: readonly { readonly host: string }[]): string =>
-  nameSite(
-    hosts.map(({ host }) => host),
-    [],
-  )
 
 export class ProviderRegistry {
   readonly #policies: ReadonlyMap<string, ProviderPolicy>
@@ -268,7 +252,6 @@ export class ProviderRegistry {
     return this.#default.connections
   }
 
-  /** All entries, in the order of the files. */
   policies(): readonly ProviderPolicy[] {
     return [...this.#policies.values()]
   }
@@ -283,9 +266,10 @@ export class ProviderRegistry {
     return smarthost ? this.byName(smarthost) : this.providerOfHosts(hosts)
   }
 
-  /** The provider of these MX hosts. */
+  /** The provider of these MX hosts, whatever TLS a domain demands of them. */
   providerOfHosts(hosts: readonly { readonly host: string }[]): Provider {
-    return this.findProvider(nameHosts(hosts), hosts)
+    const names = hosts.map(({ host }) => host)
+    return this.findProvider(nameSite(names, []), hosts)
   }
 
   /** The provider of a site: that of all its MX hosts, else the site itself. */

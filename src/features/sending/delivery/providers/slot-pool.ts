@@ -139,7 +139,6 @@ export class WaitQueue {
     this.#of(isBulkLane(lane)).add(lane, this.#ownerOf(lane))
   }
 
-  /** Removes a lane and ends its turn. */
   delete(lane: string): void {
     this.#of(isBulkLane(lane)).delete(lane)
   }

@@ -38,7 +38,6 @@ export interface LaneClaimerOptions {
   readonly slowAttempts: SlowAttempts
 }
 
-/** A route with its TLS policy. */
 type FoundRoute = Omit<Extract<RouteResult, { kind: 'route' }>, 'kind'>
 
 /** How the next messages of a lane leave, once there is capacity. */
@@ -52,8 +51,7 @@ interface Departure extends FoundRoute, ChosenPair {
 export class LaneClaimer {
   readonly #options: LaneClaimerOptions
   readonly #routeTurns: RouteTurns
-  readonly #notes: WaitNotes<Lane>
-  /** Claims that are being committed. */
+  readonly #notes: WaitNotes
   readonly #claiming = new Set<Promise<unknown>>()
 
   constructor(options: LaneClaimerOptions) {
@@ -249,15 +247,9 @@ export class LaneClaimer {
     const reason = describePairToSender(pair, at, isBulk)
     const until = at.now + Math.max(pair.msUntilAllowed(at) ?? 0, budgetWaitMs)
     const isBlocked = budgetWaitMs > 0 || pair.allowance(at) !== Number.POSITIVE_INFINITY
-    const wait: Wait = suspension
-      ? {
-          reason,
-          until,
-          failures: suspension.failures,
-          rule: suspension.rule,
-          category: categoryOfRule(suspension.rule),
-        }
-      : { reason, until, failures: 0, rule: budgetWaitMs > 0 ? 'warm-up' : 'provider-rate', category: 'rate_limited' }
+    const rule = suspension?.rule ?? (budgetWaitMs > 0 ? 'warm-up' : 'provider-rate')
+    const category = suspension ? categoryOfRule(rule) : 'rate_limited'
+    const wait: Wait = { reason, until, failures: suspension?.failures ?? 0, rule, category }
     if (isBlocked && (await this.#recordWait(lane, wait))) return true
     sites.waitForPair(pair, lane.name)
     this.#sleepOrOverflow(lane, route, pair, budgetWaitMs > 0 ? until : Number.POSITIVE_INFINITY)

@@ -98,7 +98,7 @@ export class LaneRouter {
     const { app, pairs, sites } = this.#options
     if (!this.#canOverflow(lane, route)) return undefined
     const at = pairs.instant()
-    if (!mustOverflow(this.#waitingMailOf(lane, pair), at)) return undefined
+    if (!this.#mustOverflow(lane, pair, at)) return undefined
     const found = await resolveSmarthostRoute(app, OVERFLOW_PROVIDER)
     if (found.kind !== 'route' || sites.backoffLeftMs(sites.getSite(found.route.site)) > 0) return undefined
     if (this.choosePair(lane, found.route).pair.allowance(at) <= 0) return undefined
@@ -113,9 +113,9 @@ export class LaneRouter {
 
   /** When the waiting mail of a lane may take the smarthost; infinite if it may not, or if only the pair decides that. */
   nextOverflowAt(lane: Lane, route: Route, pair: Pair): Millis {
-    return this.#canOverflow(lane, route)
-      ? nextOverflowAt(this.#waitingMailOf(lane, pair), this.#options.pairs.instant())
-      : Number.POSITIVE_INFINITY
+    const at = this.#options.pairs.instant()
+    const mayOverflow = this.#canOverflow(lane, route) && this.#mustOverflow(lane, pair, at)
+    return mayOverflow ? at.now + RETRY_MS : Number.POSITIVE_INFINITY
   }
 
   /** Whether mail over a route may take the smarthost for overflow: not where an operator sends it, and not locally. */
@@ -125,9 +125,11 @@ export class LaneRouter {
     return route.fromOutboundIps && !route.smarthost && findRedirect(db, lane.name) === undefined
   }
 
-  #waitingMailOf(lane: Lane, pair: Pair): WaitingMail {
-    const attempts = countFirstAttempts(this.#options.app.db, lane.name)
-    return { pair, attempts, isBulk: isBulkLane(lane.name) }
+  /** Whether everything of the lane that is due takes the smarthost. */
+  #mustOverflow({ name }: Lane, pair: Pair, at: Instant): boolean {
+    // Mail that was attempted is no probe, or the same message would be it until it expires.
+    const isNoProbe = () => countFirstAttempts(this.#options.app.db, name) > 0 || pair.allowance(at) <= 0
+    return (pair.state.suspension !== undefined && isNoProbe()) || pair.budgetLeft(isBulkLane(name), at.now) <= 0
   }
 
   #usableSources(lane: Lane, route: Route): readonly OutboundSource[] {
@@ -149,21 +151,3 @@ export class LaneRouter {
 
 /** How soon mail is looked at again that could not take the smarthost. */
 const RETRY_MS = minutes(1)
-
-/** Due mail of a lane, as its earliest recipient has it. */
-export interface WaitingMail {
-  readonly pair: Pair
-  readonly isBulk: boolean
-  readonly attempts: number
-}
-
-/** Whether everything of the lane that is due takes the smarthost. */
-function mustOverflow({ pair, isBulk, attempts }: WaitingMail, at: Instant): boolean {
-  // Mail that was attempted is no probe, or the same message would be it until it expires.
-  const isSuspended = pair.state.suspension !== undefined && (attempts > 0 || pair.allowance(at) <= 0)
-  return isSuspended || pair.budgetLeft(isBulk, at.now) <= 0
-}
-
-/** When waiting mail may take the smarthost, at the earliest; infinite if only the pair decides that. */
-const nextOverflowAt = (mail: WaitingMail, at: Instant): Millis =>
-  mustOverflow(mail, at) ? at.now + RETRY_MS : Number.POSITIVE_INFINITY

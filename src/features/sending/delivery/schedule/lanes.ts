@@ -15,7 +15,7 @@ import type { Site } from '../sites/sites.ts'
 export interface Lane {
   readonly name: string
   /** When the lane's first mail is due; undefined when it has none. */
-  firstDue: Millis | undefined
+  firstDue?: Millis | undefined
   isPumping: boolean
   /** Whether the mail that was claimed last had been due for longest. */
   hasClaimedOldest: boolean
@@ -23,15 +23,15 @@ export interface Lane {
   turnBeganAtMs: number
   /** Whether mail became due or a slot became free during the lane's turn. */
   shouldPumpAgain: boolean
-  timer: Timer | undefined
+  timer?: Timer
   /** The provider of the lane; only known while rules of operators name providers. */
-  provider: string | undefined
+  provider?: string | undefined
   /** Over which it last wanted to send. */
-  pair: Pair | undefined
+  pair?: Pair
   /** To which it last wanted to send. */
-  site: Site | undefined
+  site?: Site
   /** When an operator last asked for an attempt, which ends an earlier backoff of the site. */
-  retryAskedAt: Millis | undefined
+  retryAskedAt?: Millis | undefined
   /** When recipients of the lane were last claimed or settled, in monotonic time. */
   progressAtMs: number
   /** Whether its turn waits until other accounts have looked up their routes. */
@@ -84,15 +84,9 @@ export class Lanes {
     if (!lane) {
       lane = {
         name,
-        firstDue: undefined,
         isPumping: false,
         turnBeganAtMs: 0,
         shouldPumpAgain: false,
-        timer: undefined,
-        provider: undefined,
-        pair: undefined,
-        site: undefined,
-        retryAskedAt: undefined,
         progressAtMs: this.#options.clock.monotonicMs(),
         isWaitingForLookup: false,
         hasClaimedOldest: false,

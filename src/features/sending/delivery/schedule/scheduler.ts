@@ -23,8 +23,6 @@ import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
-import type { Config } from '#platform/settings/config.ts'
-import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { type Millis, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { AttemptResults, RecentDialogues } from '../attempt/attempt-results.ts'
 import { AttemptStarter, limitsOf } from '../attempt/attempt-starter.ts'
@@ -33,9 +31,9 @@ import { type InFlightAttempt, InFlightAttempts } from '../attempt/in-flight-att
 import { ReplyAlerts } from '../attempt/reply-alerts.ts'
 import { SlowAttempts } from '../attempt/slow-attempts.ts'
 import { createWorkerPool, type WorkerPool } from '../attempt/worker-pool.ts'
-import type { FromWorker, OutboundSource } from '../protocol.ts'
+import type { FromWorker } from '../protocol.ts'
 import { recordSources } from '../providers/limits.ts'
-import { OutboundSources } from '../providers/outbound-sources.ts'
+import { listSources, OutboundSources } from '../providers/outbound-sources.ts'
 import type { Pair } from '../providers/pair.ts'
 import { Pairs } from '../providers/pairs.ts'
 import { labelProvider } from '../providers/registry.ts'
@@ -68,7 +66,6 @@ export interface LaneState {
 /** Messages in delivery at the same time, over all sites. One account may use at most half of them. */
 const MAX_CONCURRENT_MESSAGES = 500
 
-/** Replaced by tests. */
 export interface SchedulerOptions {
   readonly concurrency?: number | undefined
   /** Port of the servers of MTA-STS policies. */
@@ -83,7 +80,8 @@ export class DeliveryScheduler {
   readonly #lanes: Lanes
   readonly #sites: Sites
   readonly #failedAddresses: FailedAddresses
-  readonly #pairs: Pairs
+  /** Limits, rates and suspensions by provider and outgoing address. */
+  readonly pairs: Pairs
   readonly #attempts: InFlightAttempts
   readonly #claimer: LaneClaimer
   readonly #starter: AttemptStarter
@@ -107,7 +105,7 @@ export class DeliveryScheduler {
   ) {
     const { clock, config } = app
     const stopping = this.#stopping.signal
-    const instant = () => this.#pairs.instant()
+    const instant = () => this.pairs.instant()
     const ownerOf = (lane: string) => getTenantId(app.db, accountOfLane(lane))
     this.#createPool = createPool
     this.#app = app
@@ -124,7 +122,7 @@ export class DeliveryScheduler {
         this.#offerSlots()
       },
     })
-    this.#pairs = new Pairs({
+    this.pairs = new Pairs({
       app,
       ownerOf,
       onAllowed: (pair) => {
@@ -133,13 +131,13 @@ export class DeliveryScheduler {
       },
       onChanged: (pair) => this.#pool?.setLimits(limitsOf(pair, instant())),
     })
-    this.alerts.restore(this.#pairs.all())
+    this.alerts.restore(this.pairs.all())
     this.#sites = new Sites({
       clock,
       instant,
-      onPairBlocked: (pair) => this.#pairs.wakeWhenAllowed(pair),
+      onPairBlocked: (pair) => this.pairs.wakeWhenAllowed(pair),
       deliveryConcurrency: concurrency,
-      connectionsPerSite: this.#pairs.registry.siteConnections,
+      connectionsPerSite: this.pairs.registry.siteConnections,
       ownerOf,
       wake: (lane) => this.#lanes.wake(lane),
     })
@@ -156,7 +154,7 @@ export class DeliveryScheduler {
       stopping,
       lanes: this.#lanes,
       sites: this.#sites,
-      pairs: this.#pairs,
+      pairs: this.pairs,
       attempts: this.#attempts,
       failedAddresses: this.#failedAddresses,
       security: this.#security,
@@ -182,7 +180,7 @@ export class DeliveryScheduler {
       cut: (worker, recipientIds) => this.#pool?.post(worker, { type: 'cut', recipientIds }),
     })
     this.#stallWatch = new StallWatch(parts)
-    const sources = new OutboundSources(readSources(config))
+    const sources = new OutboundSources(listSources(config))
     const router = new LaneRouter({ ...parts, localServers, sources })
     setRetryTimes(app.db, (lane, due) => Math.max(due, this.#findResumption(this.#lanes.find(lane) ?? {})))
     this.#claimer = new LaneClaimer({ ...parts, router, starter: this.#starter, slowAttempts: this.#slowAttempts })
@@ -193,7 +191,7 @@ export class DeliveryScheduler {
     const { config, log, clock } = this.#app
     const recovered = await recoverInterrupted(this.#app)
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
-    const sources = readSources(config).map(({ ip }) => ip)
+    const sources = listSources(config).map(({ ip }) => ip)
     await recordSources(this.#app, sources.length > 0 ? sources : [''])
     // The content may have been restored since the last run.
     await releaseWithoutContent(this.#app)
@@ -202,7 +200,7 @@ export class DeliveryScheduler {
       settings: {
         contentFolder: join(config.dataDir, 'content'),
         ehloName: config.hostname,
-        outboundSources: readSources(config),
+        outboundSources: listSources(config),
         authorities: readCertificateAuthorities(config),
         tracking: { ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
@@ -225,7 +223,6 @@ export class DeliveryScheduler {
     this.#stallWatch.start()
   }
 
-  /** Wakes every lane with open mail, in batches. */
   async #wakeOpenLanes(): Promise<void> {
     const { db, log, clock } = this.#app
     let steps = 0
@@ -260,13 +257,8 @@ export class DeliveryScheduler {
     this.#starter.clear()
     await this.#attempts.settleStopped()
     await this.#security.stop()
-    await this.#pairs.stop()
+    await this.pairs.stop()
     this.#pool?.terminate()
-  }
-
-  /** Limits, rates and suspensions by provider and outgoing address. */
-  get pairs(): Pairs {
-    return this.#pairs
   }
 
   /**
@@ -281,7 +273,6 @@ export class DeliveryScheduler {
     }
   }
 
-  /** Messages in flight now. */
   get inFlight(): number {
     return this.#sites.inFlight
   }
@@ -324,7 +315,7 @@ export class DeliveryScheduler {
     if (hold) return describeHold(hold)
     if (due > this.#app.clock.now()) return this.#describeSuspension(lastPair, due) ?? NOT_DUE_REASON
     const pair = this.#sites.findWaitingPair(lane)
-    if (pair) return `${describePair(pair, this.#pairs.instant(), isBulk)}${isBulk ? AFTER_OTHERS : ''}`
+    if (pair) return `${describePair(pair, this.pairs.instant(), isBulk)}${isBulk ? AFTER_OTHERS : ''}`
     const [name, site] = this.#sites.findWaitingSite(lane) ?? []
     if (name !== undefined && site)
       return describeSite(name, site, { isBackingOff: this.#sites.backoffLeftMs(site) > 0, isBulk })
@@ -333,7 +324,7 @@ export class DeliveryScheduler {
 
   /** Until when nothing is sent to a site and over a pair, nor over any other of its provider; 0 when that is no time. */
   #findResumption({ pair, site }: { readonly pair?: Pair | undefined; readonly site?: Site | undefined }): Millis {
-    const { now } = this.#pairs.instant()
+    const { now } = this.pairs.instant()
     const suspendedMs = pair && this.#describeSuspension(pair, now) !== undefined ? pair.suspendedMs(now) : 0
     const waitMs = Math.max(suspendedMs, site ? this.#sites.backoffLeftMs(site) : 0)
     return waitMs === 0 ? 0 : now + waitMs
@@ -341,11 +332,11 @@ export class DeliveryScheduler {
 
   /** Why mail will wait when it is due; undefined unless all its pairs are suspended beyond that time. */
   #describeSuspension(pair: Pair | undefined, due: Millis): string | undefined {
-    const at = this.#pairs.instant()
+    const at = this.pairs.instant()
     const isSuspended = (other: Pair) => at.now + other.suspendedMs(at.now) > due
     if (!pair || this.#app.config.overflowUrl !== '' || !isSuspended(pair)) return undefined
     const isOther = (other: Pair) => other.provider.name === pair.provider.name && !isSuspended(other)
-    return this.#pairs.all().some(isOther) ? undefined : describePair(pair, at, false)
+    return this.pairs.all().some(isOther) ? undefined : describePair(pair, at, false)
   }
 
   #onMessages(messages: readonly FromWorker[]): void {
@@ -387,7 +378,7 @@ export class DeliveryScheduler {
     this.#starter.release(attempt)
     this.#sites.releaseSlots(destination, 1, lane)
     destination.pair.releaseProbe(pairGeneration)
-    this.#pairs.onOutcome(destination.pair, false)
+    this.pairs.onOutcome(destination.pair, false)
     this.#starter.memoryQueue.startWaiting()
     this.#offerSlots()
     this.#sites.evictIdle(destination)
@@ -397,10 +388,3 @@ export class DeliveryScheduler {
     if (!this.#stopping.signal.aborted) this.#sites.offerSlots()
   }
 }
-
-/** The outgoing addresses with the names that they give in EHLO. */
-const readSources = ({ outboundIps, hostname }: Config): OutboundSource[] =>
-  outboundIps.flatMap((item) => {
-    const source = parseOutboundSource(item)
-    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname, pool: source.pool }] : []
-  })

@@ -2,7 +2,7 @@
  * @module Watches for due mail that makes no progress: lanes without explanation, and mail that is due only in years.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import { findHold } from '#features/sending/queue/queue-rules.ts'
 import { type Millis, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
@@ -44,9 +44,7 @@ export class StallWatch {
   #checkedAtMs = 0
   /** Lanes without explanation, and when they were first seen so; in monotonic time. */
   #suspects = new Map<string, number>()
-  /** When an attempt was first seen in a Worker. */
   readonly #seenAtMs = new WeakMap<InFlightAttempt, number>()
-  /** Lanes of attempts that take too long. */
   #lanesOfAttempts = new Set<string>()
   readonly #loggedAtMs = new Map<string, number>()
 
@@ -68,12 +66,10 @@ export class StallWatch {
     this.#timer?.cancel()
   }
 
-  /** Lanes that make no progress. */
   count(): number {
     return this.#listStalled().length
   }
 
-  /** Whether a lane makes no progress. */
   has(lane: string): boolean {
     return this.#lanesOfAttempts.has(lane) || this.#isStalled(this.#suspects.get(lane))
   }
@@ -138,8 +134,7 @@ export class StallWatch {
         app.log.warn(
           {
             lane: name,
-            ...findEmailLogFields(app.db, attempt.emailId),
-            recipient: attempt.recipientId,
+            ...findAttemptLogFields(app.db, attempt),
             worker: attempt.worker,
             site: attempt.destination.siteName,
             hasBegun: attempt.startedAt !== undefined,

@@ -12,8 +12,8 @@ import type { BounceCategory } from '../protocol.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
 import type { Site } from '../sites/sites.ts'
 import { isRetryScheduleExhausted, type Verdict, writeOutcome } from '../verdict/outcome.ts'
+import type { Lane } from './lanes.ts'
 
-/** Why the due mail of a lane waits. */
 export interface Wait {
   /** Shown to the sender. */
   readonly reason: string
@@ -46,31 +46,28 @@ interface Scan {
 
 const START = { nextAt: Number.MIN_SAFE_INTEGER, id: 0 }
 
-/** `T` identifies a lane by object identity: its scan is garbage-collected with it. */
-export class WaitNotes<T extends { readonly name: string }> {
+export class WaitNotes {
   readonly #app: App
-  readonly #scans = new WeakMap<T & WeakKey, Scan>()
+  readonly #scans = new WeakMap<Pick<Lane, 'name'>, Scan>()
 
   constructor(app: App) {
     this.#app = app
   }
 
   /** Examines one batch of the lane. True when there is more to examine now. */
-  async record(lane: T & WeakKey, wait: Wait): Promise<boolean> {
+  async record(lane: Pick<Lane, 'name'>, wait: Wait): Promise<boolean> {
     const now = this.#app.clock.now()
     const scan = this.#scanOf(lane, now)
     if (await this.#expire(lane.name, scan, wait, now)) return true
     const dueBy = Math.max(now - MIN_NOTED_WAIT_MS, Math.min(now, wait.until - MIN_NOTED_WAIT_MS))
     const rows = readWaiting(this.#app.db, lane.name, { dueBy, after: scan.after, limit: BATCH_SIZE })
-    const unnoted = rows.filter(
-      // A time ahead of the clock was stored under a fast one.
-      ({ notedAt }) => notedAt === null || notedAt <= now - NOTE_INTERVAL_MS || notedAt > now,
-    )
+    // A time ahead of the clock was stored under a fast one.
+    const isUnnoted = (at: Millis | null) => at === null || at <= now - NOTE_INTERVAL_MS || at > now
+    const unnoted = rows.filter(({ notedAt }) => isUnnoted(notedAt))
     if (unnoted.length > 0) {
       await this.#app.commit.writeFromReserve((tx) => {
         const sendingBlocks = new Map<number, string | undefined>()
-        const { until, reason, rule, category } = wait
-        const note = { now, eventTime: this.#app.eventTime(), until, reason, rule, category }
+        const note = { ...wait, now, eventTime: this.#app.eventTime() }
         for (const row of unnoted)
           if (!tryHoldForAccount(this.#app, tx, { recipientId: row.id, emailId: row.emailId }, sendingBlocks))
             noteWaiting(tx, row, note)
@@ -82,7 +79,7 @@ export class WaitNotes<T extends { readonly name: string }> {
     return rows.length === BATCH_SIZE
   }
 
-  #scanOf(lane: T & WeakKey, now: Millis): Scan {
+  #scanOf(lane: Pick<Lane, 'name'>, now: Millis): Scan {
     let scan = this.#scans.get(lane)
     if (!scan || now - scan.startedAt >= NOTE_INTERVAL_MS || scan.startedAt > now) {
       scan = { after: START, startedAt: now, nextExpiryAt: scan?.nextExpiryAt ?? 0 }
@@ -98,20 +95,10 @@ export class WaitNotes<T extends { readonly name: string }> {
     // has attempts.
     if (!isRetryScheduleExhausted(failures, retryExpiryHours)) return false
     if (now < scan.nextExpiryAt && scan.nextExpiryAt <= now + EXPIRY_INTERVAL_MS) return false
-    const verdict: Verdict = {
-      kind: 'deferred',
-      category,
-      rule,
-      reason,
-      reply: undefined,
-      siteFailures: failures,
-    }
+    const verdict: Verdict = { kind: 'deferred', category, rule, reason, reply: undefined, siteFailures: failures }
     const ended = await this.#app.commit.writeFromReserve((tx) => {
-      const claimed = claimLane(this.#app, tx, lane, {
-        limit: BATCH_SIZE,
-        now,
-        dueSince: now - hours(retryExpiryHours),
-      })
+      const dueSince = now - hours(retryExpiryHours)
+      const claimed = claimLane(this.#app, tx, lane, { limit: BATCH_SIZE, now, dueSince })
       for (const recipient of claimed)
         writeOutcome(this.#app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
       return claimed.length
@@ -122,7 +109,6 @@ export class WaitNotes<T extends { readonly name: string }> {
   }
 }
 
-/** The reason of a lane whose mail is not due yet. */
 export const NOT_DUE_REASON = 'waits for its time'
 
 /** The reason of a lane that waits for nothing but its turn. */
@@ -145,7 +131,6 @@ const SUSPENDED = ' is suspended until '
 /** Whether `describePair` names a suspension, which is about our address and not about the mail. */
 export const isSuspension = (reason: string): boolean => reason.includes(SUSPENDED)
 
-/** Why an operator sees mail wait at a pair. */
 export function describePair(pair: Pair, at: Instant, isBulk: boolean): string {
   const { suspension } = pair.state
   if (suspension && pair.suspendedMs(at.now) > 0)
@@ -182,7 +167,6 @@ export const describeSite = (
     ? `${name} is in backoff until ${new Date(backoffUntil).toISOString()}: ${backoffReason}`
     : `waits for a connection to ${name}${isBulk ? AFTER_OTHERS : ''}`
 
-/** Why a sender sees mail wait for the end of a backoff. */
 export const describeSiteToSender = (name: string, { backoffReason }: Site): string =>
   `${name} is not tried for a while: ${backoffReason}`
 

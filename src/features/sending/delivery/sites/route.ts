@@ -65,20 +65,16 @@ export async function routeLane(
   provider?: string,
 ): Promise<RouteResult> {
   const domain = domainOfLane(lane)
-  if (domain === SIMULATOR_LANE) return { kind: 'route', route: buildSimulatorRoute(simulator, accountOfLane(lane)) }
+  // Each account has a site of its own, so that what it simulates delays no other account.
+  if (domain === SIMULATOR_LANE)
+    return { kind: 'route', route: buildLocalRoute(`${accountOfLane(lane)}.simulator.invalid`, simulator) }
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
-    return { kind: 'route', route: buildCaptureRoute(capture) }
+    return { kind: 'route', route: buildLocalRoute(CAPTURE_HOST, capture) }
   const redirect = parseTarget(findRedirect(app.db, lane, provider) ?? '')
   if (redirect) return resolveRedirectRoute(app, redirect, security)
   if (app.config.delivery === 'relay') return resolveSmarthostRoute(app, SMARTHOST_PROVIDER)
   return resolveDirectRoute(app, domain, security)
 }
-
-const buildCaptureRoute = (address: LocalAddress): Route => buildLocalRoute(CAPTURE_HOST, address)
-
-/** Each account has a site of its own, so that what it simulates delays no other account. */
-const buildSimulatorRoute = (address: LocalAddress, accountId: number): Route =>
-  buildLocalRoute(`${accountId}.simulator.invalid`, address)
 
 const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => ({
   site: name,
@@ -97,11 +93,7 @@ async function resolveRedirectRoute(app: App, target: RedirectTarget, security: 
   const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security)
   if (found.kind === 'pending') return found
   if (found.kind !== 'route')
-    return {
-      kind: 'temporary',
-      category: 'dns_failure',
-      text: `451 4.4.4 The operator redirects this mail to ${formatTarget(target)}: ${found.text}`,
-    }
+    return temporary(`451 4.4.4 The operator redirects this mail to ${formatTarget(target)}: ${found.text}`)
   const { site } = found.route
   return {
     kind: 'route',
@@ -111,8 +103,7 @@ async function resolveRedirectRoute(app: App, target: RedirectTarget, security: 
 
 async function resolveNamedHost(app: App, host: string): Promise<RouteResult> {
   const resolved = await resolveOwnHost(app, host)
-  if (resolved.kind !== 'ok')
-    return { kind: 'temporary', category: 'dns_failure', text: `${host} does not resolve to an address` }
+  if (resolved.kind !== 'ok') return temporary(`${host} does not resolve to an address`)
   const hosts = [{ host, addresses: resolved.addresses }]
   return {
     kind: 'route',
@@ -135,12 +126,7 @@ export async function resolveSmarthostRoute(
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isImplicit = url.protocol === 'smtps:'
   const resolved = await resolveOwnHost(app, host)
-  if (resolved.kind !== 'ok')
-    return {
-      kind: 'temporary',
-      category: 'dns_failure',
-      text: `The smarthost ${host} does not resolve to an address`,
-    }
+  if (resolved.kind !== 'ok') return temporary(`The smarthost ${host} does not resolve to an address`)
   return {
     kind: 'route',
     route: {
@@ -163,37 +149,33 @@ async function resolveDirectRoute(app: App, domain: string, security: DemandSour
   const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffle })
   switch (mail.kind) {
     case 'null-mx':
-      return {
-        kind: 'undeliverable',
-        category: 'invalid_recipient',
-        text: `556 5.1.10 ${domain} does not accept mail (null MX)`,
-      }
+      return undeliverable(`556 5.1.10 ${domain} does not accept mail (null MX)`, 'invalid_recipient')
     case 'nxdomain':
-      return { kind: 'undeliverable', category: 'dns_failure', text: `550 5.1.2 The domain ${domain} does not exist` }
+      return undeliverable(`550 5.1.2 The domain ${domain} does not exist`)
     case 'no-mail-host':
-      return {
-        kind: 'undeliverable',
-        category: 'dns_failure',
-        text: `550 5.1.2 The domain ${domain} has no MX, A or AAAA record`,
-      }
+      return undeliverable(`550 5.1.2 The domain ${domain} has no MX, A or AAAA record`)
     case 'literal-mx':
-      return {
-        kind: 'undeliverable',
-        category: 'dns_failure',
-        text: `550 5.4.4 The MX records of ${domain} contain IP addresses instead of host names`,
-      }
+      return undeliverable(`550 5.4.4 The MX records of ${domain} contain IP addresses instead of host names`)
     case 'loop':
-      return {
-        kind: 'temporary',
-        category: 'dns_failure',
-        text: `451 4.4.3 The aliases (CNAME) of ${domain} form a loop`,
-      }
+      return temporary(`451 4.4.3 The aliases (CNAME) of ${domain} form a loop`)
     case 'temporary':
-      return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }
+      return temporary(`451 4.4.3 ${mail.reason}`)
     case 'ok':
       return resolveHostsRoute(app, domain, mail, security)
   }
 }
+
+const undeliverable = (text: string, category: BounceCategory = 'dns_failure'): RouteResult => ({
+  kind: 'undeliverable',
+  category,
+  text,
+})
+
+const temporary = (text: string, category: BounceCategory = 'dns_failure'): RouteResult => ({
+  kind: 'temporary',
+  category,
+  text,
+})
 
 async function resolveHostsRoute(
   app: App,
@@ -203,26 +185,16 @@ async function resolveHostsRoute(
 ): Promise<RouteResult> {
   const { hosts } = mail
   const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
-  if (found.kind === 'temporary')
-    return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${found.reason}` }
+  if (found.kind === 'temporary') return temporary(`451 4.4.3 ${found.reason}`)
   if (found.kind === 'no-address') {
     const names = hosts.map(({ host }) => host).join(', ')
-    return {
-      kind: 'undeliverable',
-      category: 'dns_failure',
-      text: `550 5.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
-    }
+    return undeliverable(`550 5.4.4 None of the mail hosts of ${domain} (${names}) has an address`)
   }
   const usable = found.hosts.flatMap((host) => {
     const addresses = host.addresses.filter((address) => canConnectTo(address, app.config.allowPrivateNetworks))
     return addresses.length > 0 ? [{ ...host, addresses }] : []
   })
-  if (usable.length === 0)
-    return {
-      kind: 'temporary',
-      category: 'dns_failure',
-      text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`,
-    }
+  if (usable.length === 0) return temporary(`451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`)
   return secureHosts(app, domain, usable, mail.isSecure === true, security)
 }
 
@@ -248,21 +220,22 @@ async function secureHosts(
   const sts = security.findSts(domain)
   if (sts instanceof Promise) return { kind: 'pending', ready: sts }
   const names = hosts.map(({ host }) => host).join(', ')
-  const defer = (reason: string): RouteResult => ({ kind: 'temporary', category: 'tls_failure', text: reason })
   const reachable = withTlsa.flatMap(({ host, tlsa }) => (tlsa === 'unknown' ? [] : [{ host, tlsa }]))
   if (reachable.length === 0)
-    return defer(
+    return temporary(
       `DNSSEC protects the mail hosts of ${domain}, but the TLSA records (DANE) of ${names} cannot be looked up`,
+      'tls_failure',
     )
   const route = reachable.flatMap(({ host: { host, addresses }, tlsa }): RouteHost[] => {
-    const demand = chooseTlsPolicy({ domain, sts: sts.policy, dane: tlsa })
+    const demand = chooseTlsPolicy(domain, sts.policy, tlsa)
     // DANE comes before MTA-STS (RFC 8461 §2).
     const isForbidden = sts.policy?.mode === 'enforce' && demand?.by !== 'dane' && !allowsMailHost(sts.policy, host)
     return isForbidden ? [] : [{ host, addresses, ...(demand && { demand }) }]
   })
   if (route.length === 0)
-    return defer(
+    return temporary(
       `${domain} demands verified TLS (MTA-STS, enforce): its policy allows none of its mail hosts (${names})`,
+      'tls_failure',
     )
   const site = nameSite(
     route.map(({ host }) => host),
@@ -289,15 +262,9 @@ const IPV6_MS = minutes(30)
 /** Remembered addresses of each kind; the oldest is evicted. */
 const MAX_ADDRESSES = 10_000
 
-interface SilentAddress {
-  readonly until: Millis
-  readonly failures: number
-}
-
 export class FailedAddresses {
   readonly #clock: Pick<Clock, 'now'>
-  readonly #silent = new Map<string, SilentAddress>()
-  /** Until when TLS is not tried. */
+  readonly #silent = new Map<string, { readonly until: Millis; readonly failures: number }>()
   readonly #brokenTls = new Map<string, Millis>()
   /** IPv6 addresses that did not answer since the last IPv6 session. */
   readonly #silentIpv6 = new Set<string>()
@@ -351,8 +318,7 @@ export class FailedAddresses {
   }
 
   #isSilent(address: string): boolean {
-    if (isIPv6(address) && this.#isAhead(this.#ipv6Until)) return true
-    return this.#isAhead(this.#silent.get(address)?.until ?? 0)
+    return (isIPv6(address) && this.#isAhead(this.#ipv6Until)) || this.#isAhead(this.#silent.get(address)?.until ?? 0)
   }
 
   /** Whether a time is still to come. One that is too far away was computed under a fast clock, and has passed. */

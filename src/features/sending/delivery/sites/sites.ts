@@ -85,7 +85,6 @@ export class Sites {
   readonly #sites = new Map<string, Site>()
   readonly #addresses = new Map<string, SlotPool>()
   readonly #all: SlotPool
-  /** Sites, addresses and pairs with waiting lanes. */
   readonly #crowdedSites = new Set<Site>()
   readonly #crowdedAddresses = new Set<SlotPool>()
   /** The name of the site that has a queue. */
@@ -107,7 +106,6 @@ export class Sites {
     this.#freeOf.set(this.#all.waiting, (owner, laneClass) => this.#freeOfAll(owner, laneClass))
   }
 
-  /** Messages in delivery, over all sites. */
   get inFlight(): number {
     return this.#all.inFlight
   }
@@ -181,38 +179,26 @@ export class Sites {
     return this.#options.deliveryConcurrency - this.#all.inFlight
   }
 
-  /** The site of that name, created on first use. */
   getSite(name: string): Site {
-    let site = this.#sites.get(name)
-    if (!site) {
-      const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
-      site = {
-        backoffUntil: 0,
-        backoffSince: 0,
-        backoffReason: '',
-        failures: 0,
-        sessions: 0,
-        connections: this.#options.connectionsPerSite,
-        slots,
-      }
-      const created = site
-      this.#sites.set(name, created)
-      this.#siteNames.set(slots.waiting, name)
-      this.#freeOf.set(slots.waiting, (owner, laneClass) =>
-        this.backoffLeftMs(created) > 0 ? 0 : this.#freeAtSite(created, owner, laneClass),
-      )
-    }
+    const known = this.#sites.get(name)
+    if (known) return known
+    const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
+    const connections = this.#options.connectionsPerSite
+    const site = { backoffUntil: 0, backoffSince: 0, backoffReason: '', failures: 0, sessions: 0, connections, slots }
+    this.#sites.set(name, site)
+    this.#siteNames.set(slots.waiting, name)
+    this.#freeOf.set(slots.waiting, (owner, laneClass) =>
+      this.backoffLeftMs(site) > 0 ? 0 : this.#freeAtSite(site, owner, laneClass),
+    )
     return site
   }
 
   #getAddress(network: string): SlotPool {
-    let slots = this.#addresses.get(network)
-    if (!slots) {
-      const created = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
-      this.#addresses.set(network, created)
-      this.#freeOf.set(created.waiting, (owner, laneClass) => this.#freeAtAddress(created, owner, laneClass))
-      slots = created
-    }
+    const known = this.#addresses.get(network)
+    if (known) return known
+    const slots = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
+    this.#addresses.set(network, slots)
+    this.#freeOf.set(slots.waiting, (owner, laneClass) => this.#freeAtAddress(slots, owner, laneClass))
     return slots
   }
 
@@ -232,14 +218,12 @@ export class Sites {
     this.#wait(site.slots.waiting, lane)
   }
 
-  /** Queues a lane for a slot of an address. */
   waitForAddress(network: string, lane: string): void {
     const slots = this.#getAddress(network)
     this.#crowdedAddresses.add(slots)
     this.#wait(slots.waiting, lane)
   }
 
-  /** Queues a lane until a message may begin over a pair. */
   waitForPair(pair: Pair, lane: string): void {
     this.#pairOf.set(pair.slots.waiting, pair)
     this.#freeOf.set(pair.slots.waiting, (owner, laneClass) => this.#freeAtPair(pair, owner, laneClass))
@@ -253,7 +237,6 @@ export class Sites {
     if (!pair.slots.waiting.isEmpty) this.#crowdedPairs.add(pair)
   }
 
-  /** Queues a lane for a slot of the total. */
   waitForSlot(lane: string): void {
     this.#wait(this.#all.waiting, lane)
   }
@@ -291,7 +274,6 @@ export class Sites {
     return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
   }
 
-  /** The pair at which a lane waits. */
   findWaitingPair(lane: string): Pair | undefined {
     for (const queue of this.#queuesOf.get(lane) ?? []) {
       const pair = queue.has(lane) ? this.#pairOf.get(queue) : undefined
@@ -415,7 +397,6 @@ export class Sites {
   }
 }
 
-/** The destination of a route. */
 export const toDestination = ({ site, hosts }: Route, pair: Pair): Destination => ({
   siteName: site,
   pair,

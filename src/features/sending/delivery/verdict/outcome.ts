@@ -48,7 +48,6 @@ export interface AttemptState {
   readonly trace?: AttemptTraceData | undefined
 }
 
-/** What happens to the recipient. */
 export type Verdict =
   | { readonly kind: 'sent'; readonly reply: string }
   | {
@@ -106,18 +105,10 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
       const { rule, category, isDeferred, action, waitMs, alert } = decideReply(result.reply, result.phase, provider)
-      const reply = result.reply.text
+      const facts = { category, rule, alert, reply: result.reply.text }
       return isDeferred
-        ? { kind: 'deferred', category, rule, alert, reason: reply, reply, ...(waitMs !== undefined && { waitMs }) }
-        : {
-            kind: 'bounced',
-            bounceType: toBounceType(category),
-            category,
-            rule,
-            alert,
-            reply,
-            isAddressDead: action === 'suppress',
-          }
+        ? { ...facts, kind: 'deferred', reason: facts.reply, ...(waitMs !== undefined && { waitMs }) }
+        : { ...facts, kind: 'bounced', bounceType: toBounceType(category), isAddressDead: action === 'suppress' }
     }
     case 'unreachable': {
       const decision = decideResult(result, provider)
@@ -237,22 +228,13 @@ export function writeOutcome(
       return nextAt
     }
     case 'uncertain':
-      finishRecipient(tx, at, {
-        status: 'uncertain',
-        deliveryStartedAt: attempt.startedAt,
-        lastError: verdict.reason,
-        ...facts(undefined, { reason: verdict.reason }),
-      })
-      addDeadLetter(tx, { ...at, reason: 'uncertain', lastError: verdict.reason, at: now })
+    case 'failed': {
+      const { kind: status, reason: lastError } = verdict
+      const deliveryStartedAt = attempt.startedAt
+      finishRecipient(tx, at, { status, deliveryStartedAt, lastError, ...facts(undefined, { reason: lastError }) })
+      addDeadLetter(tx, { ...at, reason: status, lastError, at: now })
       return undefined
-    case 'failed':
-      finishRecipient(tx, at, {
-        status: 'failed',
-        lastError: verdict.reason,
-        ...facts(undefined, { reason: verdict.reason }),
-      })
-      addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
-      return undefined
+    }
     case 'content_missing':
       releaseRecipient(tx, attempt.recipientId, attempt.emailId, releaseAt, now)
       return holdWithoutContent(app, tx, attempt)
@@ -389,5 +371,4 @@ export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, exp
 export const isBeyondRetrySchedule = (nextAt: Millis, now: Millis, attempts: number): boolean =>
   nextAt - now > Math.max(attempts > 0 ? computeRetryDelayMs(attempts, 1) : 0, MAX_SITE_BACKOFF_MS)
 
-/** Maximum backoff of a site. */
 export const MAX_SITE_BACKOFF_MS = minutes(15)

@@ -14,7 +14,6 @@ export type Phase = 'mail' | 'rcpt' | 'data' | 'body' | 'session'
 /** What follows from a reply, beside the category; `replies.toml` explains each. */
 export type ReplyAction = 'none' | 'suppress' | 'retry' | 'slow' | 'suspend_provider'
 
-/** What a rule does when it decides. */
 export interface ReplyRule {
   readonly id: string
   /** Whose words these are: a name of providers.toml. */
@@ -342,90 +341,51 @@ const ENGLISH_WORDS =
 const POSTFIX_PREFIX = /(?:recipient )?address rejected:/gi
 const HOST_NAME = /(?<![^\s([])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}(?![^\s)\].,:;])/gi
 const TWO_LETTERS = /\p{L}{2}/u
-/** Non-ASCII characters, including remains of invalid UTF-8. */
 const NON_ASCII = /[^\x00-\x7f]/
 
 /** The reply of Exchange Online for an address that is not in its directory. */
 const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
 
-/** @param words the result of `normaliseReply` */
+// The functions below read the result of `normaliseReply`.
+
 export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
 
 const matchesAny = (rules: readonly ReplyRule[], words: string): boolean =>
   rules.some(({ pattern }) => pattern.test(words))
 
-/**
- * The rule of a reply about a live address, such as a full mailbox or greylisting, with any code.
- * @param words the result of `normaliseReply`
- */
+/** The rule of a reply about a live address, such as a full mailbox or greylisting, with any code. */
 export const findLivingCause = (words: string): ReplyRule | undefined =>
   LIVING_RULES.find(({ pattern }) => pattern.test(words))
 
-/** @param words the result of `normaliseReply` */
 export const isGreylisting = (words: string): boolean => GREYLISTING.pattern.test(words)
 
-/** @param words the result of `normaliseReply` */
 export const isUnknownMailbox = (words: string): boolean =>
   matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.pattern.test(words)
 
-/**
- * Whether the words can only mean an unknown mailbox.
- * @param words the result of `normaliseReply`
- */
+/** Whether the words can only mean an unknown mailbox. */
 export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
 
-/**
- * Whether the mailbox is disabled or deleted.
- * @param words the result of `normaliseReply`
- */
 export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
 
-/**
- * Whether the mailbox is locked, archived or moved: it accepts no mail now, but may later.
- * @param words the result of `normaliseReply`
- */
+/** Whether the mailbox is locked, archived or moved: it accepts no mail now, but may later. */
 export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
 
-/**
- * Whether a reply mentions the sender.
- * @param words the result of `normaliseReply`
- */
 export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
 
-/**
- * Whether the server may find the mailbox later, or does not mean a mailbox at all.
- * @param words the result of `normaliseReply`
- */
+/** Whether the server may find the mailbox later, or does not mean a mailbox at all. */
 export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || TEMPORARY_CODE.test(words)
 
-/**
- * Whether a reply is about one recipient or one sender, so that it says nothing about our host.
- * @param words the result of `normaliseReply`
- */
+/** Whether a reply is about one recipient or one sender, so that it says nothing about our host. */
 export const concernsOne = (words: string): boolean => ONE_RECIPIENT_OR_SENDER.test(words.replace(HOST_NAME, ' '))
 
-/**
- * Whether a reply is about our host.
- * @param words the result of `normaliseReply`
- */
 export const namesOurHost = (words: string): boolean => OUR_HOST.test(words)
 
-/**
- * Whether the domain of the recipient does not exist.
- * @param words the result of `normaliseReply`
- */
 export const isUnknownDomain = (words: string): boolean => UNKNOWN_DOMAIN.pattern.test(words)
 
-/**
- * Whether a reply may mean something other than the mailbox.
- * @param words the result of `normaliseReply`
- */
+/** Whether a reply may mean something other than the mailbox. */
 export const hasOtherCause = (words: string): boolean => OTHER_CAUSE_WORDS.test(words)
 
-/**
- * Whether a reply has words in an unknown language, so that its code is not trusted.
- * @param words the result of `normaliseReply`
- */
+/** Whether a reply has words in an unknown language, so that its code is not trusted. */
 export function isUnreadable(words: string): boolean {
   const rest = words.replace(POSTFIX_PREFIX, ' ').replace(HOST_NAME, ' ')
   return NON_ASCII.test(rest) || (TWO_LETTERS.test(rest) && !ENGLISH_WORDS.test(rest))

@@ -171,8 +171,8 @@ export class Connections {
       const hadDescriptor = canOpenDescriptor()
       const opened = await this.#openAddress(route, target, signal, trace)
       if ('client' in opened) {
-        const connection = tlsFailures.length === 0 ? opened : withTlsFailures(opened, tlsFailures)
-        return { kind: 'open', connection, next: index + 1 }
+        const session = { ...opened.session, ...(tlsFailures.length > 0 && { tlsFailures }) }
+        return { kind: 'open', connection: { ...opened, session }, next: index + 1 }
       }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !(hadDescriptor && canOpenDescriptor()))
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
@@ -189,11 +189,6 @@ export class Connections {
 }
 
 const RECENTLY_BROKEN: SmtpFailure = { kind: 'tls', message: 'not tried again, because it failed recently' }
-
-const withTlsFailures = (connection: Connection, tlsFailures: readonly TlsResult[]): Connection => ({
-  ...connection,
-  session: { ...connection.session, tlsFailures },
-})
 
 const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
   demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
@@ -244,40 +239,23 @@ function toUnreachable(
   const where = `${host}[${address}]:${route.port}`
   const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
   const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
-  const words = result.kind === 'failed' && tlsDemanded ? describeTlsFailure(result.failure) : undefined
+  const failure = toTlsFailureType(result.kind === 'failed' ? result.failure.code : TLS_FAILURE_CODES.notOffered)
   const ended = {
     kind: 'unreachable' as const,
     phase: result.phase,
     tlsDemanded,
     ...(tlsDemanded && demand && { tlsDemand: demand.words }),
-    ...(isTlsPhase && { tlsResults: [toFailedTls(result, target, route)] }),
+    ...(isTlsPhase && {
+      tlsResults: [{ host, address, policy: toPolicy(demand, route.tls), verified: false, failure }],
+    }),
   }
-  return result.kind === 'refused'
-    ? {
-        ...ended,
-        failure: { kind: 'refused', message: `${where} rejected the session (${result.phase}): ${result.reply.text}` },
-        reply: result.reply,
-      }
-    : {
-        ...ended,
-        failure: {
-          ...result.failure,
-          message: words === undefined ? `${where}: ${result.failure.message}` : `${where} ${words}`,
-        },
-      }
+  if (result.kind === 'refused') {
+    const message = `${where} rejected the session (${result.phase}): ${result.reply.text}`
+    return { ...ended, failure: { kind: 'refused', message }, reply: result.reply }
+  }
+  const words = tlsDemanded ? ` ${describeTlsFailure(result.failure)}` : `: ${result.failure.message}`
+  return { ...ended, failure: { ...result.failure, message: `${where}${words}` } }
 }
-
-const toFailedTls = (
-  result: Exclude<ConnectResult, { kind: 'connected' }>,
-  { host, address, demand }: Target,
-  route: Route,
-): TlsResult => ({
-  host,
-  address,
-  policy: toPolicy(demand, route.tls),
-  verified: false,
-  failure: toTlsFailureType(result.kind === 'failed' ? result.failure.code : TLS_FAILURE_CODES.notOffered),
-})
 
 /** Maximum length of a line of the dialogue, in characters; the rest is replaced by its length. */
 const MAX_LINE_LENGTH = 1000

@@ -122,7 +122,15 @@ export async function transmit(
     const close = () => client.destroy(ATTEMPT_TIMEOUT)
     signal.addEventListener('abort', close)
     try {
-      result = await sendOverConnection(connection, job, message, beforeBody, trace)
+      result = await client.send({
+        mailFrom: job.mailFrom,
+        rcptTo: job.rcptTo,
+        message,
+        smtpUtf8: job.smtpUtf8,
+        eightBit: job.compose.attachments.some(isUnencoded),
+        beforeBody,
+        onPhaseEnd: trace.endPhase,
+      })
     } finally {
       signal.removeEventListener('abort', close)
       // This host was tried only after another one had rejected the message. The session ends, because the messages
@@ -159,23 +167,6 @@ const hasEndedSession = (result: TransactionResult): boolean =>
 const isTemporaryRejection = (result: TransactionResult): boolean =>
   result.kind === 'refused' && result.phase !== 'body' && result.reply.code < 500
 
-const sendOverConnection = (
-  { client }: Connection,
-  job: DeliverJob,
-  message: readonly Uint8Array[],
-  beforeBody: () => Promise<void>,
-  trace: AttemptTrace,
-) =>
-  client.send({
-    mailFrom: job.mailFrom,
-    rcptTo: job.rcptTo,
-    message,
-    smtpUtf8: job.smtpUtf8,
-    eightBit: job.compose.attachments.some(isUnencoded),
-    beforeBody,
-    onPhaseEnd: trace.endPhase,
-  })
-
 interface IdleSession {
   readonly site: string
   readonly connection: Connection
@@ -204,7 +195,7 @@ export class SessionPool {
 
   /** Whether no session is open and no attempt runs. */
   get isEmpty(): boolean {
-    return this.#running + this.#idle.length + this.#closing.size === 0
+    return this.#openCount === 0
   }
 
   /** Changes the limits. Idle sessions above them end; those in use end after their message. */
@@ -272,7 +263,6 @@ export class SessionPool {
     this.#idle.push(idle)
   }
 
-  /** Ends the session of an attempt. */
   close({ client }: Connection): void {
     const closed = client.quit().finally(() => {
       this.#closing.delete(closed)
@@ -281,7 +271,6 @@ export class SessionPool {
     this.#closing.add(closed)
   }
 
-  /** Ends all idle sessions. */
   closeAllIdle(): void {
     for (const idle of [...this.#idle]) this.#closeIdle(idle)
   }

@@ -30,7 +30,6 @@ interface ComposedMessage {
   readonly message: readonly Uint8Array[]
 }
 
-/** The messages that wait for the connections of one limit. */
 interface MessageQueue {
   readonly key: string
   /** Accounts take turns; of an account's messages, those of a higher priority go first. */
@@ -42,11 +41,6 @@ interface MessageQueue {
   composing: number
 }
 
-interface PendingStart {
-  readonly resolve: () => void
-  readonly reject: (error: Error) => void
-}
-
 /** A delivery Worker, created once it has its settings. */
 class DeliveryWorker {
   readonly #settings: WorkerSettings
@@ -55,7 +49,7 @@ class DeliveryWorker {
   /** By key of their limits. */
   readonly #queues = new Map<string, MessageQueue>()
   /** Recipients whose `begin` was posted but not answered. */
-  readonly #awaitingGo = new Map<number, PendingStart>()
+  readonly #awaitingGo = new Map<number, PromiseWithResolvers<void>>()
   /** Recipients with a session, or with one being opened. */
   readonly #attempts = new Map<number, AbortController>()
   readonly #keys = new SigningKeys()
@@ -74,29 +68,16 @@ class DeliveryWorker {
   }
 
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {
-    switch (message.type) {
-      case 'key':
-        this.#keys.add(message)
-        return
-      case 'start':
-        void this.#start(message)
-        return
-      case 'go': {
-        const waiting = this.#awaitingGo.get(message.recipientId)
-        this.#awaitingGo.delete(message.recipientId)
-        if (message.ok) waiting?.resolve()
-        else waiting?.reject(new Error('delivery start not stored'))
-        return
-      }
-      case 'limits':
-        this.#setLimits(message.limits)
-        return
-      case 'cut':
-        this.#cut(new Set(message.recipientIds))
-        return
-      case 'drain':
-        this.#drain()
-        return
+    if (message.type === 'key') this.#keys.add(message)
+    else if (message.type === 'start') void this.#start(message)
+    else if (message.type === 'limits') this.#setLimits(message.limits)
+    else if (message.type === 'cut') this.#cut(new Set(message.recipientIds))
+    else if (message.type === 'drain') this.#drain()
+    else {
+      const waiting = this.#awaitingGo.get(message.recipientId)
+      this.#awaitingGo.delete(message.recipientId)
+      if (message.ok) waiting?.resolve()
+      else waiting?.reject(new Error('delivery start not stored'))
     }
   }
 
@@ -196,22 +177,17 @@ class DeliveryWorker {
 
   #begin(recipientId: number): Promise<void> {
     if (this.#isDraining) return Promise.reject(new Error('the service is stopping'))
-    return new Promise((resolve, reject) => {
-      this.#awaitingGo.set(recipientId, { resolve, reject })
-      outbox.push({ type: 'begin', recipientId })
-    })
+    const begun = Promise.withResolvers<void>()
+    this.#awaitingGo.set(recipientId, begun)
+    outbox.push({ type: 'begin', recipientId })
+    return begun.promise
   }
 
   #end(job: DeliverJob, result: AttemptResult, session?: AttemptSession, trace?: AttemptTrace): void {
     const body = this.#bodies.get(job.emailId)
     if (body && --body.jobs === 0) this.#bodies.delete(job.emailId)
-    outbox.push({
-      type: 'outcome',
-      recipientId: job.recipientId,
-      result,
-      session,
-      ...(trace && { trace: trace.toData() }),
-    })
+    const { recipientId } = job
+    outbox.push({ type: 'outcome', recipientId, result, session, ...(trace && { trace: trace.toData() }) })
   }
 
   /**
