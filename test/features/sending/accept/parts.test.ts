@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { simpleParser } from 'mailparser'
-import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
@@ -22,38 +22,30 @@ describe('headers', () => {
   })
 
   // Proves: http-7, list-28
-  for (const emptyValue of [[], {}, null])
-    test(`${JSON.stringify(emptyValue)} means none, shown as {}`, async () =>
-      expect((await detailOf({ headers: emptyValue }))['headers']).toEqual({}))
-
-  // Proves: send-27
-  for (const wrong of ['X-A: 1', 5, true, ['X-A']])
-    test(`${JSON.stringify(wrong)} is a 422`, async () =>
-      expectError(await emails.send({ headers: wrong }), 422, 'validation_failed', 'headers'))
-
-  // Proves: send-27
-  for (const value of [null, {}, [], ['a']])
-    test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
-      expectError(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
-
-  // Proves: send-33
-  for (const value of ['a\r\nBcc: x@y.test', 'a\nb', 'a\rb', 'a\0b', '\r\n'])
-    test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
-      expectError(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
+  test.each([[[]], [{}], [null]])('%j means none, shown as {}', async (emptyValue) => {
+    expect((await detailOf({ headers: emptyValue }))['headers']).toEqual({})
+  })
 
   // Proves: send-27, send-33
-  for (const name of ['', 'X A', 'X:A', 'X-A\r\nBcc', 'Bcc\0', 'X-Ä', 'x'.repeat(77)])
-    test(`the name ${JSON.stringify(name.slice(0, 20))} is a 422`, async () =>
-      expectError(await emails.send({ headers: { [name]: 'a' } }), 422, 'validation_failed', 'headers'))
+  test('that are no object, or have a value that is no text of one line, are a 422', async () => {
+    for (const wrong of ['X-A: 1', 5, true, ['X-A']])
+      expectError(await emails.send({ headers: wrong }), 422, 'validation_failed', 'headers')
+    for (const value of [null, {}, [], ['a'], 'a\r\nBcc: x@y.test', 'a\nb', 'a\rb', 'a\0b', '\r\n'])
+      expectError(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A')
+  })
+
+  // Proves: send-27, send-33
+  test.each(['', 'X A', 'X:A', 'X-A\r\nBcc', 'Bcc\0', 'X-Ä', 'x'.repeat(77)])('the name %j is a 422', async (name) =>
+    expectError(await emails.send({ headers: { [name]: 'a' } }), 422, 'validation_failed', 'headers'),
+  )
 
   const reserved =
     'From To Cc Bcc Subject Date Message-ID Return-Path Received DKIM-Signature DKIM-Foo MIME-Version MIME-Foo Content-Type Content-Transfer-Encoding Content-X Sender List-Unsubscribe-By'
   // Proves: send-29
-  for (const name of reserved.split(' '))
-    test(`${name} is reserved, in any case`, async () => {
-      for (const form of [name, name.toLowerCase(), name.toUpperCase()])
-        expectError(await emails.send({ headers: { [form]: 'a' } }), 422, 'reserved_header', `headers.${form}`)
-    })
+  test.each(reserved.split(' '))('%s is reserved, in any case', async (name) => {
+    for (const form of [name, name.toLowerCase(), name.toUpperCase()])
+      expectError(await emails.send({ headers: { [form]: 'a' } }), 422, 'reserved_header', `headers.${form}`)
+  })
 
   const oneClick = {
     'List-Unsubscribe': '<https://example.com/leave?u=1,2>, <mailto:leave@example.com?subject=u1>',
@@ -140,33 +132,25 @@ describe('headers', () => {
     expectError(await emails.send({ headers: { 'X-A': 'ü'.repeat(500) } }), 422, 'validation_failed', 'headers.X-A')
   })
 
-  test('may appear only once, regardless of case', async () => {
+  test('may appear only once, regardless of case, and Reply-To not beside the field reply_to', async () => {
     expectError(await emails.send({ headers: { 'X-A': '1', 'x-a': '2' } }), 422, 'validation_failed', 'headers.x-a')
-  })
-
-  test('may not have Reply-To beside the field reply_to', async () => {
     expect((await emails.send({ headers: { 'Reply-To': 'a@b.test' } })).status).toBe(202)
     const both = { headers: { 'reply-to': 'a@b.test' }, reply_to: 'c@d.test' }
     expectError(await emails.send(both), 422, 'validation_failed', 'headers.reply-to')
   })
 
   test('named like properties of JavaScript objects are ordinary headers', async () => {
-    const body =
-      '{"from":"ada@sender.test","to":"b@r.test","subject":"S","text_body":"T","headers":{"__proto__":"a","constructor":"b"}}'
-    const answer = await emails.raw('/v1/emails', body)
-    expect(answer.status).toBe(202)
+    const headers = JSON.parse('{"__proto__":"a","constructor":"b"}')
+    expect((await emails.raw('/v1/emails', JSON.stringify({ ...EMAIL, headers }))).status).toBe(202)
   })
 })
 
 describe('tags', () => {
-  test('that repeat are merged, and the others keep their order', async () => {
-    expect((await detailOf({ tags: ['b', 'a', 'b'] }))['tags']).toEqual(['b', 'a'])
-  })
-
   // Proves: send-36
-  test('are accepted up to 20, with up to 128 characters each', async () => {
+  test('are accepted up to 20, with up to 128 characters each; repeated ones are merged', async () => {
     const tags = Array.from({ length: 20 }, (_, i) => String(i).padStart(128, 'ü'))
     expect((await detailOf({ tags }))['tags']).toEqual(tags)
+    expect((await detailOf({ tags: ['b', 'a', 'b'] }))['tags']).toEqual(['b', 'a'])
   })
 
   const wrong: readonly [rule: string, tags: unknown, field: string][] = [
@@ -175,30 +159,22 @@ describe('tags', () => {
     ['an empty tag', [''], 'tags.0'],
     ['a line break', ['a\nb'], 'tags.0'],
     ['a NUL', ['a\0b'], 'tags.0'],
-    ['a number', [5], 'tags.0'],
-    ['a string', 'a', 'tags'],
   ]
   // Proves: send-36
-  for (const [rule, tags, field] of wrong)
-    test(`${rule}: 422`, async () => expectError(await emails.send({ tags }), 422, 'validation_failed', field))
+  test.each(wrong)('%s: 422', async (_, tags, field) =>
+    expectError(await emails.send({ tags }), 422, 'validation_failed', field),
+  )
 })
 
 describe('metadata', () => {
-  // Proves: http-15, send-35
-  test('is returned as given, nested or empty', async () => {
+  // Proves: http-7, http-15, list-28, send-35
+  test('is returned as given, nested or empty; [] and null mean none', async () => {
     for (const metadata of [{ a: { b: [1, { c: null }, 'ü'] }, n: 1e21, '': true }, {}])
       expect((await detailOf({ metadata }))['metadata']).toEqual(metadata)
+    for (const metadata of [[], null]) expect((await detailOf({ metadata }))['metadata']).toEqual({})
+    for (const metadata of ['text', 5, true, [1], [{}]])
+      expectError(await emails.send({ metadata }), 422, 'validation_failed', 'metadata')
   })
-
-  // Proves: http-7, list-28
-  for (const emptyValue of [[], null])
-    test(`${JSON.stringify(emptyValue)} means none, shown as {}`, async () =>
-      expect((await detailOf({ metadata: emptyValue }))['metadata']).toEqual({}))
-
-  // Proves: send-35
-  for (const wrong of ['text', 5, true, [1], [{}]])
-    test(`${JSON.stringify(wrong)} is a 422`, async () =>
-      expectError(await emails.send({ metadata: wrong }), 422, 'validation_failed', 'metadata'))
 
   // Proves: send-35
   test('has at most 16 KiB of JSON', async () => {
@@ -219,53 +195,40 @@ describe('attachments', () => {
   const sendFile = (change: Record<string, unknown>) => emails.send({ attachments: [file(change)] })
 
   // Proves: send-39
-  for (const name of [
-    'x.exe',
-    'x.EXE',
-    'x.exe ',
-    'x.exe.',
-    'x.exe. .',
-    'x.tar.Bat',
-    '.cmd',
-    'x.scr',
-    'x.com',
-    'x.msi',
-    'x.js',
-    'x.vbs',
-    'x.ws',
-    'x.ps1',
-  ])
-    test(`${JSON.stringify(name)} is forbidden`, async () =>
-      expectError(await sendFile({ filename: name }), 422, 'attachment_type_forbidden', 'attachments.0.filename'))
-
-  // Proves: send-39
-  for (const name of ['exe', 'x.exe.txt', 'executable.pdf', 'x.json', 'Grüße ✉.pdf', '../../etc/passwd', '.'])
-    test(`${JSON.stringify(name)} is allowed`, async () =>
-      expect((await sendFile({ filename: name })).status).toBe(202))
+  test('with a name of a program are forbidden, however it is written', async () => {
+    for (const name of 'x.exe|x.EXE|x.exe |x.exe.|x.exe. .|x.tar.Bat|.cmd|x.scr|x.com|x.msi|x.js|x.vbs|x.ws|x.ps1'.split(
+      '|',
+    ))
+      expectError(await sendFile({ filename: name }), 422, 'attachment_type_forbidden', 'attachments.0.filename')
+    for (const filename of 'exe|x.exe.txt|executable.pdf|x.json|Grüße ✉.pdf|../../etc/passwd|.'.split('|'))
+      expect({ filename, status: (await sendFile({ filename })).status }).toMatchObject({ status: 202 })
+  })
 
   // Proves: send-37
-  for (const content of ['', 'aGk=', 'aGkh', 'aGk=\r\n', 'aG\r\nkh', 'AA=='])
-    test(`${JSON.stringify(content)} is base64`, async () => expect((await sendFile({ content })).status).toBe(202))
-
-  // Proves: send-37
-  for (const content of ['a', 'aGk', 'aGk==', '====', 'aGk=aGk=', 'a-_b', 'aG k*', 'data:text/plain;base64,aGk=', 'ü'])
-    test(`${JSON.stringify(content)} is not base64`, async () =>
-      expectError(await sendFile({ content }), 422, 'invalid_base64', 'attachments.0.content'))
+  test('are base64', async () => {
+    for (const content of ['', 'aGk=', 'aGkh', 'aGk=\r\n', 'aG\r\nkh', 'AA=='])
+      expect({ content, status: (await sendFile({ content })).status }).toMatchObject({ status: 202 })
+    for (const content of 'a|aGk|aGk==|====|aGk=aGk=|a-_b|aG k*|data:text/plain;base64,aGk=|ü'.split('|'))
+      expectError(await sendFile({ content }), 422, 'invalid_base64', 'attachments.0.content')
+  })
 
   test('a megabyte of white space with an error at its end is rejected quickly', async () => {
     const answer = await sendFile({ content: `${' '.repeat(1_000_000)}*` })
     expectError(answer, 422, 'invalid_base64', 'attachments.0.content')
   })
 
-  const unsafe: readonly [field: string, value: string][] = [
+  // Proves: send-37
+  test.each([
     ['filename', 'a\r\nb.txt'],
     ['filename', 'a\0.txt'],
     ['content_type', 'text/plain\r\nX-A: b'],
-  ]
-  // Proves: send-37
-  for (const [field, value] of unsafe)
-    test(`a ${field} of ${JSON.stringify(value)} is a 422`, async () =>
-      expectError(await sendFile({ [field]: value }), 422, 'validation_failed', `attachments.0.${field}`))
+    ['content_id', 'a b'],
+    ['content_id', 'a>b'],
+    ['content_id', 'é'],
+    ['content_id', 'a\r\nb'],
+  ])('a %s of %j is a 422', async (field, value) =>
+    expectError(await sendFile({ [field]: value }), 422, 'validation_failed', `attachments.0.${field}`),
+  )
 
   // Proves: http-10, send-38
   test('are accepted up to 25 MiB together, and not a byte more', async () => {
@@ -277,15 +240,14 @@ describe('attachments', () => {
     expectError(answer, 422, 'attachments_too_large', 'attachments')
   })
 
-  test.each([['report.pdf'], ['photo.JPG'], ['notes']])('%s without a type gets that of its name', async (filename) => {
-    const types: Record<string, string> = { 'report.pdf': 'application/pdf', 'photo.JPG': 'image/jpeg' }
+  test.each([
+    ['report.pdf', 'application/pdf'],
+    ['photo.JPG', 'image/jpeg'],
+    ['notes', 'application/octet-stream'],
+  ])('%s without a type gets that of its name', async (filename, content_type) => {
     const { attachments } = await detailOf({ attachments: [{ filename, content: 'aGk=' }] })
-    expect(attachments).toMatchObject([{ content_type: types[filename] ?? 'application/octet-stream' }])
+    expect(attachments).toMatchObject([{ content_type }])
   })
-
-  for (const contentId of ['a b', 'a>b', 'é', 'a\r\nb'])
-    test(`a content_id of ${JSON.stringify(contentId)} is a 422`, async () =>
-      expectError(await sendFile({ content_id: contentId }), 422, 'validation_failed', 'attachments.0.content_id'))
 
   test('a content_id used twice is a 422', async () => {
     const answer = await emails.send({ attachments: [file({ content_id: 'logo' }), file({ content_id: '<logo>' })] })

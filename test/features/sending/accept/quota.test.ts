@@ -1,33 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { consumeSandboxQuota } from '#features/core/accounts/limits.ts'
-import type { Plan } from '#features/core/accounts/plans.ts'
 import { at } from '#test/support/api.ts'
-import { createTestAccount } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
-
-/** An account of a plan with a verified domain, and functions that send from it. */
-async function startAccount(plan: Plan, settings: Record<string, string> = {}) {
-  const emails = await createEmailApi({ settings })
-  const actor = await createTestAccount(emails.app, plan)
-  await emails.addDomain(actor, 'plan.test')
-  const key = await emails.newKey([], actor)
-  return {
-    emails,
-    send: (request: Record<string, unknown> = {}) => emails.send({ from: 'a@plan.test', ...request }, { key }),
-    batch: (items: unknown[]) => emails.api('POST', '/v1/emails/batch', { emails: items }, { key }),
-    cancel: (id: string) => emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }),
-    accepted: (request: Record<string, unknown> = {}) => emails.accepted({ from: 'a@plan.test', ...request }, { key }),
-    used: () => emails.used(actor),
-    [Symbol.asyncDispose]: () => emails[Symbol.asyncDispose](),
-  }
-}
-
-const QUOTA_4 = { TASSIS_PLANS: 'free.monthly_quota=4' }
+import { quotaOf, startPlanAccount } from './plan-account.ts'
 
 describe('the monthly quota', () => {
   // Proves: quota-3
   test('counts every To, Cc and Bcc once, without duplicates', async () => {
-    await using account = await startAccount('free')
+    await using account = await startPlanAccount()
     await account.accepted({
       to: ['a@r.test', 'b@r.test', 'A@r.test'],
       cc: ['c@r.test'],
@@ -38,7 +18,7 @@ describe('the monthly quota', () => {
 
   // Proves: quota-1
   test('rejects the whole of an email that would exceed it, with the time until next month, and stores nothing', async () => {
-    await using account = await startAccount('free', QUOTA_4)
+    await using account = await startPlanAccount('free', quotaOf(4))
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
     const before = account.emails.stored()
     const answer = await account.send({ to: ['x@r.test', 'y@r.test'], idempotency_key: 'k', text_body: 'never stored' })
@@ -50,24 +30,27 @@ describe('the monthly quota', () => {
 
   // Proves: quota-3
   test('is renewed on the first of the month, UTC', async () => {
-    await using account = await startAccount('free', QUOTA_4)
+    await using account = await startPlanAccount('free', quotaOf(4))
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test', 'd@r.test'] })
-    account.emails.clock.advance(Date.UTC(2026, 3, 1) - NOW - 1)
+    const readAccount = async () => at((await account.api('GET', '/v1/account')).body, 'data')
+    expect(await readAccount()).toMatchObject({ quota_reset_at: '2026-04-01T00:00:00.000Z' })
+    account.clock.advance(Date.UTC(2026, 3, 1) - NOW - 1)
     expectError(await account.send(), 429, 'quota_exceeded')
-    account.emails.clock.advance(1)
+    account.clock.advance(1)
+    expect(await readAccount()).toMatchObject({ emails_sent_this_month: 0 })
     expect((await account.send()).status).toBe(202)
   })
 
   // Proves: quota-4
   test('is refunded for cancelled mail in the month in which it was counted', async () => {
-    await using account = await startAccount('free', QUOTA_4)
+    await using account = await startPlanAccount('free', quotaOf(4))
     const sent = await account.accepted({
       to: ['a@r.test', 'b@r.test'],
       bcc: ['c@r.test'],
       send_at: new Date(Date.UTC(2026, 3, 20)).toISOString(),
     })
     expect(account.used()).toBe(3)
-    account.emails.clock.advance(Date.UTC(2026, 3, 2) - NOW)
+    account.clock.advance(Date.UTC(2026, 3, 2) - NOW)
     await account.accepted()
     expect((await account.cancel(sent.id)).status).toBe(200)
     expect(
@@ -87,18 +70,13 @@ describe('the monthly quota', () => {
     expect(emails.used()).toBe(1)
   })
 
-  test('of 0 still allows sandbox mail', async () => {
-    await using account = await startAccount('free', { TASSIS_PLANS: 'free.monthly_quota=0' })
+  test('of 0 still allows sandbox mail, which is not refunded when it is cancelled', async () => {
+    await using account = await startPlanAccount('free', quotaOf(0))
     expectError(await account.send(), 429, 'quota_exceeded')
     account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
-    expect(await account.accepted()).toMatchObject({ sandbox: true })
-  })
-
-  test('is not refunded for a cancelled sandbox email', async () => {
-    await using account = await startAccount('free', QUOTA_4)
-    account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
-    const { id } = await account.accepted({ send_at: new Date(NOW + 60_000).toISOString() })
-    expect((await account.cancel(id)).status).toBe(200)
+    const sent = await account.accepted({ send_at: new Date(NOW + 60_000).toISOString() })
+    expect(sent).toMatchObject({ sandbox: true })
+    expect((await account.cancel(sent.id)).status).toBe(200)
     expect(account.used()).toBe(0)
   })
 })
@@ -108,7 +86,7 @@ describe('the send rate', () => {
 
   // Proves: quota-1, quota-7
   test('rejects requests over it with the time to wait, and stores nothing', async () => {
-    await using account = await startAccount('pro', SLOW)
+    await using account = await startPlanAccount('pro', SLOW)
     const rateOf = ({ headers }: { readonly headers: Headers }) =>
       ['limit', 'remaining', 'reset'].map((name) => headers.get(`ratelimit-${name}`))
     expect(rateOf(await account.send())).toEqual(['3', '2', '1'])
@@ -121,20 +99,15 @@ describe('the send rate', () => {
     expect(answer.headers.get('retry-after')).toBe('1')
     expect(rateOf(answer)).toEqual(['3', '0', '1'])
     expect(account.emails.stored()).toEqual(before)
-    account.emails.clock.advance(1_000)
+    account.clock.advance(1_000)
     await account.accepted()
     await account.accepted()
     expectError(await account.send(), 429, 'rate_limited')
   })
 
   test('counts a batch as one request', async () => {
-    await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '2' })
-    const items = Array.from({ length: 100 }, () => ({
-      from: 'a@plan.test',
-      to: 'b@r.test',
-      subject: 'S',
-      text_body: 'T',
-    }))
+    await using account = await startPlanAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '2' })
+    const items = Array.from({ length: 100 }, () => ({}))
     expect((await account.batch(items)).status).toBe(202)
     expect((await account.batch(items)).status).toBe(202)
     expectError(await account.batch(items), 429, 'rate_limited')
@@ -142,7 +115,7 @@ describe('the send rate', () => {
 
   // Proves: quota-11
   test('is separate for each account, and plan unlimited has none', async () => {
-    await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '1' })
+    await using account = await startPlanAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '1' })
     await account.accepted()
     expectError(await account.send(), 429, 'rate_limited')
     for (let i = 0; i < 20; i++) await account.emails.accepted()

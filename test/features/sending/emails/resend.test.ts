@@ -20,6 +20,16 @@ async function ended(emails: EmailApi, request: Record<string, unknown> = {}) {
   return sent
 }
 
+/** The recipients of a detail, such as `to bob@r.test, cc jane@s.test`. */
+const kindsOf = ({ recipients }: Record<string, unknown>): string =>
+  (recipients as { kind: string; address: string }[]).map(({ kind, address }) => `${kind} ${address}`).join(', ')
+
+const dropContent = ({ app }: EmailApi) =>
+  app.commit.write((tx) => {
+    const email = findOldEmail(tx.db, 1)
+    if (email) dropEmailContent(app, tx, email)
+  })
+
 const FULL = {
   from: 'Ada Lovelace <ada@sender.test>',
   to: ['Bob <bob@r.test>', 'carl@r.test'],
@@ -63,9 +73,7 @@ test('the new email has everything of the first, its own id and key, and both ar
   for (const name of SAME) expect([name, after[name]]).toEqual([name, before[name]])
   expect(after).toMatchObject({ status: 'queued', idempotency_key: null, scheduled_at: null, resend_of: sent.id })
   expect(before).toMatchObject({ status: 'cancelled', idempotency_key: 'first', resend_of: null })
-  const kinds = (detail: Record<string, unknown>) =>
-    (detail['recipients'] as { kind: string; address: string }[]).map(({ kind, address }) => [kind, address])
-  expect(kinds(after)).toEqual(kinds(before))
+  expect(kindsOf(after)).toEqual(kindsOf(before))
   const sources = await Promise.all([sent.id, id].map((one) => emails.api('GET', `/v1/emails/${one}/source`)))
   const [first, second] = sources.map(({ body }) =>
     String(at(body, 'data', 'source'))
@@ -116,60 +124,31 @@ test('attachments reach the receiver again, and an email of an email that was se
 test('recipients in Cc become To when those in To were erased', async () => {
   const { id } = await ended(emails, FULL)
   emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid' WHERE kind = 0")
-  const { recipients } = await emails.detail(at((await resend(emails, id)).body, 'data', 'id'))
-  expect(recipients).toMatchObject([
-    { kind: 'to', address: 'jane@s.test' },
-    { kind: 'bcc', address: 'audit@s.test' },
-  ])
+  const again = await emails.detail(at((await resend(emails, id)).body, 'data', 'id'))
+  expect(kindsOf(again)).toBe('to jane@s.test, bcc audit@s.test')
 })
 
 describe('to some of the recipients', () => {
   // Proves: email-29
   test.each([
-    ['one in To', ['BOB@R.test'], [['to', 'bob@r.test']]],
-    [
-      'To and Cc',
-      ['Jane <jane@s.test>', 'carl@r.test'],
-      [
-        ['to', 'carl@r.test'],
-        ['cc', 'jane@s.test'],
-      ],
-    ],
-    [
-      'To and Bcc',
-      ['bob@r.test', 'audit@s.test'],
-      [
-        ['to', 'bob@r.test'],
-        ['bcc', 'audit@s.test'],
-      ],
-    ],
-    ['one in Cc becomes To', ['jane@s.test'], [['to', 'jane@s.test']]],
-    ['one in Bcc becomes To', ['audit@s.test'], [['to', 'audit@s.test']]],
-    [
-      'Cc and Bcc',
-      ['audit@s.test', 'jane@s.test'],
-      [
-        ['to', 'jane@s.test'],
-        ['bcc', 'audit@s.test'],
-      ],
-    ],
-    ['the same one twice', ['bob@r.test', 'bob@r.test'], [['to', 'bob@r.test']]],
+    ['one in To', ['BOB@R.test'], 'to bob@r.test'],
+    ['To and Cc', ['Jane <jane@s.test>', 'carl@r.test'], 'to carl@r.test, cc jane@s.test'],
+    ['To and Bcc', ['bob@r.test', 'audit@s.test'], 'to bob@r.test, bcc audit@s.test'],
+    ['one in Cc becomes To', ['jane@s.test'], 'to jane@s.test'],
+    ['one in Bcc becomes To', ['audit@s.test'], 'to audit@s.test'],
+    ['Cc and Bcc', ['audit@s.test', 'jane@s.test'], 'to jane@s.test, bcc audit@s.test'],
+    ['the same one twice', ['bob@r.test', 'bob@r.test'], 'to bob@r.test'],
   ])('%s', async (_, to, expected) => {
     const sent = await ended(emails, FULL)
     const answer = await resend(emails, sent.id, { to })
     expect(answer.status).toBe(202)
-    const { recipients } = await emails.detail(at(answer.body, 'data', 'id'))
-    expect((recipients as { kind: string; address: string }[]).map(({ kind, address }) => [kind, address])).toEqual(
-      expected,
-    )
+    expect(kindsOf(await emails.detail(at(answer.body, 'data', 'id')))).toBe(expected)
   })
 
   // Proves: email-29
   test.each([
     ['a stranger', ['bob@r.test', 'eve@r.test'], 'to.1', 'validation_failed'],
     ['no address', ['bob'], 'to.0', 'invalid_address'],
-    ['none', [], 'to', 'validation_failed'],
-    ['a text', 'bob@r.test', 'to', 'validation_failed'],
     ['two in Bcc, who would see each other', ['audit@s.test', 'legal@s.test'], 'to', 'validation_failed'],
   ])('a 422 for %s, and nothing is stored', async (_, to, field, code) => {
     const sent = await ended(emails, { ...FULL, bcc: ['audit@s.test', 'legal@s.test'] })
@@ -194,39 +173,14 @@ describe('a 409, and nothing is stored, for an email', () => {
   // Proves: email-30
   test('whose content was deleted', async () => {
     const { id } = await ended(emails)
-    await emails.app.commit.write((tx) => {
-      const email = findOldEmail(tx.db, 1)
-      if (email) dropEmailContent(emails.app, tx, email)
-    })
+    await dropContent(emails)
     expectError(await resend(emails, id), 409, 'content_removed')
-  })
-
-  // Proves: email-30
-  test('of a broadcast', async () => {
-    await using emails = await createEmailApi({ delivers: true, runsTasks: true })
-    const list = await newList(emails, 'News')
-    await addContacts(emails.app, list, [{ email: 'ann@r.test' }])
-    await emails.api('POST', '/v1/emails/broadcast', {
-      contact_list_id: list,
-      from_address: `ada@${UNVERIFIED}`,
-      subject: 'News',
-      text_body: 'Hello {{ contact.email }}.',
-    })
-    const id = await eventually(async () => {
-      const { body } = await emails.api('GET', '/v1/emails')
-      const [email] = at(body, 'data') as { id: string; status: string }[]
-      return email?.status === 'sent' ? email.id : undefined
-    })
-    expectError(await resend(emails, id), 409, 'email_of_broadcast')
   })
 
   test('whose recipients were erased', async () => {
     const { id } = await ended(emails)
     emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
-    const { address } = emails.app.db.query<{ address: string }, []>('SELECT address FROM recipients').get() ?? {}
-    const answer = await resend(emails, id)
-    expect([address, answer.status]).toEqual(['erased@erased.invalid', 409])
-    expectError(answer, 409, 'recipients_erased')
+    expectError(await resend(emails, id), 409, 'recipients_erased')
   })
 
   test('with a recipient who is erased while the new email is prepared', async () => {
@@ -262,15 +216,12 @@ test('a missing blob is a 410, and no memory stays reserved', async () => {
 
 test('without free memory it is a 503, and so is the source', async () => {
   const { id } = await ended(emails)
-  using _ = holdMemory(emails)
+  const { memory } = emails.app
+  const held = memory.reserve(memory.limitBytes - 10)
   expectError(await resend(emails, id), 503, 'server_busy')
   expectError(await emails.api('GET', `/v1/emails/${id}/source`), 503, 'server_busy')
+  held?.release()
 })
-
-function holdMemory({ app }: EmailApi): Disposable {
-  const held = app.memory.reserve(app.memory.limitBytes - 10)
-  return { [Symbol.dispose]: () => held?.release() }
-}
 
 // Proves: email-29
 test('an idempotency key gives the same new email, whatever became of the first; other recipients are a mismatch', async () => {
@@ -281,10 +232,7 @@ test('an idempotency key gives the same new email, whatever became of the first;
   expect(answers.filter(({ body }) => !('replayed' in (at(body, 'data') as object)))).toHaveLength(1)
   const id = at(answers[0]?.body, 'data', 'id')
   expect((await emails.detail(id))['idempotency_key']).toBe('again')
-  await emails.app.commit.write((tx) => {
-    const email = findOldEmail(tx.db, 1)
-    if (email) dropEmailContent(emails.app, tx, email)
-  })
+  await dropContent(emails)
   const replay = await resend(emails, sent.id, undefined, options)
   expect([replay.status, at(replay.body, 'data', 'id'), at(replay.body, 'data', 'replayed')]).toEqual([202, id, true])
   const other = await resend(emails, sent.id, { to: ['bob@r.test'] }, options)
@@ -323,12 +271,6 @@ const readSource = async (emails: EmailApi, id: unknown): Promise<Source> => {
   expect(status).toBe(200)
   return at(body, 'data') as Source
 }
-
-const dropContent = ({ app }: EmailApi) =>
-  app.commit.write((tx) => {
-    const email = findOldEmail(tx.db, 1)
-    if (email) dropEmailContent(app, tx, email)
-  })
 
 /** Header fields by name, unfolded; `=_T` boundaries replaced. */
 const fields = (headers: string): string[] =>
@@ -393,8 +335,7 @@ test('tracked links are shown as they were sent by the client', async () => {
 
 // Proves: email-31
 test('once the content is deleted, the fields that do not describe it remain', async () => {
-  const { id } = await emails.accepted({ send_at: new Date(NOW + hours(1)).toISOString() })
-  await emails.api('POST', `/v1/emails/${id}/cancel`)
+  const { id } = await ended(emails)
   await dropContent(emails)
   const { headers, source } = await readSource(emails, id)
   expect(source).toBeNull()
@@ -412,8 +353,8 @@ test('it does not depend on what was deleted since: the domain, the stream', asy
   expect(headers).toContain('mailto:hidden@sender.test')
 })
 
-// Proves: email-31
-test('an email of a broadcast is rendered for its recipient; without the broadcast its fields remain', async () => {
+// Proves: email-30, email-31
+test('an email of a broadcast is not sent again; it is rendered for its recipient, and without the broadcast its fields remain', async () => {
   await using emails = await createEmailApi({ delivers: true, runsTasks: true })
   const list = await newList(emails, 'News')
   await addContacts(emails.app, list, [{ email: 'ann@r.test' }])
@@ -428,6 +369,7 @@ test('an email of a broadcast is rendered for its recipient; without the broadca
     const [email] = at(body, 'data') as { id: string; status: string }[]
     return email?.status === 'sent' ? email.id : undefined
   })
+  expectError(await resend(emails, id), 409, 'email_of_broadcast')
   const { headers, source } = await readSource(emails, id)
   expect(headers).toContain('Subject: News for ann@r.test\r\n')
   expect(headers).toMatch(/^List-Id: /m)

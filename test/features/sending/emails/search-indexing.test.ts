@@ -2,7 +2,7 @@
  * @module The search index is written after acceptance: which emails are pending, when they are indexed, and what
  * happens to them before that.
  */
-import { expect, test } from 'bun:test'
+import { expect, spyOn, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import type { App } from '#features/core/app/app.ts'
 import { searchEmails } from '#features/sending/emails/search-list.ts'
@@ -14,7 +14,7 @@ import { insufficientStorage } from '#platform/errors.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, shareEmailApi } from '#test/support/email-api.ts'
 import { createFolder } from '#test/support/folder.ts'
 
 const searchSubjects = async (emails: EmailApi, query: Record<string, string>) => {
@@ -63,19 +63,9 @@ const copyEmail = ({ app }: EmailApi, count: number, recipientCount = 1) =>
     )
   })
 
-/** Counts the transactions that index emails. */
-const countBatches = (app: App): { count: number } => {
-  const batches = { count: 0 }
-  const write = app.commit.writeFromReserve.bind(app.commit)
-  app.commit.writeFromReserve = (run, options) => {
-    batches.count++
-    return write(run, options)
-  }
-  return batches
-}
+const emails = shareEmailApi(createEmailApi)
 
 test('acceptance does not write into the index, and a search directly after the 202 finds the email', async () => {
-  await using emails = await createEmailApi()
   await accept(emails, 'one', 'two')
   expect(indexed(emails.app)).toEqual([])
   expect(await searchSubjects(emails, { to: EMAIL.to })).toEqual(['two', 'one'])
@@ -104,31 +94,28 @@ test('a service indexes emails a second after they were accepted, until none is 
 })
 
 test('pending emails are indexed in transactions of at most 500', async () => {
-  await using emails = await createEmailApi()
   await accept(emails, 'one')
   await copyEmail(emails, 1199)
-  const batches = countBatches(emails.app)
+  using batches = spyOn(emails.app.commit, 'writeFromReserve')
   await indexPendingEmails(emails.app)
-  expect(batches.count).toBe(3)
+  expect(batches).toHaveBeenCalledTimes(3)
   expect(indexed(emails.app)).toHaveLength(1200)
   await indexPendingEmails(emails.app)
-  expect(batches.count).toBe(3)
+  expect(batches).toHaveBeenCalledTimes(3)
 })
 
 test('emails with many recipients are indexed in smaller transactions, and so is an email that alone exceeds the limit', async () => {
-  await using emails = await createEmailApi()
   await accept(emails, 'one')
   await copyEmail(emails, 4, 1900)
   await copyEmail(emails, 1, 9000)
   await copyEmail(emails, 1)
-  const batches = countBatches(emails.app)
+  using batches = spyOn(emails.app.commit, 'writeFromReserve')
   await indexPendingEmails(emails.app)
-  expect(batches.count).toBe(4)
+  expect(batches).toHaveBeenCalledTimes(4)
   expect(indexed(emails.app)).toEqual([1, 2, 3, 4, 5, 6, 7])
 })
 
 test('emails that were pending when the process was killed are indexed after the next start', async () => {
-  await using emails = await createEmailApi()
   await accept(emails, 'one')
   await indexPendingEmails(emails.app)
   await accept(emails, 'two', 'three')
@@ -143,28 +130,26 @@ test('emails that were pending when the process was killed are indexed after the
 })
 
 test('a batch that fails leaves its emails pending', async () => {
-  await using emails = await createEmailApi()
   await accept(emails, 'one', 'two')
   const { app } = emails
   const write = app.commit.writeFromReserve.bind(app.commit)
-  app.commit.writeFromReserve = (run, options) =>
+  using _ = spyOn(app.commit, 'writeFromReserve').mockImplementationOnce((run, options) =>
     write((tx) => {
       run(tx)
       throw insufficientStorage()
-    }, options)
+    }, options),
+  )
   await expect(indexPendingEmails(app)).rejects.toThrow()
   expect(indexed(app)).toEqual([])
-  app.commit.writeFromReserve = write
   expect(await searchSubjects(emails, { subject: 'one' })).toEqual(['one'])
 })
 
 test('while nothing can be stored, a search finds the emails that are in the index', async () => {
-  await using emails = await createEmailApi()
   await accept(emails, 'first')
   await indexPendingEmails(emails.app)
   await accept(emails, 'second')
   const { app, actor } = emails
-  app.commit.writeFromReserve = () => Promise.reject(insufficientStorage())
+  using _ = spyOn(app.commit, 'writeFromReserve').mockRejectedValue(insufficientStorage())
   const { emails: rows } = await searchEmails(
     app,
     actor.accountId,
@@ -175,7 +160,6 @@ test('while nothing can be stored, a search finds the emails that are in the ind
 })
 
 test('a pending email that is erased is indexed without the erased data', async () => {
-  await using emails = await createEmailApi()
   await emails.accepted({ subject: 'kept' })
   await indexPendingEmails(emails.app)
   await emails.accepted({ subject: 'secret', to: 'zebra@x.test' })
@@ -194,7 +178,6 @@ test('a pending email that is erased is indexed without the erased data', async 
 })
 
 test('pending and indexed emails can be deleted in any order, and the index follows', async () => {
-  await using emails = await createEmailApi()
   const { app } = emails
   await accept(emails, '1', '2', '3')
   await indexPendingEmails(app)

@@ -24,6 +24,17 @@ const searchSubjects = async (emails: EmailApi, query: Record<string, string>, o
   return subjects
 }
 
+/** The subjects of all pages of a search, by cursor. */
+const searchPages = async (emails: EmailApi, query: Record<string, string>) => {
+  const subjects: string[] = []
+  for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+    const { body } = await list(emails, { ...query, ...(cursor !== '' && { cursor }) })
+    subjects.push(...(at(body, 'data') as { subject: string }[]).map(({ subject }) => subject))
+    cursor = (at(body, 'pagination') as { next_cursor?: string }).next_cursor
+  }
+  return subjects
+}
+
 describe('among five emails', () => {
   let emails: EmailApi
   let messageId = ''
@@ -174,7 +185,7 @@ test('the domain of a filter is the one that signs, also for senders at a subdom
 // Proves: email-1
 test('pages by cursor and by number have the same rows', async () => {
   await using emails = await createEmailApi()
-  for (let batch = 0; batch < 7; batch++) {
+  for (let batch = 0; batch < 3; batch++) {
     const items = Array.from({ length: 100 }, (_, i) => {
       const n = batch * 100 + i
       return { ...EMAIL, subject: `${n % 2 ? 'odd' : 'even'} mail ${n}`, tags: ['all'] }
@@ -185,7 +196,7 @@ test('pages by cursor and by number have the same rows', async () => {
     `UPDATE emails SET status = CASE WHEN id % 3 = 0 THEN ${statusCode('failed')} ELSE ${statusCode('bounced')} END`,
   )
   const counters = emails.app.db.query('UPDATE counters SET metric = ?, value = ? WHERE metric = ? RETURNING 1')
-  expect(counters.all('email:bounced', 467, 'email:queued').length).toBe(1)
+  expect(counters.all('email:bounced', 200, 'email:queued').length).toBe(1)
   const stored = emails.app.db
     .query<{ subject: string; status: number }, []>('SELECT subject, status FROM emails ORDER BY id DESC')
     .all()
@@ -203,14 +214,7 @@ test('pages by cursor and by number have the same rows', async () => {
       .filter(({ subject }) => !('subject' in query) || subject.startsWith('odd'))
       .filter(({ status }) => !('status' in query) || status === statusCode(query['status'] as 'bounced'))
       .map(({ subject }) => subject)
-    const subjects: string[] = []
-    let cursor: string | undefined
-    do {
-      const answer = await list(emails, { ...query, per_page: '60', ...(cursor && { cursor }) })
-      subjects.push(...subjectsOf(answer))
-      cursor = (at(answer.body, 'pagination') as { next_cursor?: string }).next_cursor
-    } while (cursor !== undefined)
-    expect(subjects).toEqual(expected)
+    expect(await searchPages(emails, { ...query, per_page: '60' })).toEqual(expected)
     const second = await list(emails, { ...query, per_page: '100', page: '2' })
     expect(subjectsOf(second)).toEqual(expected.slice(100, 200))
   }
@@ -262,17 +266,10 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
   })
 
   test('pages by cursor contain every row once, in order', async () => {
-    for (const filter of [{}, { status: 'queued' }]) {
-      const subjects: string[] = []
-      let cursor: string | undefined
-      do {
-        const query = { subject: 'mail', per_page: '7', ...filter, ...(cursor && { cursor }) }
-        const { body } = await list(emails, query as Record<string, string>)
-        subjects.push(...(at(body, 'data') as { subject: string }[]).map(({ subject }) => subject))
-        cursor = (at(body, 'pagination') as { next_cursor?: string }).next_cursor
-      } while (cursor !== undefined)
-      expect(subjects).toEqual(mails(...down(30, 1)))
-    }
+    for (const filter of [{}, { status: 'queued' }])
+      expect(
+        await searchPages(emails, { subject: 'mail', per_page: '7', ...filter } as Record<string, string>),
+      ).toEqual(mails(...down(30, 1)))
   })
 
   test.each([
