@@ -1,7 +1,5 @@
 import { expect, test } from 'bun:test'
 import { listLaneRecipients } from '#app/operator/queue.ts'
-import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { createDraft } from '#features/sending/accept/draft.ts'
 import { Sites } from '#features/sending/delivery/sites/sites.ts'
 import {
   computeMaxAttempts,
@@ -11,15 +9,14 @@ import {
 } from '#features/sending/delivery/verdict/outcome.ts'
 import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire } from '#features/sending/emails/wire.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
-import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
-import { startDnsServer } from '#test/support/dns-server.ts'
+import { eventually } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { PROVIDER_REPLIES, reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { createPair, instantOf } from '#test/support/pairs.ts'
+import { drain, recipientsOf } from './flows.ts'
 
 test('the backoff of a site that accepts no connection doubles up to 15 minutes', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 20].map(computeSiteBackoffMs)).toEqual([
@@ -35,7 +32,7 @@ test('the backoff of a site that accepts no connection doubles up to 15 minutes'
 })
 
 test('a site is evicted an hour after its backoff ended, not before', () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  const clock = new ManualClock()
   const sites = new Sites({
     clock,
     deliveryConcurrency: 500,
@@ -65,82 +62,46 @@ test('a site is evicted an hour after its backoff ended, not before', () => {
   expect(sites.getSite('down.test').failures).toBe(0)
 })
 
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const ZONE = { 'receiver.test': { A: ['127.0.0.1'] } }
+/** No server listens at its port. */
+const DOWN = {
+  'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
+  'mx.down.test': { A: ['127.0.0.1'] },
+}
+
 // Proves: status-17
 test('mail held by a backoff of over a minute has one deferred event with reason and time, and no attempt', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 1))
-  await using dns = await startDnsServer({
-    'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
-    'mx.down.test': { A: ['127.0.0.1'] },
-  })
-  // No server listens on port 9.
-  await using service = await createTestApp({
-    delivers: true,
-    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9' },
-    clock,
-  })
-  const { app } = service
-  const actor = await createTestAccount(app)
-  await createDomain(app, actor, 'sender.test')
-  app.db.run('UPDATE domains SET verified_at = 1')
-  const send = (subject: string) =>
-    acceptEmail(
-      app,
-      actor,
-      createDraft(app, { from: 'ada@sender.test', to: 'bob@down.test', subject, text_body: 'x' }, undefined),
-    )
+  const clock = new ManualClock(START)
+  await using flow = await startMailFlow({ zone: DOWN, clock })
+  const { app, actor } = flow
   const events = (id: number) => readEmailEvents(app, actor.accountId, id).map(({ type }) => type)
   const deferrals = (id: number) => events(id).filter((type) => type === 'deferred').length
 
   // Three backoffs: 30 s, 1 minute, 2 minutes; each begins with one real attempt.
   for (const [index, wait] of [0, seconds(31), seconds(61)].entries()) {
     clock.advance(wait)
-    await send(`attempt ${index}`)
+    await flow.send({ to: 'bob@down.test' })
     await eventually(() => deferrals(index + 1) === 1)
   }
-  await send('held')
+  await flow.send({ to: 'bob@down.test' })
   await eventually(() => deferrals(4) === 1)
   expect(events(4)).toEqual(['queued', 'deferred'])
-  const row = app.db
-    .query<{ attempts: number; nextAt: number; reason: string }, []>(
-      'SELECT attempts, next_at AS nextAt, last_error AS reason FROM recipients WHERE id = 4',
-    )
-    .get()
   // Its time is that of the site: a wait writes nothing.
-  expect(row).toEqual({
+  expect(recipientsOf(flow)[3]).toMatchObject({
     attempts: 0,
     nextAt: clock.now(),
-    reason: expect.stringContaining('mx.down.test is not tried for a while'),
+    lastError: expect.stringContaining('mx.down.test is not tried for a while'),
   })
 })
 
 test('held mail past its expiry bounces as expired and becomes a dead letter', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 1))
-  await using dns = await startDnsServer({
-    'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
-    'mx.down.test': { A: ['127.0.0.1'] },
-  })
-  const settings = { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9', TASSIS_RETRY_EXPIRY_HOURS: '1' }
-  await using service = await createTestApp({ delivers: true, settings, clock })
-  const { app } = service
-  const actor = await createTestAccount(app)
-  await createDomain(app, actor, 'sender.test')
-  app.db.run('UPDATE domains SET verified_at = 1')
-  for (let n = 0; n < 60; n++) {
-    const request = { from: 'ada@sender.test', to: `bob${n}@down.test`, subject: 'x', text_body: 'x' }
-    await acceptEmail(app, actor, createDraft(app, request, undefined))
-  }
-  const open = () =>
-    app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n
+  const clock = new ManualClock(START)
+  await using flow = await startMailFlow({ zone: DOWN, clock, settings: { TASSIS_RETRY_EXPIRY_HOURS: '1' } })
+  const { app } = flow
+  for (let n = 0; n < 60; n++) await flow.send({ to: `bob${n}@down.test` })
   // Two hours of backoffs of up to 15 minutes allow far fewer attempts than there are recipients.
-  for (let step = 0; step < 130 && open() !== 0; step++) {
-    clock.advance(minutes(1))
-    await Bun.sleep(10)
-  }
-  await eventually(() => {
-    // A busy machine may be slower.
-    clock.advance(minutes(1))
-    return open() === 0
-  })
+  await drain(flow, clock)
   expect(app.db.query('SELECT DISTINCT status, bounce_category AS category FROM recipients').all()).toEqual([
     { status: 4, category: 'expired' },
   ])
@@ -179,9 +140,6 @@ test('a message expires when its age reaches the limit, not before', () => {
   expect(isExpired(0, hours(48) - 1, 50, 48)).toBe(false)
   expect(isExpired(0, hours(48), 12, 48)).toBe(true)
 })
-
-const START = Date.UTC(2026, 2, 15, 12, 30)
-const ZONE = { 'receiver.test': { A: ['127.0.0.1'] } }
 
 const timeOf = (text: string | null | undefined): number => Date.parse(text ?? '')
 

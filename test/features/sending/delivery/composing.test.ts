@@ -16,10 +16,12 @@ import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { runSteps } from '#test/support/compose.ts'
+import { ownHosts } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
+import { newSender, watchWorkers } from './flows.ts'
 
 const ROUTE: Route = { site: 'site', hosts: [], port: 25, fromOutboundIps: false, tls: 'never' }
 const TRACKING = { ownUrl: 'https://mail.test' }
@@ -163,28 +165,17 @@ test('HTML alone gets a generated text part before it', async () => {
  * The delivery Workers that start from now on get their messages once one of these jobs is among them, and then in one
  * piece: otherwise a busy main thread could bring that job after everything else was done.
  */
-function holdStartsUntil(isAwaited: (job: DeliverJob) => boolean): Disposable {
-  const { Worker: PlainWorker } = globalThis
-  globalThis.Worker = class extends PlainWorker {
-    constructor(url: string | URL, options?: WorkerOptions) {
-      super(url, options)
-      if (options?.name !== 'delivery') return
-      const post = this.postMessage.bind(this)
-      const held: ToWorker[] = []
-      this.postMessage = (message: unknown) => {
-        held.push(...(JSON.parse(String(message)) as ToWorker[]))
-        if (!held.some((one) => one.type === 'start' && isAwaited(one.job))) return
-        this.postMessage = post
-        post(JSON.stringify(held))
-      }
+const holdStartsUntil = (isAwaited: (job: DeliverJob) => boolean): Disposable =>
+  watchWorkers((worker) => {
+    const post = worker.postMessage.bind(worker)
+    const held: ToWorker[] = []
+    worker.postMessage = (message: unknown) => {
+      held.push(...(JSON.parse(String(message)) as ToWorker[]))
+      if (!held.some((one) => one.type === 'start' && isAwaited(one.job))) return
+      worker.postMessage = post
+      post(JSON.stringify(held))
     }
-  }
-  return {
-    [Symbol.dispose]() {
-      globalThis.Worker = PlainWorker
-    },
-  }
-}
+  })
 
 test('large messages of one account do not delay a small one of another', async () => {
   const order: string[] = []
@@ -196,24 +187,14 @@ test('large messages of one account do not delay a small one of another', async 
   })
   using _ = holdStartsUntil(({ rcptTo }) => rcptTo === 'other@other.test')
   const domains = ['other.test', ...Array.from({ length: 6 }, (_, i) => `d${i}.test`)]
-  await using flow = await startMailFlow({
-    zone: Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }])),
-    smtpPort: server.port,
-    settings: { TASSIS_WORKERS: '1' },
-  })
-  const other = await createTestAccount(flow.app)
-  await createDomain(flow.app, other, 'other-sender.test')
-  flow.app.db.run('UPDATE domains SET verified_at = 1')
-  const small = createDraft(
-    flow.app,
-    { from: 'a@other-sender.test', to: 'other@other.test', subject: 'Hello', text_body: 'Hello' },
-    undefined,
-  )
+  const settings = { TASSIS_WORKERS: '1' }
+  await using flow = await startMailFlow({ zone: ownHosts(...domains), smtpPort: server.port, settings })
+  const other = await newSender(flow)
   const large = createFile(10 * MiB)
   const sent = await Promise.all(
     Array.from({ length: 6 }, (_, i) => flow.send({ to: `large${i}@d${i}.test`, attachments: [large] })),
   )
-  await acceptEmail(flow.app, other, small)
+  await other.send('other@other.test')
   for (const email of sent) await flow.settled(email)
   await eventually(() => order.length === domains.length)
   expect(order.indexOf('other')).toBeLessThan(domains.length - 1)
@@ -254,7 +235,6 @@ describe('the Date field', () => {
     expect(messages.map((each) => fieldsOf(each.toString()))).toEqual([expected, expected, expected])
   })
 
-  // Proves: send-41
   test('of a scheduled email that is captured is the time of its release, too', async () => {
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({ verified: false, clock })

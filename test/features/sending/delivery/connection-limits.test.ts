@@ -12,34 +12,29 @@ import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { watchWorkers } from './flows.ts'
 
 /** The indexes of the delivery Workers that were told to start messages, by email. */
 let started: Map<number, Set<number>>
-const { Worker: PlainWorker } = globalThis
+let watched: Disposable
 
 beforeEach(() => {
   started = new Map()
   let count = 0
-  globalThis.Worker = class extends PlainWorker {
-    constructor(url: string | URL, options?: WorkerOptions) {
-      super(url, options)
-      if (options?.name !== 'delivery') return
-      const index = count++
-      const post = this.postMessage.bind(this)
-      this.postMessage = (message: unknown) => {
-        for (const one of JSON.parse(String(message)) as ToWorker[]) {
-          if (one.type !== 'start') continue
-          const workers = started.get(one.job.emailId) ?? new Set()
-          started.set(one.job.emailId, workers.add(index))
-        }
-        post(message)
+  watched = watchWorkers((worker) => {
+    const index = count++
+    const post = worker.postMessage.bind(worker)
+    worker.postMessage = (message: unknown) => {
+      for (const one of JSON.parse(String(message)) as ToWorker[]) {
+        if (one.type !== 'start') continue
+        const workers = started.get(one.job.emailId) ?? new Set()
+        started.set(one.job.emailId, workers.add(index))
       }
+      post(message)
     }
-  }
+  })
 })
-afterEach(() => {
-  globalThis.Worker = PlainWorker
-})
+afterEach(() => watched[Symbol.dispose]())
 
 /** A server that counts the sessions that are open at the same time: from its greeting until QUIT. */
 async function startCountingSmtp() {

@@ -3,18 +3,15 @@
  * delivered.
  */
 import { describe, expect, test } from 'bun:test'
-import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { createDraft } from '#features/sending/accept/draft.ts'
-import { type Status, statusName } from '#features/sending/queue/status.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
-import { createTestAccount, eventually } from '#test/support/app.ts'
+import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { ownHosts } from '#test/support/dns-server.ts'
-import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { newSender, recipientsOf } from './flows.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 
@@ -53,46 +50,39 @@ async function startSilentServer(step: 'rcpt' | 'body'): Promise<SilentServer> {
   }
 }
 
-type Send = (...to: readonly string[]) => Promise<void>
-
-/** Another account with a sending domain, or a sub-account of the newest one. */
-async function newAccount({ app }: MailFlow, name: string, { isSubAccount = false, text = 'Hi' } = {}): Promise<Send> {
-  const parentId = app.db.query<{ id: number }, []>('SELECT max(coalesce(parent_id, id)) AS id FROM accounts').get()?.id
-  const actor = await createTestAccount(app)
-  if (isSubAccount) app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parentId ?? 0, actor.accountId])
-  await createDomain(app, actor, `${name}.test`)
-  app.db.run('UPDATE domains SET verified_at = 1')
-  return async (...to) => {
-    for (const one of to) {
-      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: text }
-      await acceptEmail(app, actor, createDraft(app, request, undefined))
-    }
-  }
+/** Another account with a sending domain, or a sub-account of the newest one; returns its function that sends. */
+async function newAccount(flow: MailFlow, name: string, { isSubAccount = false, text = 'Hi' } = {}) {
+  const { db } = flow.app
+  const parentId = db.query<{ id: number }, []>('SELECT max(coalesce(parent_id, id)) AS id FROM accounts').get()?.id
+  const { actor, send } = await newSender(flow, `${name}.test`, { text_body: text })
+  if (isSubAccount) db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parentId ?? 0, actor.accountId])
+  return send
 }
 
-interface Row {
-  readonly status: Status
-  readonly attempts: number
-  readonly lastError: string | null
-}
+/** A flow of two Workers and twenty slots to a server at these domains. */
+const startCrowded = (server: Pick<SilentServer, 'port'>, domains: readonly string[], options: MailFlowOptions = {}) =>
+  startMailFlow({
+    zone: ownHosts(...domains),
+    smtpPort: server.port,
+    settings: { TASSIS_WORKERS: '2' },
+    deliveryConcurrency: 20,
+    ...options,
+  })
 
-const rows = ({ app }: MailFlow, part: string): Row[] =>
-  app.db
-    .query<{ status: number; attempts: number; lastError: string | null }, [string]>(
-      'SELECT status, attempts, last_error AS lastError FROM recipients WHERE address LIKE ? ORDER BY id',
-    )
-    .all(`%${part}%`)
-    .map((row) => ({ ...row, status: statusName(row.status) }))
+async function end(server: SilentServer, flow: MailFlow): Promise<void> {
+  server.speak()
+  await eventually(() =>
+    recipientsOf(flow, 'silent').every(({ status }) => status !== 'processing' && status !== 'queued'),
+  )
+  expectBalanced(flow.service)
+}
 
 const countInFlight = (flow: MailFlow, domain: string): number =>
-  rows(flow, domain).filter(({ status }) => status === 'processing').length
+  recipientsOf(flow, domain).filter(({ status }) => status === 'processing').length
 
 /** Counts the lanes that wait for a free slot. */
 const countSlotWaits = ({ service }: MailFlow): number | undefined =>
   service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot')).length
-
-const waitForSettled = (flow: MailFlow): Promise<true> =>
-  eventually(() => rows(flow, 'silent').every(({ status }) => status !== 'processing' && status !== 'queued'))
 
 describe('while an account sends to silent servers', () => {
   // Proves: delivery-22
@@ -100,12 +90,7 @@ describe('while an account sends to silent servers', () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 40)
     const others = createDomains('good', 5)
-    await using flow = await startMailFlow({
-      zone: ownHosts(...others, ...silent),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2' },
-      deliveryConcurrency: 20,
-    })
+    await using flow = await startCrowded(server, [...others, ...silent])
     const attack = await newAccount(flow, 'attacker')
     await attack(...silent.map((domain) => `bob@${domain}`))
     await eventually(() => countInFlight(flow, 'silent') === 10)
@@ -114,45 +99,14 @@ describe('while an account sends to silent servers', () => {
       expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
     }
     expect([countInFlight(flow, 'silent'), flow.service.delivery?.scheduler.inFlight]).toEqual([10, 10])
-    server.speak()
-    await waitForSettled(flow)
-    expectBalanced(flow.service)
-  })
-
-  // Proves: delivery-22
-  test('two such accounts share the slots, and the mail of a third is delivered', async () => {
-    await using server = await startSilentServer('body')
-    const silent = createDomains('silent', 40)
-    await using flow = await startMailFlow({
-      zone: ownHosts('good.test', ...silent),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2' },
-      deliveryConcurrency: 20,
-    })
-    for (const name of ['first', 'second']) {
-      const attack = await newAccount(flow, name)
-      await attack(...silent.map((domain) => `${name}@${domain}`))
-      await eventually(() => countInFlight(flow, 'silent') >= 10)
-    }
-    // The first account holds ten; the second may hold four of the remaining ten.
-    await eventually(() => countInFlight(flow, 'silent') === 14)
-    const sent = await flow.send({ to: 'bob@good.test' })
-    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
-    server.speak()
-    await waitForSettled(flow)
-    expectBalanced(flow.service)
+    await end(server, flow)
   })
 
   // Proves: delivery-22
   test('its sub-accounts have no slots of their own', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 20)
-    await using flow = await startMailFlow({
-      zone: ownHosts(...silent),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2' },
-      deliveryConcurrency: 20,
-    })
+    await using flow = await startCrowded(server, silent)
     for (const name of ['parent', 'child']) {
       const attack = await newAccount(flow, name, { isSubAccount: name === 'child' })
       await attack(...silent.map((domain) => `${name}@${domain}`))
@@ -160,28 +114,7 @@ describe('while an account sends to silent servers', () => {
     }
     await eventually(() => countSlotWaits(flow) === 30)
     expect(countInFlight(flow, 'silent')).toBe(10)
-    server.speak()
-    await waitForSettled(flow)
-    expectBalanced(flow.service)
-  })
-
-  // Proves: delivery-22
-  test('sites at one address get a quarter of all slots, and one account half of that', async () => {
-    await using server = await startSilentServer('body')
-    const silent = createDomains('silent', 40)
-    await using flow = await startMailFlow({
-      zone: ownHosts(...silent),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2', ...siteLimits({ connections: 1 }) },
-      deliveryConcurrency: 80,
-    })
-    const attack = await newAccount(flow, 'attacker')
-    await attack(...silent.map((domain) => `bob@${domain}`))
-    await eventually(() => countSlotWaits(flow) === 30)
-    expect(countInFlight(flow, 'silent')).toBe(10)
-    server.speak()
-    await waitForSettled(flow)
-    expectBalanced(flow.service)
+    await end(server, flow)
   })
 })
 
@@ -218,31 +151,23 @@ test('100 messages of an account to a domain do not delay one of another account
   )
   speak()
   expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
-  await eventually(() => rows(flow, 'shared').every(({ status }) => status === 'sent'))
+  await eventually(() => recipientsOf(flow, 'shared').every(({ status }) => status === 'sent'))
   expect(begun.indexOf('one')).toBeLessThan(6)
   expectBalanced(flow.service)
 })
 
 /** Over 1 MiB. It uses twice that in memory: the limit of an account when the budget is 16 MiB. */
 const LARGE_TEXT = 'A line of a long letter.\n'.repeat(MiB / 25 + 1)
-const SMALL_MEMORY = { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }
+const SMALL = { settings: { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }, deliveryConcurrency: 500 }
 
-const countBegun = ({ app }: MailFlow): number =>
-  app.db
-    .query<{ n: number }, []>(
-      'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
-    )
-    .get()?.n ?? 0
+const countBegun = (flow: MailFlow): number =>
+  recipientsOf(flow).filter(({ status, started }) => status === 'processing' && started !== null).length
 
 describe('while large messages wait for silent servers', () => {
   test('sub-accounts of one parent share the memory of one account, and large mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 4)
-    await using flow = await startMailFlow({
-      zone: ownHosts('good.test', ...silent),
-      smtpPort: server.port,
-      settings: SMALL_MEMORY,
-    })
+    await using flow = await startCrowded(server, ['good.test', ...silent], SMALL)
     for (const [index, domain] of silent.entries()) {
       const attack = await newAccount(flow, `family${index}`, { isSubAccount: index > 0, text: LARGE_TEXT })
       await attack(`bob@${domain}`)
@@ -251,21 +176,14 @@ describe('while large messages wait for silent servers', () => {
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
     expect(countBegun(flow)).toBe(1)
-    server.speak()
-    await waitForSettled(flow)
-    expectBalanced(flow.service)
+    await end(server, flow)
   })
 
   test('an attempt whose memory others wait for is ended after two minutes and the time for its octets', async () => {
     await using server = await startSilentServer('body')
     const clock = new ManualClock(START)
     const silent = createDomains('silent', 4)
-    await using flow = await startMailFlow({
-      clock,
-      zone: ownHosts('good.test', ...silent),
-      smtpPort: server.port,
-      settings: SMALL_MEMORY,
-    })
+    await using flow = await startCrowded(server, ['good.test', ...silent], { ...SMALL, clock })
     for (const domain of silent) {
       const attack = await newAccount(flow, `sender-to-${domain.replace('.test', '')}`, { text: LARGE_TEXT })
       await attack(`bob@${domain}`)
@@ -276,24 +194,17 @@ describe('while large messages wait for silent servers', () => {
     await eventually(() => countInFlight(flow, 'good') === 1)
     clock.advance(minutes(2) + seconds(10))
     await flow.settled(await flow.send({ to: 'small@good.test' }))
-    expect(rows(flow, 'silent').every(({ status }) => status === 'processing')).toBe(true)
+    expect(recipientsOf(flow, 'silent').every(({ status }) => status === 'processing')).toBe(true)
     clock.advance(seconds(15))
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
-    await eventually(() => rows(flow, 'silent').filter(({ status }) => status === 'uncertain').length === 3)
-    server.speak()
-    await waitForSettled(flow)
-    expectBalanced(flow.service)
+    await eventually(() => recipientsOf(flow, 'silent').filter(({ status }) => status === 'uncertain').length === 3)
+    await end(server, flow)
   })
 
   test('an attempt whose message has not begun is ended after a minute if large mail of its account waits for memory', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
-    await using flow = await startMailFlow({
-      clock,
-      zone: ownHosts('good.test', 'silent.test'),
-      smtpPort: server.port,
-      settings: SMALL_MEMORY,
-    })
+    await using flow = await startCrowded(server, ['good.test', 'silent.test'], { ...SMALL, clock })
     await flow.send({ to: 'bob@silent.test', text_body: LARGE_TEXT })
     await eventually(() => server.waiting === 1)
     clock.advance(minutes(5))
@@ -309,7 +220,7 @@ describe('while large messages wait for silent servers', () => {
       return false
     })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
-    expect(rows(flow, 'silent')).toMatchObject([{ status: 'queued', attempts: 1 }])
+    expect(recipientsOf(flow, 'silent')).toMatchObject([{ status: 'queued', attempts: 1 }])
     server.speak()
   })
 })
@@ -327,19 +238,13 @@ describe('an attempt whose slot other mail waits for', () => {
     })
     const clock = new ManualClock(START)
     const slow = createDomains('slow', 12)
-    await using flow = await startMailFlow({
-      clock,
-      zone: ownHosts(...slow),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2' },
-      deliveryConcurrency: 20,
-    })
+    await using flow = await startCrowded(server, slow, { clock })
     const sendMuch = await newAccount(flow, 'busy')
     await sendMuch(...slow.map((domain) => `bob@${domain}`))
     await eventually(() => waiting === 10 && countSlotWaits(flow) === 2)
     clock.advance(seconds(65))
-    await eventually(() => rows(flow, 'slow').filter(({ lastError }) => lastError !== null).length === 10)
-    expect(rows(flow, 'slow')[0]).toMatchObject({
+    await eventually(() => recipientsOf(flow, 'slow').filter(({ lastError }) => lastError !== null).length === 10)
+    expect(recipientsOf(flow, 'slow')[0]).toMatchObject({
       status: 'queued',
       attempts: 1,
       lastError: 'The connection was lost: The server took too long while most capacity for deliveries was in use',
@@ -356,13 +261,7 @@ describe('an attempt whose slot other mail waits for', () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
     const silent = createDomains('silent', 12)
-    await using flow = await startMailFlow({
-      clock,
-      zone: ownHosts(...silent),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2' },
-      deliveryConcurrency: 20,
-    })
+    await using flow = await startCrowded(server, silent, { clock })
     const attack = await newAccount(flow, 'attacker')
     await attack(...silent.map((domain) => `bob@${domain}`))
     await eventually(() => server.waiting === 10 && countSlotWaits(flow) === 2)
@@ -371,9 +270,9 @@ describe('an attempt whose slot other mail waits for', () => {
     expect(countInFlight(flow, 'silent')).toBe(10)
     clock.advance(seconds(15))
     // The others get the slots of those that were ended.
-    await eventually(() => rows(flow, 'silent').every(({ attempts }) => attempts > 0))
-    await eventually(() => rows(flow, 'silent').filter(({ lastError }) => lastError !== null).length === 10)
-    expect(rows(flow, 'silent')[0]).toMatchObject({
+    await eventually(() => recipientsOf(flow, 'silent').every(({ attempts }) => attempts > 0))
+    await eventually(() => recipientsOf(flow, 'silent').filter(({ lastError }) => lastError !== null).length === 10)
+    expect(recipientsOf(flow, 'silent')[0]).toMatchObject({
       status: 'queued',
       attempts: 1,
       lastError: 'The connection was lost: The server took too long while most capacity for deliveries was in use',
@@ -388,13 +287,7 @@ describe('an attempt whose slot other mail waits for', () => {
     await using server = await startSilentServer('body')
     const clock = new ManualClock(START)
     const silent = createDomains('silent', 30)
-    await using flow = await startMailFlow({
-      clock,
-      zone: ownHosts(...silent),
-      smtpPort: server.port,
-      settings: { TASSIS_WORKERS: '2' },
-      deliveryConcurrency: 20,
-    })
+    await using flow = await startCrowded(server, silent, { clock })
     const attack = async (name: string) => {
       const send = await newAccount(flow, name)
       await send(...silent.map((domain) => `${name}@${domain}`))
@@ -409,10 +302,10 @@ describe('an attempt whose slot other mail waits for', () => {
     await eventually(() => countBegun(flow) >= 16)
     await eventually(() => {
       clock.advance(seconds(5))
-      return rows(flow, 'first@silent').some(({ status }) => status === 'uncertain')
+      return recipientsOf(flow, 'first@silent').some(({ status }) => status === 'uncertain')
     })
-    const [cut] = rows(flow, 'first@silent').filter(({ status }) => status === 'uncertain')
-    expect(cut).toEqual({
+    const [cut] = recipientsOf(flow, 'first@silent').filter(({ status }) => status === 'uncertain')
+    expect(cut).toMatchObject({
       status: 'uncertain',
       attempts: 1,
       lastError:

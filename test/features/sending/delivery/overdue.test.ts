@@ -61,13 +61,9 @@ test('mail that waits longer than its retry schedule is due now; other mail keep
 test('many domains with correctly waiting mail cost no transaction', async () => {
   const domains = Array.from({ length: 90 }, (_, i) => `d${i}.test`)
   await insertQueued(Object.fromEntries(domains.map((domain) => [domain, { nextAt: NOW + hours(1), attempts: 5 }])))
-  const write = spyOn(emails.app.commit, 'writeFromReserve')
-  try {
-    await release()
-    expect(write).toHaveBeenCalledTimes(0)
-  } finally {
-    write.mockRestore()
-  }
+  using write = spyOn(emails.app.commit, 'writeFromReserve')
+  await release()
+  expect(write).toHaveBeenCalledTimes(0)
 })
 
 test('mail beyond one batch is found, in all domains', async () => {

@@ -5,13 +5,13 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { statusCode } from '#features/sending/queue/status.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log/log.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { recipientsOf } from './flows.ts'
 
 let clock: ManualClock
 let flow: MailFlow
@@ -25,16 +25,7 @@ beforeEach(async () => {
 })
 afterEach(() => flow[Symbol.asyncDispose]())
 
-const readStatus = (): { status: number; attempts: number; lastError: string | null } | null =>
-  flow.app.db
-    .query<{ status: number; attempts: number; lastError: string | null }, []>(
-      'SELECT status, attempts, last_error AS lastError FROM recipients',
-    )
-    .get()
-
-const QUEUED = statusCode('queued')
-const FAILED = statusCode('failed')
-const SENT = statusCode('sent')
+const readStatus = () => recipientsOf(flow)[0]
 
 /** An email whose text is in a file, due in an hour; returns the path of the file. */
 async function scheduleLarge(): Promise<string> {
@@ -54,13 +45,13 @@ test('an unreadable disk returns mail to the queue without an attempt until it i
   symlinkSync('/proc/self/mem', path)
   clock.advance(hours(1))
   await eventually(() => lines.some((line) => line.includes('delivery postponed') && line.includes('EIO')))
-  await eventually(() => readStatus()?.status === QUEUED)
+  await eventually(() => readStatus()?.status === 'queued')
   expect(readStatus()).toMatchObject({ attempts: 0, lastError: null })
   rmSync(path)
   renameSync(`${path}.away`, path)
   await eventually(() => {
     clock.advance(seconds(1))
-    return readStatus()?.status === SENT
+    return readStatus()?.status === 'sent'
   })
   expect(readStatus()).toMatchObject({ attempts: 1 })
 })
@@ -71,7 +62,7 @@ test('permanently unreadable content fails the mail with a reason that names no 
   rmSync(path)
   mkdirSync(path)
   clock.advance(hours(1))
-  await eventually(() => readStatus()?.status === FAILED)
+  await eventually(() => readStatus()?.status === 'failed')
   expect(readStatus()?.lastError).toBe('The service had an internal error (EISDIR)')
   const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
   expect(lines.map((line) => JSON.parse(line))).toEqual([

@@ -229,8 +229,8 @@ test('whatever the words, code, phase and provider: only what waits touches the 
   const texts = new Set([...CASES, ...REPLIES].flatMap(({ text }) => [text, flipClass(text)]))
   const problems: string[] = []
   for (const text of texts)
-    for (const phase of ['mail', 'rcpt', 'data', 'body'] as const)
-      for (const provider of [undefined, 'gmail', 'microsoft', 'yahoo']) {
+    for (const phase of ['mail', 'rcpt', 'body'] as const)
+      for (const provider of [undefined, 'gmail', 'microsoft']) {
         const reply = parseReply(text)
         const decision = decideReply(reply, phase, provider)
         const verdict = toVerdict({ kind: 'refused', reply, phase }, provider)

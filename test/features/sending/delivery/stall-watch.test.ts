@@ -66,7 +66,7 @@ test('a lane whose turn never ends and an attempt that never ends are logged onc
   silent.close()
 })
 
-test('mail to a site that is dead for a day is attempted and expires without a warning that it makes no progress', async () => {
+test('mail to a site that is dead for hours is attempted and expires without a warning that it makes no progress', async () => {
   // A turn takes real time, because it looks up names.
   let turns = 0
   const { pump } = LaneClaimer.prototype
@@ -83,19 +83,19 @@ test('mail to a site that is dead for a day is attempted and expires without a w
     log: createLog('info', { write: (line) => void lines.push(JSON.parse(line)) }),
     // No server listens there.
     smtpPort: 9,
-    settings: { TASSIS_RETRY_EXPIRY_HOURS: '24' },
+    settings: { TASSIS_RETRY_EXPIRY_HOURS: '8' },
     zone: { ...Object.fromEntries(domains.map((domain) => [domain, mx])), 'mx.dead.test': { A: ['127.0.0.1'] } },
   })
   const scheduler = flow.service.delivery?.scheduler
   for (const domain of domains) for (const name of ['ada', 'bob', 'carl']) await flow.send({ to: `${name}@${domain}` })
   const states = () => scheduler?.states() ?? []
   const isAtRest = () => turns === 0 && scheduler?.inFlight === 0
-  for (let passedMs = 0; passedMs < 2 * DAY_MS && states().length > 0; passedMs += CHECK_MS) {
+  for (let passedMs = 0; passedMs < DAY_MS && states().length > 0; passedMs += CHECK_MS) {
     clock.advance(CHECK_MS)
     await eventually(isAtRest)
     expect(scheduler?.stalledLanes).toBe(0)
   }
   expect(states()).toEqual([])
-  expect(lines.filter(({ msg }) => msg === 'deferred').length).toBeGreaterThan(50)
+  expect(lines.filter(({ msg }) => msg === 'deferred').length).toBeGreaterThan(30)
   expect(lines.filter(({ msg }) => String(msg).includes('makes no progress'))).toEqual([])
 }, 240_000)

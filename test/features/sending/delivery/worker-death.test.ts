@@ -1,46 +1,32 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { toDkimKeyContext } from '#features/setup/domains/sending.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { recipientsOf, watchWorkers } from './flows.ts'
 
 /** The delivery Workers of the test, oldest first; dead ones stay in the list. */
 let workers: Worker[] = []
 let onStart: (worker: Worker) => void = () => undefined
-const { Worker: PlainWorker } = globalThis
+let watched: Disposable
 
 beforeEach(() => {
   workers = []
   onStart = () => undefined
-  globalThis.Worker = class extends PlainWorker {
-    constructor(url: string | URL, options?: WorkerOptions) {
-      super(url, options)
-      if (options?.name !== 'delivery') return
-      workers.push(this)
-      onStart(this)
-    }
-  }
+  watched = watchWorkers((worker) => {
+    workers.push(worker)
+    onStart(worker)
+  })
 })
-afterEach(() => {
-  globalThis.Worker = PlainWorker
-})
+afterEach(() => watched[Symbol.dispose]())
 
 /** Causes an exception that nothing in the Worker catches. */
 const crash = (worker: Worker | undefined): void => worker?.postMessage('not JSON')
 
 const zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } }
 const settings = { TASSIS_WORKERS: '1' }
-
-const recipients = (flow: MailFlow) =>
-  flow.app.db
-    .query<{ status: number; attempts: number; started: number | null }, []>(
-      'SELECT status, attempts, delivery_started_at AS started FROM recipients ORDER BY id',
-    )
-    .all()
-    .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
 
 test('a Worker that dies leaves begun messages uncertain and defers the others', async () => {
   const never = new Promise<never>(() => undefined)
@@ -117,7 +103,7 @@ test('a message that waits for memory survives the death of its Worker', async (
   const first = await flow.send({ to: 'a@receiver.test', ...large })
   await eventually(() => server.sessions[0]?.messages.length === 1)
   const second = await flow.send({ to: 'b@other.test', ...large })
-  await eventually(() => recipients(flow).every(({ status }) => status === 'processing'))
+  await eventually(() => recipientsOf(flow).every(({ status }) => status === 'processing'))
   crash(workers[0])
   expect((await flow.settled(first)).recipients).toMatchObject([{ status: 'uncertain' }])
   expect((await flow.settled(second)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])

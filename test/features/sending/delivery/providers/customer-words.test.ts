@@ -3,17 +3,15 @@
  * the mail to the other nor lowers the provider's rate.
  */
 import { expect, test } from 'bun:test'
-import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { createDraft } from '#features/sending/accept/draft.ts'
 import type { Step } from '#features/sending/simulator/reaction.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { seconds } from '#platform/units.ts'
-import { createTestAccount, eventually } from '#test/support/app.ts'
+import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startMisbehaving } from '#test/support/misbehaving.ts'
+import { newSender } from '../flows.ts'
 
 const MX = [{ preference: 1, exchange: 'aspmx.l.google.com' }]
 const ZONE = {
@@ -21,7 +19,6 @@ const ZONE = {
   'kind.test': { MX },
   'aspmx.l.google.com': { A: ['127.0.0.1'] },
 }
-const OTHER_SENDER = 'other.test'
 
 // Proves: delivery-3
 test.each([
@@ -35,19 +32,13 @@ test.each([
     react: (at) => (at.step === step && at.rcptTo.endsWith('@strict.test') ? reply : undefined),
   })
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
-  const { app, service } = flow
-  const other = await createTestAccount(app)
-  await createDomain(app, other, OTHER_SENDER)
-  app.db.run('UPDATE domains SET verified_at = 1')
-  const sendToKind = (n: number) => {
-    const draft = { from: `ada@${OTHER_SENDER}`, subject: 'Reset', text_body: 'Reset.\n', to: `r${n}@kind.test` }
-    return acceptEmail(app, other, createDraft(app, draft, undefined))
-  }
+  const { service } = flow
+  const other = await newSender(flow)
   const refused = await Promise.all(Array.from({ length: 4 }, (_, n) => flow.send({ to: `r${n}@strict.test` })))
   for (const each of refused) await flow.settled(each)
   // A lowered rate pauses for 15 seconds; the limits of the provider itself need a fraction of one.
   const begunAt = clock.now()
-  await Promise.all(Array.from({ length: 4 }, (_, n) => sendToKind(n)))
+  await other.send(...Array.from({ length: 4 }, (_, n) => `r${n}@kind.test`))
   const countKind = () => receiver.messages.filter(({ rcptTo }) => rcptTo.endsWith('@kind.test')).length
   await advanceUntil(clock, service, () => countKind() === 4 || clock.now() - begunAt > seconds(5), 100)
   expect(countKind()).toBe(4)

@@ -10,6 +10,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { restartProviderFlow, startProviderFlow } from '#test/support/provider-flow.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
+import { countOpen, drain } from '../flows.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 const LIMITS = 'connections = 5\nper_minute = 6000'
@@ -23,8 +24,6 @@ const countMessages = ({ sessions }: ScriptedSmtp): number =>
   sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT /i.test(line)).length
 const sendMany = (flow: MailFlow, count: number) =>
   Promise.all(Array.from({ length: count }, (_, n) => flow.send({ to: `r${n}@one.test` })))
-const countOpen = (flow: Running): number =>
-  flow.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n ?? 0
 const reasonOf = (flow: Running): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
 const isIdle = (flow: Running): boolean => flow.service.delivery?.scheduler.inFlight === 0
 const warmUpOf = (flow: Running) =>
@@ -105,10 +104,7 @@ test('a smarthost that wants TLS and a password takes the overflow, signed; one 
   await eventually(() => countMessages(server) === 50 && logins.length > 0 && isIdle(flow) && countOpen(flow) === 10)
   expect(smarthost.messages).toEqual([])
   password = 's@cret'
-  await eventually(() => {
-    if (isIdle(flow)) clock.advance(minutes(1))
-    return countOpen(flow) === 0
-  })
+  await drain(flow, clock)
   // At most the probes went to the server itself.
   expect(countMessages(server)).toBe(50)
   expect(smarthost.messages).toHaveLength(10)
@@ -137,10 +133,7 @@ test('the mail of a suspended provider takes the smarthost; one probe ends the s
   await using overflow = await startFlow({ smtpPort: server.port, settings })
   const { flow, clock } = overflow
   await sendMany(flow, 30)
-  await eventually(() => {
-    if (isIdle(flow)) clock.advance(minutes(1))
-    return countOpen(flow) === 0
-  })
+  await drain(flow, clock)
   expect(countMessages(smarthost)).toBe(30)
   isBlocked = false
   clock.advance(hours(2))
@@ -167,10 +160,7 @@ test('mail waits as before when the smarthost takes none either', async () => {
   }
   expect(countOpen(flow)).toBe(20)
   isBlocked = false
-  await eventually(() => {
-    if (isIdle(flow)) clock.advance(minutes(1))
-    return countOpen(flow) === 0
-  })
+  await drain(flow, clock)
   expect(countMessages(server) + countMessages(smarthost)).toBe(20)
   expectBalanced(flow.service)
 }, 120_000)

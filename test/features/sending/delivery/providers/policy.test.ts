@@ -39,22 +39,8 @@ test('the built-in entries have limits and a source each, and a file changes tho
     // The limit a minute is the stricter one, so that a steady flow never meets the one a second.
     expect(perMinute).toBeLessThanOrEqual(perSecond * 60)
   }
-  for (const name of [
-    'gmail',
-    'microsoft',
-    'yahoo',
-    'apple',
-    'gmx',
-    't-online',
-    'orange',
-    'ovh',
-    'libero',
-    'wp',
-    'onet',
-    'proton',
-    'comcast',
-  ])
-    expect(policies.has(name)).toBe(true)
+  const names = 'gmail microsoft yahoo apple gmx t-online orange ovh libero wp onet proton comcast'.split(' ')
+  expect(names.filter((name) => !policies.has(name))).toEqual([])
 })
 
 test.each([
@@ -113,10 +99,6 @@ test('a file that cannot be read stops the start', () => {
 
 test('a prefix of the name of a suffix gives nothing: hosts match at the boundary of their labels', () => {
   const registry = registryOf('[x]\nmx = ["mx.test"]\n')
-  expect(['mx.test', 'a.mx.test', 'amx.test', 'mx.test.a'].map((host) => find(registry, host).isNamed)).toEqual([
-    true,
-    true,
-    false,
-    false,
-  ])
+  const named = ['mx.test', 'a.mx.test', 'amx.test', 'mx.test.a'].filter((host) => find(registry, host).isNamed)
+  expect(named).toEqual(['mx.test', 'a.mx.test'])
 })

@@ -10,6 +10,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { drain } from '../flows.ts'
 
 const OPERATOR = { accountId: null, type: 'operator', id: 'cli' } as const
 const ZONE = {
@@ -110,10 +111,7 @@ test('mail leaves from all addresses, each with its name; a greylisted retry lea
   )
   expect([...ehloOf.keys()].sort()).toEqual(['EHLO mail.tassis.test', 'EHLO two.mail.test'])
   isGreylisting = false
-  await eventually(() => {
-    if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(1))
-    return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
-  })
+  await drain(flow, clock)
   expect(readIps()).toEqual(first)
   expectBalanced(flow.service)
 })
@@ -130,18 +128,12 @@ test('a suspension is that of one address: mail leaves from the other meanwhile,
     settings: { TASSIS_OUTBOUND_IPS: '127.0.0.2=two.mail.test, 127.0.0.3=three.mail.test' },
   })
   for (let n = 0; n < 20; n++) await flow.send({ to: `r${n}@receiver.test` })
-  await eventually(() => {
-    if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(1))
-    return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
-  })
+  await drain(flow, clock)
   expect(flow.app.db.query('SELECT DISTINCT status, sending_ip AS ip FROM recipients').all()).toEqual([
     { status: 3, ip: '127.0.0.3' },
   ])
-  expect(
-    flow.app.db
-      .query<{ source: string }, []>('SELECT source FROM provider_pairs WHERE suspended_until IS NOT NULL')
-      .all(),
-  ).toEqual([{ source: '127.0.0.2' }])
+  const suspended = flow.app.db.query('SELECT source FROM provider_pairs WHERE suspended_until IS NOT NULL').all()
+  expect(suspended).toEqual([{ source: '127.0.0.2' }])
   expectBalanced(flow.service)
 })
 
@@ -222,10 +214,7 @@ test('the pool of a stream wins over that of its account, and its mail waits for
   expect(states()).toMatchObject([{ waiting: 2 }])
   // Mail that waits takes the address of its stream's next pool; without one, that of its account.
   await setPools('news', null)
-  await eventually(() => {
-    if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(minutes(1))
-    return app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
-  })
+  await drain(flow, clock)
   expect(
     app.db.query<{ ip: string }, []>('SELECT sending_ip AS ip FROM recipients ORDER BY id DESC LIMIT 3').all(),
   ).toEqual(Array(3).fill({ ip: '127.0.0.3' }))

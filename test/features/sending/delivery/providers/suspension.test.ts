@@ -1,20 +1,18 @@
 import { expect, test } from 'bun:test'
-import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { createDraft } from '#features/sending/accept/draft.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { createTestAccount, eventually } from '#test/support/app.ts'
+import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createFolder } from '#test/support/folder.ts'
 import type { MailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ProviderFlow, restartProviderFlow, startProviderFlow } from '#test/support/provider-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { countOpen, newSender } from '../flows.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 interface SteppedFlow extends ProviderFlow {
-  /** Moves the clock in steps of a second, once nothing is in delivery. */
-  pass(ms: number): Promise<void>
+  /** Moves the clock in steps, of a second unless said otherwise, once nothing is in delivery. */
+  pass(ms: number, stepMs?: number): Promise<void>
 }
 
 /** A service with a provider "big" of these limits. */
@@ -23,10 +21,10 @@ async function startFlow(...given: Parameters<typeof startProviderFlow>): Promis
   const { flow, clock } = provider
   return {
     ...provider,
-    async pass(ms) {
-      for (let passed = 0; passed < ms; passed += seconds(1)) {
+    async pass(ms, stepMs = seconds(1)) {
+      for (let passed = 0; passed < ms; passed += stepMs) {
         await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
-        clock.advance(Math.min(seconds(1), ms - passed))
+        clock.advance(Math.min(stepMs, ms - passed))
         await settleDown(flow)
       }
     },
@@ -47,7 +45,6 @@ const sendMany = (flow: MailFlow, count: number, domain = 'one.test') =>
 
 const count = (flow: MailFlow, query: string): number =>
   flow.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${query}`).get()?.n ?? 0
-const countOpen = (flow: MailFlow): number => count(flow, 'recipients WHERE next_at IS NOT NULL')
 const countDeferred = (flow: MailFlow): number =>
   count(flow, "events WHERE type = (SELECT type FROM events WHERE data LIKE '%next_retry_at%' LIMIT 1)")
 const reasonOf = (flow: Pick<MailFlow, 'service'>): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
@@ -71,10 +68,10 @@ test('a provider that says it limits our rate gets few messages, then one probe 
   // 3,000 such messages were all tried within 10 s before.
   expect(attempts).toBeLessThanOrEqual(30)
   const early = attempts
-  await pass(minutes(4))
+  await pass(minutes(4), seconds(5))
   expect(attempts - early).toBeLessThanOrEqual(30)
   isBusy = false
-  for (let minute = 0; minute < 120 && countOpen(flow) > 0; minute++) await pass(minutes(1))
+  for (let minute = 0; minute < 120 && countOpen(flow) > 0; minute++) await pass(minutes(1), seconds(10))
   expect(countOpen(flow)).toBe(0)
   expect(count(flow, 'recipients WHERE status = 3')).toBe(100)
   expectBalanced(flow.service)
@@ -98,7 +95,7 @@ test('a 421 about our address suspends the provider at all its sites: few connec
   await pass(seconds(50))
   expect(server.sessions.length - before).toBe(2)
   isBlocked = false
-  for (let minute = 0; minute < 60 && countOpen(flow) > 0; minute++) await pass(minutes(1))
+  for (let minute = 0; minute < 60 && countOpen(flow) > 0; minute++) await pass(minutes(1), seconds(5))
   expect(count(flow, 'recipients WHERE status = 3')).toBe(80)
   expect(clock.now() - START).toBeLessThan(hours(1))
   expectBalanced(flow.service)
@@ -153,19 +150,13 @@ test('mail that waits for a suspended provider names the rule of the suspension 
 test('waiting mail costs one event per recipient and day, and no write per wait', async () => {
   await using server = await startScriptedSmtp({ mail: '421 4.7.0 Try again later' })
   await using provider = await startFlow('connections = 2', { smtpPort: server.port })
-  const { flow, clock } = provider
+  const { flow, clock, pass } = provider
   const { app } = flow
   const recipients = 200
   await sendMany(flow, recipients)
   await eventually(() => reasonOf(flow).includes('is suspended until'))
   const notes = () => count(flow, 'recipients WHERE wait_noted_at IS NOT NULL')
-  const passMinutes = async (minutesCount: number) => {
-    for (let minute = 0; minute < minutesCount; minute++) {
-      await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
-      clock.advance(minutes(1))
-      await settleDown(flow)
-    }
-  }
+  const passMinutes = (count: number) => pass(minutes(count), minutes(1))
   await passMinutes(2)
   await eventually(() => notes() > recipients - 20)
   const events = countDeferred(flow)
@@ -234,12 +225,9 @@ test("at a provider with a limited rate another account's single message is next
   const { flow, pass } = provider
   await Promise.all([sendMany(flow, 60, 'one.test'), sendMany(flow, 60, 'two.test')])
   await pass(seconds(20))
-  const other = await createTestAccount(flow.app)
-  await createDomain(flow.app, other, 'other.test')
-  flow.app.db.run('UPDATE domains SET verified_at = 1')
+  const other = await newSender(flow)
   const before = order.length
-  const request = { from: 'eve@other.test', to: 'single@one.test', subject: 'x', text_body: 'x' }
-  await acceptEmail(flow.app, other, createDraft(flow.app, request, undefined))
+  await other.send('single@one.test')
   for (let second = 0; second < 30 && !order.some((line) => line.includes('single@')); second++) await pass(seconds(1))
   const place = order.findIndex((line) => line.includes('single@')) - before
   expect(place).toBeGreaterThanOrEqual(0)

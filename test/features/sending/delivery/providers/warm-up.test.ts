@@ -18,6 +18,7 @@ import { createFolder } from '#test/support/folder.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { countOpen } from '../flows.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 const budgetOf = (warmUp: WarmUp, now: number) => warmUp.stateAt(now).budget
@@ -102,8 +103,6 @@ const ZONE = {
 const PROVIDERS = { 'providers.toml': '[big]\nmx = ["big.test"]\nconnections = 5\nper_minute = 6000\n' }
 
 const countMessages = ({ sessions }: ScriptedSmtp): number => sessions.flatMap(({ messages }) => messages).length
-const countOpen = ({ app }: Pick<TestApp, 'app'>): number =>
-  app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n ?? 0
 /** The warm-ups of the pairs with "big", by address. */
 const warmUpsOf = ({ app, delivery }: Pick<TestApp, 'app' | 'delivery'>) =>
   Object.fromEntries(
@@ -181,11 +180,8 @@ test('a broadcast gets four fifths of the budget of a day and is continued the n
     },
   })
   const list = await newList(service, 'News')
-  await addContacts(
-    service.app,
-    list,
-    Array.from({ length: 100 }, (_, n) => ({ email: `c${n}@one.test` })),
-  )
+  const contacts = Array.from({ length: 100 }, (_, n) => ({ email: `c${n}@one.test` }))
+  await addContacts(service.app, list, contacts)
   const answer = await service.api('POST', '/v1/emails/broadcast', {
     contact_list_id: list,
     from_address: 'Ada <ada@sender.test>',
